@@ -1,0 +1,126 @@
+//! What engines do to the world: an ordered list, written by the engine and carried out by the driver.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::admission::{ClaimId, Demand};
+use crate::{Flow, InterfaceId};
+
+/// How a datagram leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outgoing {
+    /// IP protocol number, 46 for RSVP.
+    pub protocol: u8,
+    /// Through which interface; `None` lets the routes decide.
+    pub interface: Option<InterfaceId>,
+    /// IP source address; may be another node's (a Path carries its sender's).
+    pub source: IpAddr,
+    /// IP destination address.
+    pub destination: IpAddr,
+    /// IP TTL or hop limit.
+    pub ttl: u8,
+    /// Whether routers on the way must look at it.
+    pub router_alert: bool,
+}
+
+/// A reservation as traffic control gets it. Installing one that is installed changes it in place.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Installation {
+    /// Names it from now on.
+    pub claim: ClaimId,
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Whose packets.
+    pub flow: Flow,
+    /// What they get.
+    pub demand: Demand,
+}
+
+/// One thing to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect<E> {
+    /// Send the octets at this range of [`Effects::octets`].
+    Send(Outgoing, Range<u32>),
+    /// Put a reservation into traffic control, or change it there.
+    Install(Installation),
+    /// Let another flow use an installed reservation instead of, or beside, its first one.
+    AddFlow(ClaimId, Flow),
+    /// Stop a flow from using it.
+    RemoveFlow(ClaimId, Flow),
+    /// Take a reservation out of traffic control.
+    Remove(ClaimId),
+    /// Tell whoever listens.
+    Notify(E),
+}
+
+/// A sink for effects, in order. Clear and reuse it: in steady state nothing is allocated.
+#[derive(Clone, Debug)]
+pub struct Effects<E> {
+    list: Vec<Effect<E>>,
+    octets: Vec<u8>,
+}
+
+impl<E> Default for Effects<E> {
+    fn default() -> Self {
+        Effects { list: Vec::new(), octets: Vec::new() }
+    }
+}
+
+impl<E> Effects<E> {
+    /// An empty sink.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Room for a message of `length` octets that leaves as `how` says; the caller fills it. It may hold old octets.
+    pub fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8] {
+        let start = self.octets.len();
+        self.octets.resize(start + length, 0);
+        self.list.push(Effect::Send(how, start as u32..(start + length) as u32));
+        &mut self.octets[start..]
+    }
+
+    /// Installs or changes a reservation.
+    pub fn install(&mut self, installation: Installation) {
+        self.list.push(Effect::Install(installation));
+    }
+
+    /// Takes a reservation out.
+    pub fn remove(&mut self, claim: ClaimId) {
+        self.list.push(Effect::Remove(claim));
+    }
+
+    /// Tells whoever listens.
+    pub fn notify(&mut self, event: impl Into<E>) {
+        self.list.push(Effect::Notify(event.into()));
+    }
+
+    /// All effects so far, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Effect<E>> {
+        self.list.iter()
+    }
+
+    /// The message of an [`Effect::Send`].
+    pub fn octets(&self, range: &Range<u32>) -> &[u8] {
+        &self.octets[range.start as usize..range.end as usize]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Forgets them all, keeps the room.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.octets.clear();
+    }
+}

@@ -1,0 +1,55 @@
+//! What can happen to an engine.
+
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::admission::ClaimId;
+use crate::{InterfaceId, Prefix};
+
+/// A message of the engine's protocol that arrived, without its IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Datagram<'a> {
+    /// Through which interface it came.
+    pub interface: InterfaceId,
+    /// IP source address.
+    pub source: IpAddr,
+    /// IP destination address; not necessarily one of ours.
+    pub destination: IpAddr,
+    /// IP TTL or hop limit as received.
+    pub ttl: u8,
+    /// Whether it carried the router-alert option.
+    pub router_alert: bool,
+    /// The message.
+    #[serde(borrow)]
+    pub payload: &'a [u8],
+}
+
+/// What the host tells its engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostEvent {
+    /// The way to these destinations may have changed; [`crate::Routes`] already answers anew.
+    RouteChanged(Prefix),
+    /// An interface came, went, or changed its addresses or link; [`crate::Interfaces`] already shows it.
+    InterfaceChanged(InterfaceId),
+    /// Traffic control could not do what an [`crate::Effect`] asked for; the reservation is not in place.
+    TrafficControlRefused {
+        /// Whose.
+        claim: ClaimId,
+        /// The system's error number, for the error message of the protocol.
+        errno: u16,
+    },
+}
+
+/// One thing that happens to an engine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Input<'a, C> {
+    /// A message arrived.
+    Datagram(Datagram<'a>),
+    /// The deadline that [`crate::Engine::next_deadline`] named has come.
+    Expire,
+    /// The host has changed.
+    Host(HostEvent),
+    /// A user of this node wants something.
+    Command(C),
+}

@@ -1,0 +1,97 @@
+//! The interfaces of a node, as engines see them.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Rate;
+
+/// The kernel's (or the simulator's) index of an interface, never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InterfaceId(pub u32);
+
+/// One interface and the link behind it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its index.
+    pub id: InterfaceId,
+    /// Its name, `eth0`.
+    pub name: String,
+    /// Its addresses, the primary one first.
+    pub addresses: Vec<IpAddr>,
+    /// Largest IP packet, octets.
+    pub mtu: u32,
+    /// Whether packets can leave through it now.
+    pub up: bool,
+    /// Bandwidth of the link.
+    pub bandwidth: Rate,
+    /// Part of the bandwidth that may be reserved; zero where nothing may.
+    pub reservable: Rate,
+    /// Smallest latency of the link, microseconds (RFC 2215 section 3.4).
+    pub latency_us: u32,
+}
+
+impl Interface {
+    /// The address to show to neighbours of the same family as `like`.
+    pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
+        self.addresses.iter().copied().find(|a| a.is_ipv4() == like.is_ipv4())
+    }
+}
+
+/// All interfaces of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interfaces {
+    by_id: BTreeMap<InterfaceId, Interface>,
+    /// Every address of the node; a few, so a sorted list serves.
+    addresses: Vec<(IpAddr, InterfaceId)>,
+}
+
+impl Interfaces {
+    /// Enters an interface, or replaces what was known of it.
+    pub fn set(&mut self, interface: Interface) {
+        self.forget_addresses(interface.id);
+        self.addresses.extend(interface.addresses.iter().map(|&a| (a, interface.id)));
+        self.addresses.sort_unstable();
+        self.by_id.insert(interface.id, interface);
+    }
+
+    /// Takes an interface out.
+    pub fn remove(&mut self, id: InterfaceId) -> Option<Interface> {
+        self.forget_addresses(id);
+        self.by_id.remove(&id)
+    }
+
+    /// The interface with this index.
+    pub fn by_id(&self, id: InterfaceId) -> Option<&Interface> {
+        self.by_id.get(&id)
+    }
+
+    /// The interface with this name.
+    pub fn by_name(&self, name: &str) -> Option<&Interface> {
+        self.iter().find(|i| i.name == name)
+    }
+
+    /// The interface that has this address, if it is one of ours.
+    pub fn owner_of(&self, address: IpAddr) -> Option<InterfaceId> {
+        let found = self.addresses.binary_search_by(|(a, _)| a.cmp(&address)).ok()?;
+        Some(self.addresses[found].1)
+    }
+
+    /// Whether this address is one of ours.
+    pub fn is_local(&self, address: IpAddr) -> bool {
+        self.owner_of(address).is_some()
+    }
+
+    /// All of them, by index.
+    pub fn iter(&self) -> impl Iterator<Item = &Interface> {
+        self.by_id.values()
+    }
+
+    fn forget_addresses(&mut self, id: InterfaceId) {
+        self.addresses.retain(|&(_, owner)| owner != id);
+    }
+}

@@ -1,0 +1,33 @@
+//! The contract between protocol engines and the world: time, timers, units, flows, inputs and effects, routes, and
+//! the one ledger of link capacity.
+//!
+//! Nothing here knows a protocol, a socket or a clock. An engine is driven by [`Engine::handle`] and speaks only
+//! through [`Effects`]; what it needs to look at comes in a [`Context`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod admission;
+pub mod checkpoint;
+mod context;
+mod effects;
+mod engine;
+mod flow;
+mod input;
+mod interface;
+pub mod random;
+mod routes;
+mod time;
+pub mod timer;
+mod units;
+
+pub use context::Context;
+pub use effects::{Effect, Effects, Installation, Outgoing};
+pub use engine::Engine;
+pub use flow::{Flow, Prefix, PrefixError};
+pub use input::{Datagram, HostEvent, Input};
+pub use interface::{Interface, InterfaceId, Interfaces};
+pub use routes::{Hop, Route, RouteTable, Routes};
+pub use time::Time;
+pub use units::{Rate, RateError};

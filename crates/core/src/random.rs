@@ -1,0 +1,1 @@
+//! Seeded streams of random numbers, one per node and purpose.

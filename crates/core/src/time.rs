@@ -1,0 +1,74 @@
+//! A point in time, in nanoseconds since an origin that only the driver knows.
+
+use core::fmt;
+use core::ops::{Add, Sub};
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds since the driver's origin: start of the daemon, or of the simulation. Reaches 584 years.
+///
+/// Arithmetic saturates: a deadline too far away is [`Time::MAX`], which means never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(u64);
+
+impl Time {
+    /// The origin.
+    pub const ZERO: Time = Time(0);
+    /// Never.
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// `nanos` nanoseconds after the origin.
+    pub const fn from_nanos(nanos: u64) -> Time {
+        Time(nanos)
+    }
+
+    /// `millis` milliseconds after the origin.
+    pub const fn from_millis(millis: u64) -> Time {
+        Time(millis.saturating_mul(1_000_000))
+    }
+
+    /// `secs` seconds after the origin.
+    pub const fn from_secs(secs: u64) -> Time {
+        Time(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the origin, for people.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// How long after `earlier` this is; zero where it is not after.
+    pub const fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, later: Duration) -> Time {
+        let nanos = u64::try_from(later.as_nanos()).unwrap_or(u64::MAX);
+        Time(self.0.saturating_add(nanos))
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+
+    fn sub(self, earlier: Time) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}

@@ -1,0 +1,3 @@
+//! x
+#![no_std]
+#![forbid(unsafe_code)]

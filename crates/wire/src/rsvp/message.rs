@@ -1,0 +1,178 @@
+//! The seven messages of RFC 2205 as values that borrow from the bytes they were parsed from.
+
+use core::net::IpAddr;
+
+use super::objects::*;
+use crate::intserv::{FlowSpec, SenderTspec};
+
+/// A whole RSVP message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Message<'a> {
+    /// Flags of the common header (none is defined; kept as received, 4 bits).
+    pub flags: u8,
+    /// IP TTL with which the sender sent it (RFC 2205 section 3.8).
+    pub send_ttl: u8,
+    /// INTEGRITY object, whole and unexamined, if there is one.
+    pub integrity: Option<RawObject<'a>>,
+    /// What it says.
+    pub body: Body<'a>,
+}
+
+/// The seven kinds of message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Body<'a> {
+    Path(Path<'a>),
+    Resv(Resv<'a>),
+    PathErr(PathErr<'a>),
+    ResvErr(ResvErr<'a>),
+    PathTear(PathTear<'a>),
+    ResvTear(ResvTear<'a>),
+    ResvConf(ResvConf<'a>),
+}
+
+/// One object, whole: header and body, a multiple of four octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawObject<'a> {
+    /// Offset of the object's header from the start of the RSVP message, octets.
+    pub offset: usize,
+    /// The octets, header included.
+    pub bytes: &'a [u8],
+}
+
+/// Objects that a node carries on without understanding them: POLICY_DATA and classes 11bbbbbb
+/// (RFC 2205 section 3.10).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Carried<'a> {
+    /// All objects of a received message; iteration picks the carried ones.
+    Wire(&'a [u8]),
+    /// Carried objects one after the other, nothing else.
+    Objects(&'a [u8]),
+}
+
+/// What a Path says of its sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SenderDescriptor<'a> {
+    /// Which packets.
+    pub template: SenderTemplate,
+    /// How many.
+    pub tspec: SenderTspec,
+    /// What the path offers: the body of the ADSPEC object, checked; see `Adspec::parse`.
+    pub adspec: Option<&'a [u8]>,
+}
+
+/// Path: announces a sender downstream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Path<'a> {
+    pub session: Session,
+    pub hop: RsvpHop,
+    /// Refresh period R, milliseconds.
+    pub refresh_ms: u32,
+    pub carried: Carried<'a>,
+    pub sender: SenderDescriptor<'a>,
+}
+
+/// PathTear: takes a sender back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct PathTear<'a> {
+    pub session: Session,
+    pub hop: RsvpHop,
+    pub carried: Carried<'a>,
+    pub template: SenderTemplate,
+    /// May be there, must be ignored.
+    pub tspec: Option<SenderTspec>,
+}
+
+/// PathErr: an error in a Path, on its way to the sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct PathErr<'a> {
+    pub session: Session,
+    pub error: ErrorSpec,
+    pub carried: Carried<'a>,
+    /// The template, and the Tspec where it was in the message.
+    pub sender: Option<(SenderTemplate, Option<SenderTspec>)>,
+}
+
+/// Resv: asks for a reservation, upstream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Resv<'a> {
+    pub session: Session,
+    pub hop: RsvpHop,
+    /// Refresh period R, milliseconds.
+    pub refresh_ms: u32,
+    /// Receiver that wants a ResvConf.
+    pub confirm: Option<IpAddr>,
+    /// Senders that a wildcard reservation is meant for.
+    pub scope: Option<List<'a, IpAddr>>,
+    pub carried: Carried<'a>,
+    pub flows: FlowDescriptors<'a>,
+}
+
+/// ResvTear: gives a reservation back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct ResvTear<'a> {
+    pub session: Session,
+    pub hop: RsvpHop,
+    pub scope: Option<List<'a, IpAddr>>,
+    pub carried: Carried<'a>,
+    pub flows: FlowDescriptors<'a>,
+}
+
+/// ResvErr: an error in a Resv, on its way to the receivers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct ResvErr<'a> {
+    pub session: Session,
+    pub hop: RsvpHop,
+    pub error: ErrorSpec,
+    pub scope: Option<List<'a, IpAddr>>,
+    pub carried: Carried<'a>,
+    /// At most one flow descriptor.
+    pub flows: FlowDescriptors<'a>,
+}
+
+/// ResvConf: tells a receiver that its reservation stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct ResvConf<'a> {
+    pub session: Session,
+    pub error: ErrorSpec,
+    /// The receiver that asked.
+    pub confirm: IpAddr,
+    pub carried: Carried<'a>,
+    pub flows: FlowDescriptors<'a>,
+}
+
+/// STYLE and the flow descriptor list, which only make sense together (RFC 2205 section 3.1.4).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FlowDescriptors<'a> {
+    /// WF: one shared pipe for all senders.
+    Wildcard(Option<FlowSpec>),
+    /// FF: one pipe a sender.
+    FixedFilter(List<'a, FixedFilterFlow>),
+    /// SE: one shared pipe for the senders listed.
+    SharedExplicit(Option<FlowSpec>, List<'a, FilterSpec>),
+}
+
+/// One flow descriptor of the fixed-filter style.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FixedFilterFlow {
+    /// Always there in a Resv (an omitted one repeats its predecessor); may be missing in a ResvTear.
+    pub flowspec: Option<FlowSpec>,
+    /// Which sender.
+    pub filter: FilterSpec,
+}
+
+/// A list inside a message: still on the wire (checked when the message was parsed), or a slice to be emitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum List<'a, T> {
+    /// Objects as received, headers included.
+    Wire(&'a [u8]),
+    /// Values.
+    Items(&'a [T]),
+}
