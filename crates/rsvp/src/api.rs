@@ -1,0 +1,278 @@
+//! The application interface of RFC 2205 section 3.11.1 as values: commands down, upcalls up.
+
+use core::net::IpAddr;
+
+use earmark_core::InterfaceId;
+use earmark_wire::intserv::{FlowSpec, SenderTspec};
+use earmark_wire::rsvp::{ErrorSpec, FilterSpec, SenderTemplate, Session};
+use serde::{Deserialize, Serialize};
+
+use crate::counters::DropReason;
+
+/// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Application(pub u64);
+
+/// What an application asks for. Wrong parameters come back as [`Event::Rejected`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// SESSION: opens a session for upcalls. An application has exactly one.
+    Session {
+        /// Who.
+        application: Application,
+        /// Where the data goes.
+        session: Session,
+    },
+    /// SENDER: starts sending Path messages, or changes what they say.
+    Sender {
+        /// Who; its session must be open.
+        application: Application,
+        /// Source address and port of the data; an unspecified address picks the host's own for the way to the destination.
+        template: SenderTemplate,
+        /// What the traffic looks like.
+        tspec: SenderTspec,
+        /// TTL of the data packets, and so the reach of the Path messages.
+        ttl: u8,
+    },
+    /// RESERVE: starts sending Resv messages, or changes what they ask for.
+    Reserve {
+        /// Who; its session must be open.
+        application: Application,
+        /// For which senders, and how they share.
+        request: ReserveRequest,
+        /// Whether a ResvConf is wanted.
+        confirm: bool,
+    },
+    /// RELEASE: tears down what the application sent and reserved, and closes its session.
+    Release {
+        /// Who.
+        application: Application,
+    },
+}
+
+/// The style-dependent part of a reservation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ReserveRequest {
+    /// FF: one sender, its own pipe. Repeat the call for further senders.
+    FixedFilter {
+        /// Whose packets.
+        filter: FilterSpec,
+        /// What they get.
+        flowspec: FlowSpec,
+    },
+}
+
+/// What the path offers a receiver: an ADSPEC, as RFC 2210 section 3.3 has it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// RSVP-capable hops so far.
+    pub hops: u32,
+    /// Smallest bandwidth of the path, octets per second.
+    pub path_bandwidth: f32,
+    /// Latency of the path that queues do not cause, microseconds; `u32::MAX` where a hop could not say.
+    pub min_latency_us: u32,
+    /// Largest packet, octets.
+    pub path_mtu: u32,
+    /// Whether some hop did not take part, so that all this is only a bound.
+    pub broken: bool,
+    /// Guaranteed service: end-to-end C (octets) and D (microseconds), if every hop can do it.
+    pub guaranteed: Option<(u32, u32)>,
+    /// Whether every hop can do controlled load.
+    pub controlled_load: bool,
+}
+
+/// What an engine reports: upcalls to applications, and what watchers want to see.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// PATH_EVENT: a sender appeared or changed.
+    Path {
+        /// For whom.
+        application: Application,
+        /// Its session.
+        session: Session,
+        /// Who sends.
+        template: SenderTemplate,
+        /// What.
+        tspec: SenderTspec,
+        /// What the path offers.
+        offer: Option<Offer>,
+    },
+    /// A sender that was announced is gone (not in RFC 2205, but receivers need it).
+    PathGone {
+        /// For whom.
+        application: Application,
+        /// Its session.
+        session: Session,
+        /// Who sent.
+        template: SenderTemplate,
+    },
+    /// RESV_EVENT: a reservation for this host's data appeared or changed.
+    Resv {
+        /// For whom.
+        application: Application,
+        /// Its session.
+        session: Session,
+        /// For which sender.
+        filter: FilterSpec,
+        /// What it gets.
+        flowspec: FlowSpec,
+    },
+    /// The reservation for this host's data is gone.
+    ResvGone {
+        /// For whom.
+        application: Application,
+        /// Its session.
+        session: Session,
+        /// For which sender.
+        filter: FilterSpec,
+    },
+    /// PATH_ERROR.
+    PathError {
+        /// For whom.
+        application: Application,
+        /// Its session.
+        session: Session,
+        /// What happened, and where.
+        error: ErrorSpec,
+        /// Which sender.
+        template: SenderTemplate,
+    },
+    /// RESV_ERROR. The flags of `error` say whether an older reservation still stands.
+    ResvError {
+        /// For whom.
+        application: Application,
+        /// Its session.
+        session: Session,
+        /// What happened, and where.
+        error: ErrorSpec,
+        /// For which sender.
+        filter: FilterSpec,
+        /// What was asked for.
+        flowspec: Option<FlowSpec>,
+    },
+    /// RESV_CONFIRM: the reservation stands, as far as the node in `error.node` knows.
+    Confirmed {
+        /// For whom.
+        application: Application,
+        /// Its session.
+        session: Session,
+        /// Which node confirmed.
+        node: IpAddr,
+        /// For which sender.
+        filter: FilterSpec,
+    },
+    /// A command could not be carried out at all.
+    Rejected {
+        /// Whose.
+        application: Application,
+        /// Why.
+        reason: Rejection,
+    },
+    /// Path state appeared, changed or went.
+    PathState {
+        /// What happened to it.
+        change: Change,
+        /// Of which session.
+        session: Session,
+        /// Of which sender.
+        template: SenderTemplate,
+    },
+    /// A reservation on a link of this node appeared, changed or went.
+    Reservation {
+        /// What happened to it.
+        change: Change,
+        /// Of which session.
+        session: Session,
+        /// For which sender.
+        filter: FilterSpec,
+        /// On which link.
+        interface: InterfaceId,
+        /// What it gets.
+        flowspec: FlowSpec,
+    },
+    /// A reservation was refused here.
+    Refused {
+        /// Of which session.
+        session: Session,
+        /// For which sender.
+        filter: FilterSpec,
+        /// On which link.
+        interface: InterfaceId,
+        /// The error that was sent downstream.
+        error: ErrorSpec,
+        /// What could have been granted, bits per second.
+        available_bps: u64,
+    },
+    /// A message was thrown away.
+    Dropped {
+        /// Why.
+        reason: DropReason,
+        /// Where it came in.
+        interface: InterfaceId,
+        /// Who sent it.
+        source: IpAddr,
+    },
+}
+
+/// What happened to a state block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It is new.
+    Created,
+    /// It says something else now.
+    Changed,
+    /// It was torn down.
+    Torn,
+    /// It was not refreshed in time.
+    Expired,
+    /// The state it hung on went away.
+    Orphaned,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Rejection {
+    /// The application has a session already.
+    #[error("this application has a session already")]
+    SessionOpen,
+    /// The application has no session.
+    #[error("this application has no open session")]
+    NoSession,
+    /// Neither does the node know the way, nor an address of its own for it.
+    #[error("there is no route to the destination")]
+    NoRoute,
+    /// The source address is none of this host's.
+    #[error("the source address is none of this host's")]
+    NotOurAddress,
+    /// RFC 2205 section 3.2: zero and non-zero ports do not go together.
+    #[error("ports conflict with the session's (RFC 2205 section 3.2)")]
+    Ports,
+    /// The Tspec or flowspec cannot be.
+    #[error("the traffic or service specification makes no sense: {0}")]
+    Specification(BadSpecification),
+    /// No sender of this session matches: nothing to reserve for yet.
+    #[error("no Path message of that sender has arrived")]
+    NoSuchSender,
+    /// The session is full, or the node is.
+    #[error("a limit on sessions or senders is reached")]
+    Limit,
+    /// Protocol 0 or an unspecified destination.
+    #[error("a session needs a destination address and a protocol")]
+    BadSession,
+}
+
+/// What is wrong with a Tspec or flowspec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum BadSpecification {
+    /// Token rate, bucket or peak is negative, NaN or out of range.
+    #[error("a rate or bucket is negative, infinite or not a number")]
+    TokenBucket,
+    /// R below r, or the like.
+    #[error("the reserved rate is below the token rate, or not a number")]
+    Rspec,
+}

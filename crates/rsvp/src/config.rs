@@ -1,0 +1,70 @@
+//! Settings of the engine, with the defaults of RFC 2205.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use earmark_core::InterfaceId;
+use serde::{Deserialize, Serialize};
+
+/// Settings of one RSVP engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Timing on interfaces that have no settings of their own.
+    pub timing: Timing,
+    /// Timing by interface.
+    pub interfaces: BTreeMap<InterfaceId, Timing>,
+    /// Blockade state lives `blockade_factor * R` (Kb of RFC 2205 section 3.5).
+    pub blockade_factor: u32,
+    /// Most sessions a node keeps; more are refused, those that are there stay.
+    pub max_sessions: u32,
+    /// Most senders of one session.
+    pub max_senders: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            timing: Timing::default(),
+            interfaces: BTreeMap::new(),
+            blockade_factor: 2,
+            max_sessions: 2_000_000,
+            max_senders: 4_096,
+        }
+    }
+}
+
+impl Config {
+    /// The timing that holds on `interface`.
+    pub fn timing(&self, interface: InterfaceId) -> Timing {
+        if self.interfaces.is_empty() {
+            return self.timing;
+        }
+        self.interfaces.get(&interface).copied().unwrap_or(self.timing)
+    }
+}
+
+/// Refresh period and life time (RFC 2205 section 3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timing {
+    /// Refresh period R.
+    pub refresh: Duration,
+    /// K: one less than K messages in a row may be lost without losing state.
+    pub lifetime_factor: u32,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing { refresh: Duration::from_secs(30), lifetime_factor: 3 }
+    }
+}
+
+impl Timing {
+    /// How long state lives that a neighbour refreshes every `refresh_ms`: L = (K + 0.5) * 1.5 * R, in nanoseconds.
+    pub fn lifetime(&self, refresh_ms: u32) -> Duration {
+        let halves = u64::from(self.lifetime_factor) * 2 + 1;
+        // (K + 0.5) * 1.5 * R = (2K + 1) * 3 * R / 4; R in milliseconds is 250 000 ns a quarter.
+        Duration::from_nanos(halves * 3 * 250_000 * u64::from(refresh_ms))
+    }
+}
