@@ -13,5 +13,5 @@ mod receiver;
 mod show;
 
 pub use node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
-pub use receiver::{Ask, Listen};
+pub use receiver::{Ask, Listen, Unanswerable};
 pub use show::{LinkRow, NeighborRow, ReservationRow, SessionRow};

@@ -1,13 +1,19 @@
 //! The node: hands each input to whom it concerns.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
-use earmark_core::admission::ClaimId;
-use earmark_core::{Datagram, Effects, Flow, Interface, InterfaceId, Rate, Route, Time};
+use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effects, Engine, Flow, HostEvent, Interface, InterfaceId, Interfaces, Rate,
+    Route, RouteTable, Time,
+};
 use earmark_rsvp as rsvp;
+use earmark_rsvp::Rsvp;
+use earmark_wire::rsvp::SenderTemplate;
 use serde::{Deserialize, Serialize};
 
-use crate::receiver::Listen;
+use crate::receiver::{Listen, Receivers, Unanswerable};
 
 /// Settings of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,6 +91,24 @@ pub enum Command {
 pub enum Event {
     /// RSVP's.
     Rsvp(rsvp::Event),
+    /// A receiver's policy has no answer to a sender.
+    NoAnswer {
+        /// For which application.
+        application: rsvp::Application,
+        /// To which sender.
+        template: SenderTemplate,
+        /// Why not.
+        reason: Unanswerable,
+    },
+    /// What a dead daemon left in traffic control cannot be kept; the driver should take it out.
+    NotAdopted {
+        /// On which link.
+        interface: InterfaceId,
+        /// Whose packets.
+        flow: Flow,
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl From<rsvp::Event> for Event {
@@ -95,19 +119,161 @@ impl From<rsvp::Event> for Event {
 
 /// One router or host.
 #[derive(Debug)]
-pub struct Node {}
+pub struct Node {
+    pub(crate) name: String,
+    pub(crate) interfaces: Interfaces,
+    pub(crate) routes: RouteTable,
+    pub(crate) ledger: Ledger,
+    pub(crate) rsvp: Rsvp,
+    receivers: Receivers,
+}
 
 impl Node {
     /// A node that knows no interface and no route yet.
-    pub fn new(_config: NodeConfig) -> Node {
-        Node {}
+    pub fn new(config: NodeConfig) -> Node {
+        let random = RandomStreams::new(config.seed);
+        Node {
+            name: config.name,
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            rsvp: Rsvp::new(config.rsvp, &random),
+            receivers: Receivers::default(),
+        }
     }
 
     /// One input, all its consequences; see [`earmark_core::Engine`] for the contract.
-    pub fn handle(&mut self, _now: Time, _input: Input<'_>, _out: &mut Effects<Event>) {}
+    pub fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Effects<Event>) {
+        match input {
+            Input::Datagram(rsvp::PROTOCOL, datagram) => {
+                self.rsvp(now, earmark_core::Input::Datagram(datagram), out);
+            }
+            // Nobody here speaks it; drivers only hand over what they opened a socket for.
+            Input::Datagram(..) => {}
+            Input::Expire => self.rsvp(now, earmark_core::Input::Expire, out),
+            Input::Host(update) => self.host_changes(now, update, out),
+            Input::Command(Command::Rsvp(command)) => {
+                if let rsvp::Command::Release { application } = &command {
+                    self.receivers.forget(*application);
+                }
+                self.rsvp(now, earmark_core::Input::Command(command), out);
+            }
+            Input::Command(Command::Listen(listen)) => {
+                let (application, session) = (listen.application, listen.session);
+                self.receivers.listen(listen);
+                let open = rsvp::Command::Session { application, session };
+                self.rsvp(now, earmark_core::Input::Command(open), out);
+            }
+        }
+    }
 
     /// When [`Input::Expire`] is due next.
     pub fn next_deadline(&self) -> Option<Time> {
-        None
+        self.rsvp.next_deadline().map(|(at, _)| at)
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its interfaces.
+    pub fn interfaces(&self) -> &Interfaces {
+        &self.interfaces
+    }
+
+    /// Where its packets go.
+    pub fn routes(&self) -> &RouteTable {
+        &self.routes
+    }
+
+    /// Hands RSVP an input, and answers the senders that appear for whom somebody listens.
+    fn rsvp(
+        &mut self,
+        now: Time,
+        input: earmark_core::Input<'_, rsvp::Command>,
+        out: &mut Effects<Event>,
+    ) {
+        let before = out.len();
+        let context = &mut Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        self.rsvp.handle(now, input, context, out);
+        if self.receivers.is_empty() {
+            return;
+        }
+        for answer in self.receivers.answers(out, before) {
+            match answer {
+                Ok(reserve) => {
+                    let input = earmark_core::Input::Command(reserve);
+                    self.rsvp.handle(now, input, context, out);
+                }
+                Err(event) => out.notify(event),
+            }
+        }
+    }
+
+    fn host_changes(&mut self, now: Time, update: HostUpdate, out: &mut Effects<Event>) {
+        match update {
+            HostUpdate::Interface(interface) => {
+                let id = interface.id;
+                self.routes.set_interface_up(id, interface.up);
+                if interface.takes_part() {
+                    let capacity = LinkCapacity {
+                        bandwidth: interface.bandwidth,
+                        reservable: interface.reservable,
+                        mtu: interface.mtu,
+                    };
+                    self.ledger.set_link(id, capacity);
+                }
+                self.interfaces.set(interface);
+                self.tell(now, HostEvent::InterfaceChanged(id), out);
+            }
+            HostUpdate::InterfaceGone(id) => {
+                self.interfaces.remove(id);
+                let prefixes = self.routes.remove_interface(id);
+                for (claim, owner) in self.ledger.remove_link(id).claims {
+                    let event = HostEvent::TrafficControlRefused { claim, owner, errno: ENODEV };
+                    self.tell(now, event, out);
+                }
+                self.tell(now, HostEvent::InterfaceChanged(id), out);
+                for prefix in prefixes {
+                    self.tell(now, HostEvent::RouteChanged(prefix), out);
+                }
+            }
+            HostUpdate::Route(route) => {
+                if self.routes.insert(route) {
+                    self.tell(now, HostEvent::RouteChanged(route.prefix), out);
+                }
+            }
+            HostUpdate::RouteGone(route) => {
+                if self.routes.remove(&route) {
+                    self.tell(now, HostEvent::RouteChanged(route.prefix), out);
+                }
+            }
+            HostUpdate::TrafficControlRefused { claim, errno } => {
+                if let Some(owner) = self.ledger.owner(claim) {
+                    let event = HostEvent::TrafficControlRefused { claim, owner, errno };
+                    self.tell(now, event, out);
+                }
+            }
+            HostUpdate::Adopted { interface, flow, rate } => {
+                if let Err(error) = self.ledger.adopt(interface, flow, rate) {
+                    out.notify(Event::NotAdopted { interface, flow, reason: error.to_string() });
+                }
+            }
+            HostUpdate::AdoptedGone { interface, flow } => {
+                self.ledger.drop_adopted(interface, &flow);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: HostEvent, out: &mut Effects<Event>) {
+        self.rsvp(now, earmark_core::Input::Host(event), out);
     }
 }
+
+/// "No such device", in the numbers of every Unix.
+const ENODEV: u16 = 19;

@@ -1,10 +1,16 @@
 //! What a node shows of itself: rows for listings, made to be serialised.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::net::IpAddr;
 
-use earmark_core::Rate;
+use earmark_core::admission::Demand;
+use earmark_core::{InterfaceId, Rate, Time};
+use earmark_rsvp::{NeighborView, ReservationView, SenderView};
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::SourceSelector;
 use serde::Serialize;
+
+use crate::node::Node;
 
 /// One sender of one session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -85,12 +91,12 @@ pub struct LinkRow {
     pub bandwidth_bps: Rate,
     /// What may be reserved.
     pub reservable_bps: Rate,
-    /// What is reserved.
+    /// What is held, adopted flows included.
     pub held_bps: Rate,
-    /// What a dead daemon left reserved and nobody has claimed yet.
-    pub adopted_bps: Rate,
     /// How many reservations.
-    pub claims: usize,
+    pub claims: u32,
+    /// How many flows that a dead daemon left reserved and nobody has claimed yet.
+    pub adopted: u32,
 }
 
 /// One neighbour.
@@ -108,4 +114,115 @@ pub struct NeighborRow {
     pub reservations: usize,
     /// Seconds since it was heard last.
     pub heard_s: f64,
+}
+
+impl Node {
+    /// The senders of all sessions.
+    pub fn session_rows(&self, now: Time) -> impl Iterator<Item = SessionRow> {
+        self.rsvp.senders().map(move |sender| self.session_row(&sender, now))
+    }
+
+    /// The reservations, those of receivers on this host too.
+    pub fn reservation_rows(&self, now: Time) -> impl Iterator<Item = ReservationRow> {
+        self.rsvp.reservations().map(move |reservation| self.reservation_row(&reservation, now))
+    }
+
+    /// The links that take part.
+    pub fn link_rows(&self) -> impl Iterator<Item = LinkRow> {
+        self.interfaces.iter().filter(|interface| interface.takes_part()).map(|interface| {
+            let status = self.ledger.link(interface.id);
+            LinkRow {
+                interface: interface.name.clone(),
+                index: interface.id.0,
+                up: interface.up,
+                addresses: interface.addresses.clone(),
+                bandwidth_bps: interface.bandwidth,
+                reservable_bps: interface.reservable,
+                held_bps: status.map_or(Rate::ZERO, |status| status.held),
+                claims: status.map_or(0, |status| status.claims),
+                adopted: status.map_or(0, |status| status.adopted),
+            }
+        })
+    }
+
+    /// The neighbours that state hangs on.
+    pub fn neighbor_rows(&self, now: Time) -> impl Iterator<Item = NeighborRow> {
+        self.rsvp.neighbors().map(move |neighbor| self.neighbor_row(&neighbor, now))
+    }
+
+    /// Every counter: protocol, group, name, count.
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {
+        self.rsvp.counters().iter().map(|(group, name, count)| ("rsvp", group, name, count))
+    }
+
+    fn session_row(&self, sender: &SenderView, now: Time) -> SessionRow {
+        SessionRow {
+            protocol: "rsvp",
+            destination: sender.session.destination,
+            destination_port: sender.session.port,
+            ip_protocol: sender.session.protocol,
+            source: sender.template.source,
+            source_port: port(sender.template.selector),
+            previous_hop: sender.previous_hop,
+            incoming: sender.incoming.map(|id| self.interface_name(id)),
+            outgoing: sender.outgoing.map(|id| self.interface_name(id)),
+            rate_bps: Rate::from_octets_per_second(sender.tspec.rate).as_bps(),
+            burst_octets: sender.tspec.depth as u32,
+            hops: sender.hops,
+            expires_in_s: seconds_until(sender.expires_at, now),
+            reserved: sender.reserved,
+        }
+    }
+
+    fn reservation_row(&self, reservation: &ReservationView, now: Time) -> ReservationRow {
+        let demand = Demand::from_flowspec(&reservation.flowspec);
+        ReservationRow {
+            protocol: "rsvp",
+            destination: reservation.session.destination,
+            destination_port: reservation.session.port,
+            ip_protocol: reservation.session.protocol,
+            source: reservation.filter.source,
+            source_port: port(reservation.filter.selector),
+            style: "FF",
+            service: match reservation.flowspec {
+                FlowSpec::ControlledLoad(_) => "controlled-load",
+                FlowSpec::Guaranteed(..) => "guaranteed",
+            },
+            interface: reservation.outgoing.map(|id| self.interface_name(id)),
+            next_hop: reservation.next_hop,
+            rate_bps: demand.rate.as_bps(),
+            burst_octets: demand.burst,
+            expires_in_s: seconds_until(reservation.expires_at, now),
+        }
+    }
+
+    fn neighbor_row(&self, neighbor: &NeighborView, now: Time) -> NeighborRow {
+        NeighborRow {
+            protocol: "rsvp",
+            address: neighbor.address,
+            interface: self.interface_name(neighbor.interface),
+            senders: neighbor.senders as usize,
+            reservations: neighbor.reservations as usize,
+            heard_s: (now - neighbor.heard).as_secs_f64(),
+        }
+    }
+
+    /// The name of an interface, or its index where it is gone.
+    fn interface_name(&self, id: InterfaceId) -> String {
+        match self.interfaces.by_id(id) {
+            Some(interface) => interface.name.clone(),
+            None => id.0.to_string(),
+        }
+    }
+}
+
+fn port(selector: SourceSelector) -> u16 {
+    match selector {
+        SourceSelector::Port(port) => port,
+        SourceSelector::FlowLabel(_) => 0,
+    }
+}
+
+fn seconds_until(at: Time, now: Time) -> Option<f64> {
+    (at < Time::MAX).then(|| (at - now).as_secs_f64())
 }

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
-use earmark_wire::intserv::{FlowSpec, SenderTspec};
+use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, SenderTemplate, Session};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,7 @@ pub struct Offer {
     /// RSVP-capable hops so far.
     pub hops: u32,
     /// Smallest bandwidth of the path, octets per second.
+    #[serde(with = "earmark_wire::intserv::exact")]
     pub path_bandwidth: f32,
     /// Latency of the path that queues do not cause, microseconds; `u32::MAX` where a hop could not say.
     pub min_latency_us: u32,
@@ -80,6 +81,23 @@ pub struct Offer {
     pub guaranteed: Option<(u32, u32)>,
     /// Whether every hop can do controlled load.
     pub controlled_load: bool,
+}
+
+impl Offer {
+    /// What an ADSPEC says. With `broken` there is a hop that did not write into it.
+    pub(crate) fn of(adspec: &Adspec<'_>, broken: bool) -> Offer {
+        let general = &adspec.general;
+        let guaranteed = adspec.guaranteed.as_ref().filter(|g| !g.break_bit);
+        Offer {
+            hops: general.hops,
+            path_bandwidth: general.bandwidth,
+            min_latency_us: general.latency_us,
+            path_mtu: general.mtu,
+            broken: broken || general.break_bit,
+            guaranteed: guaranteed.and_then(|g| g.terms).map(|t| (t.c_total, t.d_total)),
+            controlled_load: adspec.controlled_load.as_ref().is_some_and(|c| !c.break_bit),
+        }
+    }
 }
 
 /// What an engine reports: upcalls to applications, and what watchers want to see.
@@ -257,6 +275,12 @@ pub enum Rejection {
     /// No sender of this session matches: nothing to reserve for yet.
     #[error("no Path message of that sender has arrived")]
     NoSuchSender,
+    /// Another application sends with this address and port already.
+    #[error("another application of this host is that sender already")]
+    SenderTaken,
+    /// Another application of this host has asked for another service for the same sender.
+    #[error("another application of this host has reserved another service for that sender")]
+    Conflict,
     /// The session is full, or the node is.
     #[error("a limit on sessions or senders is reached")]
     Limit,

@@ -61,10 +61,31 @@ impl Default for Timing {
 }
 
 impl Timing {
+    /// The refresh period as TIME_VALUES carries it, milliseconds, at least 1.
+    pub fn refresh_ms(&self) -> u32 {
+        u32::try_from(self.refresh.as_millis()).unwrap_or(u32::MAX).max(1)
+    }
+
     /// How long state lives that a neighbour refreshes every `refresh_ms`: L = (K + 0.5) * 1.5 * R, in nanoseconds.
     pub fn lifetime(&self, refresh_ms: u32) -> Duration {
         let halves = u64::from(self.lifetime_factor) * 2 + 1;
         // (K + 0.5) * 1.5 * R = (2K + 1) * 3 * R / 4; R in milliseconds is 250 000 ns a quarter.
         Duration::from_nanos(halves * 3 * 250_000 * u64::from(refresh_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 2205 section 3.7: L = (K + 0.5) * 1.5 * R.
+    #[test]
+    fn state_lives_as_long_as_the_rfc_says() {
+        let timing = Timing::default();
+        assert_eq!(timing.refresh_ms(), 30_000);
+        assert_eq!(timing.lifetime(30_000), Duration::from_millis(157_500));
+        let cautious = Timing { lifetime_factor: 5, ..timing };
+        assert_eq!(cautious.lifetime(1_000), Duration::from_millis(8_250));
+        assert_eq!(timing.lifetime(u32::MAX), Duration::from_millis(22_548_578_303) + Duration::from_micros(750));
     }
 }

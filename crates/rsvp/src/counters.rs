@@ -1,15 +1,140 @@
 //! What the engine counts: messages by kind, and what it threw away by reason.
 
+use earmark_wire::rsvp::MessageType;
 use serde::{Deserialize, Serialize};
 
 /// Why a message was thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// It could not be read.
+    /// It could not be read; the kinds are told apart in [`Counters::malformed`].
     Malformed,
+    /// Its refresh period is zero.
+    ZeroRefreshPeriod,
+    /// Its hop object names an address that cannot be a neighbour's.
+    BadHop,
+    /// It came through an interface that this node does not know.
+    UnknownInterface,
+    /// Its logical interface handle is none that this node gave out.
+    BadLih,
+    /// It is about a session or sender that this node knows nothing of.
+    NoState,
+    /// It came from another previous hop than the state did.
+    OtherHop,
+    /// There is no way to its destination.
+    NoRoute,
+    /// Its TTL is used up.
+    TtlExpired,
+    /// Zero and non-zero ports do not go together (RFC 2205 section 3.2).
+    Ports,
+    /// A limit of this node is reached.
+    Limit,
+    /// A request was refused, and the refusal sent back.
+    Refused,
+    /// It is addressed to this node but nobody here waits for it.
+    NotForUs,
 }
 
+impl DropReason {
+    /// All of them.
+    pub const ALL: [DropReason; 13] = [
+        DropReason::Malformed,
+        DropReason::ZeroRefreshPeriod,
+        DropReason::BadHop,
+        DropReason::UnknownInterface,
+        DropReason::BadLih,
+        DropReason::NoState,
+        DropReason::OtherHop,
+        DropReason::NoRoute,
+        DropReason::TtlExpired,
+        DropReason::Ports,
+        DropReason::Limit,
+        DropReason::Refused,
+        DropReason::NotForUs,
+    ];
+
+    /// Its name in counters.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::Malformed => "malformed",
+            DropReason::ZeroRefreshPeriod => "zero_refresh_period",
+            DropReason::BadHop => "bad_hop",
+            DropReason::UnknownInterface => "unknown_interface",
+            DropReason::BadLih => "bad_lih",
+            DropReason::NoState => "no_state",
+            DropReason::OtherHop => "other_hop",
+            DropReason::NoRoute => "no_route",
+            DropReason::TtlExpired => "ttl_expired",
+            DropReason::Ports => "ports",
+            DropReason::Limit => "limit",
+            DropReason::Refused => "refused",
+            DropReason::NotForUs => "not_for_us",
+        }
+    }
+}
+
+/// Names of the seven kinds of message, by message type less one.
+pub const MESSAGES: [&str; 7] =
+    ["path", "resv", "path_err", "resv_err", "path_tear", "resv_tear", "resv_conf"];
+
 /// Messages of each kind, by direction, and drops by reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Received, in the order of [`MESSAGES`].
+    pub received: [u64; MESSAGES.len()],
+    /// Sent, likewise.
+    pub sent: [u64; MESSAGES.len()],
+    /// Messages of others, passed on as they were.
+    pub relayed: u64,
+    /// Thrown away, in the order of [`DropReason::ALL`].
+    pub dropped: [u64; DropReason::ALL.len()],
+    /// Messages that could not be read, by what was wrong; at most one entry a kind of error.
+    pub malformed: alloc::collections::BTreeMap<&'static str, u64>,
+}
+
+impl Counters {
+    /// Counts a message in.
+    #[inline]
+    pub(crate) fn receive(&mut self, kind: MessageType) {
+        if let Some(counter) = self.received.get_mut(place(kind)) {
+            *counter += 1;
+        }
+    }
+
+    /// Counts a message out.
+    #[inline]
+    pub(crate) fn send(&mut self, kind: MessageType) {
+        if let Some(counter) = self.sent.get_mut(place(kind)) {
+            *counter += 1;
+        }
+    }
+
+    /// Counts a message away.
+    pub(crate) fn drop(&mut self, reason: DropReason) {
+        self.dropped[reason as usize] += 1;
+    }
+
+    /// Every counter with its name, those at zero too.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let received = MESSAGES.iter().zip(self.received).map(|(&name, n)| ("received", name, n));
+        let sent = MESSAGES.iter().zip(self.sent).map(|(&name, n)| ("sent", name, n));
+        let relayed = core::iter::once(("relayed", "messages", self.relayed));
+        let dropped =
+            DropReason::ALL.iter().zip(self.dropped).map(|(r, n)| ("dropped", r.name(), n));
+        let malformed = self.malformed.iter().map(|(&name, &n)| ("malformed", name, n));
+        received.chain(sent).chain(relayed).chain(dropped).chain(malformed)
+    }
+}
+
+fn place(kind: MessageType) -> usize {
+    match kind {
+        MessageType::Path => 0,
+        MessageType::Resv => 1,
+        MessageType::PathErr => 2,
+        MessageType::ResvErr => 3,
+        MessageType::PathTear => 4,
+        MessageType::ResvTear => 5,
+        MessageType::ResvConf => 6,
+        MessageType::Unknown(_) => usize::MAX,
+    }
+}

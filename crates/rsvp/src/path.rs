@@ -1,0 +1,390 @@
+//! Path messages: senders appear, are refreshed, and change (RFC 2209, PATH MESSAGE ARRIVES).
+
+use alloc::boxed::Box;
+use core::net::IpAddr;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Context, Datagram, InterfaceId, Time};
+use earmark_wire::intserv::Adspec;
+use earmark_wire::rsvp::iana::TrafficControlError;
+use earmark_wire::rsvp::{
+    ErrorCode, FilterSpec, Message, Path, RsvpHop, SenderTemplate, Session, SourceSelector,
+};
+
+use crate::api::{Application, Change, Event, Offer};
+use crate::counters::DropReason;
+use crate::engine::{Rsvp, Turn};
+use crate::state::{Index, NONE, Peer, Psb, Timer, TimerKind, key};
+use crate::store::{is_kept, keep};
+
+/// Where the data of a session goes from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To this host.
+    Here,
+    /// Through an interface that takes part.
+    Out(InterfaceId),
+    /// Through one that does not.
+    Past,
+    /// Nowhere.
+    None,
+}
+
+impl Way {
+    pub(crate) fn of(context: &Context<'_>, destination: IpAddr) -> Way {
+        mark(Checkpoint::Route);
+        if context.interfaces.is_local(destination) {
+            return Way::Here;
+        }
+        match context.routes.lookup(destination) {
+            None => Way::None,
+            Some(hop) => match context.interfaces.by_id(hop.interface) {
+                Some(interface) if interface.takes_part() => Way::Out(hop.interface),
+                _ => Way::Past,
+            },
+        }
+    }
+
+    /// OutInterface_list.
+    pub(crate) fn outgoing(self) -> Option<InterfaceId> {
+        match self {
+            Way::Out(interface) => Some(interface),
+            Way::Here | Way::Past | Way::None => None,
+        }
+    }
+}
+
+impl Rsvp {
+    pub(crate) fn path_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        message: &Message<'_>,
+        path: &Path<'_>,
+    ) {
+        if path.refresh_ms == 0 {
+            return self.drop(turn, datagram, DropReason::ZeroRefreshPeriod);
+        }
+        if !is_neighbor(turn.context, path.hop.address) {
+            return self.drop(turn, datagram, DropReason::BadHop);
+        }
+        let way = Way::of(turn.context, path.session.destination);
+        match way {
+            Way::Past => return self.relay(turn, datagram),
+            Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
+            Way::Here | Way::Out(_) => {}
+        }
+        let arrival = Arrival {
+            interface: datagram.interface,
+            ttl: datagram.ttl,
+            flags: if message.send_ttl == datagram.ttl { 0 } else { Psb::NON_RSVP }
+                | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE },
+            expires_at: turn.now + self.config.timing(datagram.interface).lifetime(path.refresh_ms),
+            outgoing: way.outgoing(),
+        };
+        let found = self.store.find_sender(&path.session, &path.sender.template);
+        mark(Checkpoint::SearchPsb);
+        let verdict = match found {
+            Some(index) => self.refresh_sender(turn, index, path, &arrival),
+            None => self.create_sender(turn, path, &arrival),
+        };
+        match verdict {
+            Ok(()) => {}
+            Err(PathFault::Silent(reason)) => self.drop(turn, datagram, reason),
+            Err(PathFault::Report(reason, code, value)) => {
+                self.send_path_err(turn, datagram, path, code, value);
+                self.drop(turn, datagram, reason);
+            }
+        }
+    }
+
+    /// The sender is known: note what is new about it, and spread the news.
+    fn refresh_sender<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        path: &Path<'_>,
+        arrival: &Arrival,
+    ) -> Result<(), PathFault> {
+        let psb = self.store.psb(index);
+        let Peer::Neighbor(old_hop) = psb.hop else {
+            // A sender of this very host does not come in from outside.
+            return Err(PathFault::Silent(DropReason::OtherHop));
+        };
+        let new_tspec = psb.tspec != path.sender.tspec;
+        if new_tspec && path.sender.tspec.validate().is_err() {
+            return Err(bad_tspec());
+        }
+        let new_hop = old_hop != path.hop || psb.incoming != Some(arrival.interface);
+        let new_way = psb.outgoing != arrival.outgoing;
+        if new_hop {
+            self.change_previous_hop(turn.now, index, path.hop, arrival.interface);
+        }
+        let psb = &mut self.store.psbs[index as usize];
+        let new_adspec = psb.adspec.as_deref() != path.sender.adspec;
+        if new_adspec {
+            psb.adspec = path.sender.adspec.map(Box::from);
+        }
+        let new_carried = !is_kept(psb.carried.as_deref(), path.carried);
+        if new_carried {
+            psb.carried = keep(path.carried);
+        }
+        psb.tspec = path.sender.tspec;
+        psb.ttl = arrival.ttl;
+        psb.flags = arrival.flags;
+        // The timer only has to be touched when the end comes nearer.
+        let nearer = arrival.expires_at < psb.expires_at;
+        psb.expires_at = arrival.expires_at;
+        let neighbor = psb.neighbor;
+        self.store.heard(neighbor, turn.now);
+        if new_way {
+            self.change_way(turn, index, arrival.outgoing);
+        }
+        if nearer || new_way {
+            self.rearm_sender(index);
+        }
+        if !(new_hop || new_tspec || new_way || new_carried) {
+            if new_adspec {
+                self.tell_applications_of_sender(turn, index);
+            }
+            return Ok(());
+        }
+        self.notify_path_state(turn, index, Change::Changed);
+        self.tell_applications_of_sender(turn, index);
+        self.path_refresh(turn, index);
+        if new_hop {
+            self.resv_refresh(turn, index, None);
+        }
+        Ok(())
+    }
+
+    /// The sender is new: check that it may be, make its state, and pass it on.
+    fn create_sender<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        path: &Path<'_>,
+        arrival: &Arrival,
+    ) -> Result<(), PathFault> {
+        if path.sender.tspec.validate().is_err() {
+            return Err(bad_tspec());
+        }
+        let session = self.admit_sender(&path.session, &path.sender.template)?;
+        let neighbor = self.store.neighbor(arrival.interface, path.hop.address, turn.now);
+        self.store.count_neighbor(neighbor, 1, 0);
+        let index = self.enter_sender(
+            turn.now,
+            Psb {
+                session,
+                template: path.sender.template,
+                tspec: path.sender.tspec,
+                hop: Peer::Neighbor(path.hop),
+                neighbor,
+                incoming: Some(arrival.interface),
+                outgoing: arrival.outgoing,
+                ttl: arrival.ttl,
+                flags: arrival.flags,
+                adspec: path.sender.adspec.map(Box::from),
+                carried: keep(path.carried),
+                expires_at: arrival.expires_at,
+                // The rest is filled in when it is entered.
+                next: NONE,
+                previous: NONE,
+                tcsbs: NONE,
+                path_refresh_at: Time::MAX,
+                resv_refresh_at: Time::MAX,
+                timer: None,
+            },
+        );
+        mark(Checkpoint::CreatePsb);
+        self.notify_path_state(turn, index, Change::Created);
+        self.tell_applications_of_sender(turn, index);
+        self.path_refresh(turn, index);
+        Ok(())
+    }
+
+    /// Finds or makes the session of a new sender, by the rules for ports (RFC 2205 section 3.2) and by our limits.
+    pub(crate) fn admit_sender(
+        &mut self,
+        session: &Session,
+        template: &SenderTemplate,
+    ) -> Result<Index, PathFault> {
+        let found = self.store.find_session(session);
+        mark(Checkpoint::FindSession);
+        if let Some(index) = found {
+            if self.store.session(index).sender_count >= self.config.max_senders {
+                return Err(PathFault::Silent(DropReason::Limit));
+            }
+            if self.sender_ports_conflict(index, session, template) {
+                let code = ErrorCode::ConflictingSenderPorts;
+                return Err(PathFault::Report(DropReason::Ports, code, 0));
+            }
+            return Ok(index);
+        }
+        if self.store.ports_conflict(session) {
+            let code = ErrorCode::ConflictingDestPorts;
+            return Err(PathFault::Report(DropReason::Ports, code, 0));
+        }
+        if self.store.session_blocks.len() >= self.config.max_sessions as usize {
+            return Err(PathFault::Silent(DropReason::Limit));
+        }
+        let index = self.store.insert_session(key(*session));
+        mark(Checkpoint::CreateSession);
+        Ok(index)
+    }
+
+    /// Whether the same host sends with and without a source port (RFC 2205 section 3.2, rule 3). Only a sender
+    /// without port has to look at the others, and those are limited.
+    fn sender_ports_conflict(
+        &self,
+        index: Index,
+        session: &Session,
+        template: &SenderTemplate,
+    ) -> bool {
+        match template.selector {
+            SourceSelector::FlowLabel(_) => false,
+            SourceSelector::Port(0) => self.store.senders_of(index).any(|i| {
+                let other = self.store.psb(i).template;
+                other.source == template.source && other.selector != template.selector
+            }),
+            SourceSelector::Port(_) => {
+                let selector = SourceSelector::Port(0);
+                self.store.find_sender(session, &FilterSpec { selector, ..*template }).is_some()
+            }
+        }
+    }
+
+    /// Enters a sender, arms its timer.
+    pub(crate) fn enter_sender(&mut self, now: Time, psb: Psb) -> Index {
+        let index = self.store.insert_sender(psb);
+        let path_refresh_at = match self.store.psb(index).outgoing {
+            Some(outgoing) => self.next_refresh(now, outgoing),
+            None => Time::MAX,
+        };
+        let psb = self.store.psb_mut(index);
+        psb.path_refresh_at = path_refresh_at;
+        let due = psb.due();
+        let timer = Timer { kind: TimerKind::Sender, block: index };
+        let armed = self.store.timers.arm(due, timer);
+        self.store.psb_mut(index).timer = Some(armed);
+        index
+    }
+
+    /// The previous hop of a sender is another one now.
+    fn change_previous_hop(
+        &mut self,
+        now: Time,
+        index: Index,
+        hop: RsvpHop,
+        interface: InterfaceId,
+    ) {
+        let neighbor = self.store.neighbor(interface, hop.address, now);
+        self.store.count_neighbor(neighbor, 1, 0);
+        let psb = self.store.psb_mut(index);
+        let old = core::mem::replace(&mut psb.neighbor, neighbor);
+        psb.hop = Peer::Neighbor(hop);
+        psb.incoming = Some(interface);
+        self.store.count_neighbor(old, -1, 0);
+    }
+
+    /// The data of a sender leaves through another interface now. Reservations on the old one stay until they time
+    /// out, but count no longer for what is asked for upstream.
+    pub(crate) fn change_way<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        outgoing: Option<InterfaceId>,
+    ) {
+        let path_refresh_at =
+            outgoing.map_or(Time::MAX, |outgoing| self.next_refresh(turn.now, outgoing));
+        let psb = self.store.psb_mut(index);
+        psb.outgoing = outgoing;
+        psb.path_refresh_at = path_refresh_at;
+        if self.store.find_tcsb(index, outgoing).is_none() {
+            self.store.psb_mut(index).resv_refresh_at = Time::MAX;
+        }
+    }
+
+    /// PATH_EVENT to every application of this host that has the session open.
+    pub(crate) fn tell_applications_of_sender<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        if self.applications.is_empty() {
+            return;
+        }
+        let session = self.store.session_of(index);
+        for application in self.applications.of_session(&session) {
+            self.tell_of_sender(turn, application, index);
+        }
+    }
+
+    /// PATH_EVENT to one application; its own senders are not news to it.
+    pub(crate) fn tell_of_sender<E: From<Event>>(
+        &self,
+        turn: &mut Turn<'_, '_, E>,
+        application: Application,
+        index: Index,
+    ) {
+        let psb = self.store.psb(index);
+        if psb.outgoing.is_some() || psb.hop == Peer::Local(application) {
+            return;
+        }
+        turn.out.notify(Event::Path {
+            application,
+            session: self.store.session_of(index),
+            template: psb.template,
+            tspec: psb.tspec,
+            offer: psb.adspec.as_deref().and_then(|body| offer(body, psb.flags)),
+        });
+    }
+
+    pub(crate) fn notify_path_state<E: From<Event>>(
+        &self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        change: Change,
+    ) {
+        let session = self.store.session_of(index);
+        let template = self.store.psb(index).template;
+        turn.out.notify(Event::PathState { change, session, template });
+    }
+}
+
+/// What a Path brings beside its objects.
+struct Arrival {
+    interface: InterfaceId,
+    ttl: u8,
+    /// Flags of [`Psb`].
+    flags: u8,
+    expires_at: Time,
+    outgoing: Option<InterfaceId>,
+}
+
+/// Why a Path is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathFault {
+    /// It is dropped.
+    Silent(DropReason),
+    /// It is dropped, and a PathErr says why.
+    Report(DropReason, ErrorCode, u16),
+}
+
+fn bad_tspec() -> PathFault {
+    let value = TrafficControlError::BadTspec.code();
+    PathFault::Report(DropReason::Refused, ErrorCode::TrafficControlError, value)
+}
+
+/// Whether a hop object can name a neighbour: not everybody, not nobody, not this node.
+pub(crate) fn is_neighbor(context: &Context<'_>, address: IpAddr) -> bool {
+    !address.is_unspecified()
+        && !address.is_multicast()
+        && !address.is_loopback()
+        && !context.interfaces.is_local(address)
+}
+
+/// What an ADSPEC says, in a receiver's terms.
+fn offer(body: &[u8], flags: u8) -> Option<Offer> {
+    let adspec = Adspec::parse(body).ok()?;
+    Some(Offer::of(&adspec, flags & Psb::NON_RSVP != 0))
+}

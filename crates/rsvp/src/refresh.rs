@@ -1,0 +1,226 @@
+//! Refreshes: Path downstream and Resv upstream, each at its own random pace (RFC 2209, PATH REFRESH and RESV
+//! REFRESH; RFC 2205 section 3.7).
+
+use core::net::IpAddr;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Interface, InterfaceId, Outgoing, Time};
+use earmark_wire::intserv::{Adspec, GuaranteedHop, HopCharacteristics, LocalOverrides};
+use earmark_wire::rsvp::{
+    Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, Resv, RsvpHop, SenderDescriptor,
+    Session,
+};
+
+use crate::api::{Change, Event};
+use crate::engine::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
+use crate::path::Way;
+use crate::state::{Index, Peer, Psb};
+
+impl Rsvp {
+    /// A sender's timer fired: its end, a refresh, or only an alarm that later refreshes have made void.
+    pub(crate) fn sender_is_due<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        let now = turn.now;
+        let psb = self.store.psb_mut(index);
+        psb.timer = None;
+        if now >= psb.expires_at {
+            return self.drop_sender(turn, index, Change::Expired);
+        }
+        if now >= self.store.psb(index).path_refresh_at {
+            self.follow_route(turn, index);
+            self.path_refresh(turn, index);
+            self.schedule_path_refresh(now, index);
+        }
+        if now >= self.store.psb(index).resv_refresh_at {
+            self.resv_refresh(turn, index, None);
+            self.schedule_resv_refresh(now, index);
+        }
+        self.rearm_sender(index);
+    }
+
+    /// PATH REFRESH: tells the next hop of a sender, if there is one.
+    pub(crate) fn path_refresh<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        let psb = self.store.psb(index);
+        let Some(interface) = psb.outgoing.and_then(|i| turn.context.interfaces.by_id(i)) else {
+            return;
+        };
+        let session = self.store.session(psb.session).session;
+        let Some(address) = interface.address_like(session.destination) else { return };
+        let ttl = if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
+        if ttl == 0 {
+            return;
+        }
+        let adspec = advertise(psb, interface, &mut self.scratch);
+        // Whoever can police does; only those before such a node pass the demand on.
+        let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
+        let path = Path {
+            session: Session { flags: if police { Session::E_POLICE } else { 0 }, ..session },
+            hop: RsvpHop { address, lih: interface.id.0 },
+            refresh_ms: self.config.timing(interface.id).refresh_ms(),
+            carried: Carried::Objects(psb.carried.as_deref().unwrap_or_default()),
+            sender: SenderDescriptor { template: psb.template, tspec: psb.tspec, adspec },
+        };
+        let how = Outgoing {
+            protocol: PROTOCOL,
+            interface: Some(interface.id),
+            source: psb.template.source,
+            destination: session.destination,
+            ttl,
+            router_alert: true,
+        };
+        send(&mut self.counters, turn.out, how, Body::Path(path));
+        mark(Checkpoint::PathRefresh);
+    }
+
+    /// RESV REFRESH: asks the previous hop of a sender for what its data gets here, if it gets anything. With
+    /// `confirm`, whoever makes the reservation in the end is asked to tell that receiver.
+    pub(crate) fn resv_refresh<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        confirm: Option<IpAddr>,
+    ) {
+        let psb = self.store.psb(index);
+        let (Peer::Neighbor(hop), Some(incoming)) = (psb.hop, psb.incoming) else { return };
+        let Some(tcsb) = self.store.find_tcsb(index, psb.outgoing) else { return };
+        let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
+        let Some(address) = interface.address_like(hop.address) else { return };
+        let flow = FixedFilterFlow {
+            flowspec: Some(self.store.tcsb(tcsb).flowspec),
+            filter: psb.template,
+        };
+        self.scratch.clear();
+        for rsb in self.store.rsbs_of(tcsb) {
+            let carried = self.store.rsb(rsb).carried.as_deref().unwrap_or_default();
+            merge_carried(&mut self.scratch, carried);
+        }
+        let resv = Resv {
+            session: self.store.session(psb.session).session,
+            hop: RsvpHop { address, lih: hop.lih },
+            refresh_ms: self.config.timing(incoming).refresh_ms(),
+            confirm,
+            scope: None,
+            carried: Carried::Objects(&self.scratch),
+            flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+        };
+        let how = to_neighbor(address, hop.address);
+        send(&mut self.counters, turn.out, how, Body::Resv(resv));
+        mark(Checkpoint::ResvRefresh);
+    }
+
+    /// When state on `interface` is to be refreshed next.
+    pub(crate) fn next_refresh(&mut self, now: Time, interface: InterfaceId) -> Time {
+        let refresh = self.config.timing(interface).refresh;
+        now + self.jitter.uniform(refresh / 2, refresh + refresh / 2)
+    }
+
+    /// Arms the timer of a sender for whatever comes first.
+    pub(crate) fn rearm_sender(&mut self, index: Index) {
+        let psb = &mut self.store.psbs[index as usize];
+        let due = psb.due();
+        match psb.timer {
+            Some(timer) => {
+                self.store.timers.rearm(timer, due);
+            }
+            None => {
+                let timer =
+                    crate::state::Timer { kind: crate::state::TimerKind::Sender, block: index };
+                psb.timer = Some(self.store.timers.arm(due, timer));
+            }
+        }
+    }
+
+    /// Begins, goes on with, or ends refreshing the Resv for a sender, whichever its reservations call for.
+    pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
+        let psb = self.store.psb(index);
+        let reserved = self.store.find_tcsb(index, psb.outgoing).is_some();
+        let at = match (psb.hop, psb.incoming) {
+            (Peer::Neighbor(_), Some(incoming)) if reserved => self.next_refresh(now, incoming),
+            _ => Time::MAX,
+        };
+        self.store.psb_mut(index).resv_refresh_at = at;
+    }
+
+    fn schedule_path_refresh(&mut self, now: Time, index: Index) {
+        let at = match self.store.psb(index).outgoing {
+            Some(outgoing) => self.next_refresh(now, outgoing),
+            None => Time::MAX,
+        };
+        self.store.psb_mut(index).path_refresh_at = at;
+    }
+
+    /// A sender's data may have to go elsewhere since the last refresh.
+    fn follow_route<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        let session = self.store.session_of(index);
+        // Without a route the old way is kept: routing may only be between two answers.
+        if let Way::Out(interface) = Way::of(turn.context, session.destination)
+            && self.store.psb(index).outgoing != Some(interface)
+        {
+            self.change_way(turn, index, Some(interface));
+        }
+    }
+}
+
+/// How a message travels to the neighbour that it is addressed to.
+pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
+    Outgoing {
+        protocol: PROTOCOL,
+        interface: None,
+        source,
+        destination,
+        ttl: NEIGHBOR_TTL,
+        router_alert: false,
+    }
+}
+
+/// The ADSPEC of a sender with this hop added to it, composed in `scratch`. One that cannot be read is left out: a
+/// receiver is better off without than with a wrong one.
+fn advertise<'s>(
+    psb: &Psb,
+    interface: &Interface,
+    scratch: &'s mut alloc::vec::Vec<u8>,
+) -> Option<&'s [u8]> {
+    let adspec = Adspec::parse(psb.adspec.as_deref()?).ok()?;
+    let adspec = adspec.advertise(&characteristics(interface, psb.flags & Psb::NON_RSVP != 0));
+    scratch.resize(adspec.buffer_len(), 0);
+    let length = adspec.emit(scratch).ok()?;
+    Some(&scratch[..length])
+}
+
+/// What a link adds to an ADSPEC. Its bandwidth is what could be reserved of it at best. For guaranteed service a
+/// class of our scheduler deviates from a fluid link by one packet at the reserved rate (C) and one at the link's (D),
+/// as any fair queueing does (RFC 2212, "Exported Information").
+fn characteristics(interface: &Interface, non_is_hop: bool) -> HopCharacteristics {
+    let bits = u64::from(interface.mtu) * 8;
+    let bandwidth = interface.bandwidth.as_bps().max(1);
+    let transmission_us = (bits * 1_000_000).div_ceil(bandwidth);
+    HopCharacteristics {
+        non_is_hop,
+        bandwidth: interface.reservable.as_octets_per_second(),
+        latency_us: interface.latency_us,
+        mtu: interface.mtu,
+        guaranteed: Some(GuaranteedHop {
+            c: interface.mtu,
+            d: u32::try_from(transmission_us).unwrap_or(u32::MAX),
+            reshapes: false,
+            overrides: LocalOverrides::default(),
+        }),
+        controlled_load: Some(LocalOverrides::default()),
+    }
+}
+
+/// Adds the objects of `more` that are not in `all` yet (RFC 2205 section 3.10, rule 3).
+fn merge_carried(all: &mut alloc::vec::Vec<u8>, more: &[u8]) {
+    if all.is_empty() {
+        all.extend_from_slice(more);
+        return;
+    }
+    for object in Carried::Objects(more).iter() {
+        if !Carried::Objects(all).iter().any(|known| known.bytes == object.bytes) {
+            all.extend_from_slice(object.bytes);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Resv messages: reservations appear, are refreshed, and change (RFC 2209, RESV MESSAGE ARRIVES).
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Datagram, InterfaceId, Time};
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::iana::TrafficControlError;
+use earmark_wire::rsvp::{
+    ErrorCode, FilterSpec, FixedFilterFlow, FlowDescriptors, Resv, RsvpHop, Session,
+};
+
+use crate::api::Event;
+use crate::counters::DropReason;
+use crate::engine::{Rsvp, Turn};
+use crate::error::ResvFault;
+use crate::path::is_neighbor;
+use crate::state::{Index, Peer};
+use crate::store::{is_kept, keep};
+use crate::traffic::Request;
+
+impl Rsvp {
+    pub(crate) fn resv_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        resv: &Resv<'_>,
+    ) {
+        if resv.refresh_ms == 0 {
+            return self.drop(turn, datagram, DropReason::ZeroRefreshPeriod);
+        }
+        if !is_neighbor(turn.context, resv.hop.address) {
+            return self.drop(turn, datagram, DropReason::BadHop);
+        }
+        let Some(outgoing) = self.interface_of_lih(turn, resv.hop.lih) else {
+            return self.drop(turn, datagram, DropReason::BadLih);
+        };
+        let FlowDescriptors::FixedFilter(flows) = resv.flows else {
+            let fault = ResvFault::new(ErrorCode::UnknownStyle, 0);
+            self.send_resv_err(turn, outgoing, &resv.session, resv.hop, &fault, resv.flows);
+            return self.drop(turn, datagram, DropReason::Refused);
+        };
+        mark(Checkpoint::CheckStyles);
+        let lifetime = self.config.timing(datagram.interface).lifetime(resv.refresh_ms);
+        let expires_at = turn.now + lifetime;
+        for flow in flows.iter() {
+            let Err(fault) = self.resv_flow(turn, resv, outgoing, expires_at, &flow) else {
+                continue;
+            };
+            self.refuse(turn, datagram, resv, outgoing, &flow, &fault);
+            if fault.code == ErrorCode::NoPathInformation {
+                return; // of the whole session, so one answer says it all
+            }
+        }
+    }
+
+    /// One flow descriptor of the fixed-filter style: refreshes its reservation, or makes or changes it.
+    fn resv_flow<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        resv: &Resv<'_>,
+        outgoing: InterfaceId,
+        expires_at: Time,
+        flow: &FixedFilterFlow,
+    ) -> Result<(), ResvFault> {
+        let psb = self.sender_for(&resv.session, &flow.filter, Some(outgoing))?;
+        let Some(flowspec) = flow.flowspec else {
+            return Err(bad_flowspec());
+        };
+        if resv.confirm.is_none()
+            && let Some(rsb) = self.find_rsb(psb, outgoing, resv.hop)
+            && self.is_same_request(rsb, &flowspec, resv)
+        {
+            self.refresh_reservation(turn.now, rsb, expires_at);
+            return Ok(());
+        }
+        if flowspec.validate().is_err() {
+            return Err(bad_flowspec());
+        }
+        let request = Request {
+            peer: Peer::Neighbor(resv.hop),
+            outgoing: Some(outgoing),
+            flowspec,
+            carried: keep(resv.carried),
+            confirm: resv.confirm,
+            expires_at,
+        };
+        self.reserve(turn, psb, request)
+    }
+
+    /// The sender that a filter spec names, if its data goes out through `outgoing` (`None`: ends here).
+    pub(crate) fn sender_for(
+        &self,
+        session: &Session,
+        filter: &FilterSpec,
+        outgoing: Option<InterfaceId>,
+    ) -> Result<Index, ResvFault> {
+        let found = self.store.find_sender(session, filter);
+        mark(Checkpoint::FindSession);
+        match found {
+            Some(psb) if self.store.psb(psb).outgoing == outgoing => Ok(psb),
+            Some(_) => Err(ResvFault::new(ErrorCode::NoSenderInformation, 0)),
+            None if self.store.find_session(session).is_some() => {
+                Err(ResvFault::new(ErrorCode::NoSenderInformation, 0))
+            }
+            None => Err(ResvFault::new(ErrorCode::NoPathInformation, 0)),
+        }
+    }
+
+    /// The reservation request of a next hop for a sender on an outgoing interface.
+    #[inline]
+    pub(crate) fn find_rsb(
+        &self,
+        psb: Index,
+        outgoing: InterfaceId,
+        hop: RsvpHop,
+    ) -> Option<Index> {
+        let tcsb = self.store.find_tcsb(psb, Some(outgoing))?;
+        self.store.find_rsb(tcsb, Peer::Neighbor(hop))
+    }
+
+    /// The outgoing interface that a logical interface handle of ours names.
+    pub(crate) fn interface_of_lih<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        lih: u32,
+    ) -> Option<InterfaceId> {
+        let interface = turn.context.interfaces.by_id(InterfaceId(lih))?;
+        interface.takes_part().then_some(interface.id)
+    }
+
+    /// Whether a message asks for what is reserved already.
+    #[inline]
+    fn is_same_request(&self, rsb: Index, flowspec: &FlowSpec, resv: &Resv<'_>) -> bool {
+        let rsb = self.store.rsb(rsb);
+        rsb.flowspec == *flowspec && is_kept(rsb.carried.as_deref(), resv.carried)
+    }
+
+    /// A refresh writes when the state ends, and nothing else.
+    #[inline]
+    fn refresh_reservation(&mut self, now: Time, index: Index, expires_at: Time) {
+        let rsb = &mut self.store.rsbs[index as usize];
+        let nearer = expires_at < rsb.expires_at;
+        rsb.expires_at = expires_at;
+        if nearer && let Some(timer) = rsb.timer {
+            self.store.timers.rearm(timer, expires_at);
+        }
+        let neighbor = rsb.neighbor;
+        self.store.heard(neighbor, now);
+    }
+}
+
+pub(crate) fn bad_flowspec() -> ResvFault {
+    ResvFault::new(ErrorCode::TrafficControlError, TrafficControlError::BadFlowspec.code())
+}

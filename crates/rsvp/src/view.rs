@@ -1,0 +1,125 @@
+//! What the engine shows of its state, for listings. Blocks are shown in the order of their slabs, a page at a time,
+//! so that even a million of them can be listed without holding the engine up for long.
+
+use core::net::IpAddr;
+
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+
+use crate::engine::Rsvp;
+use crate::state::{Index, Peer};
+
+/// One sender of one session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SenderView {
+    /// Its session.
+    pub session: Session,
+    /// Who sends.
+    pub template: SenderTemplate,
+    /// What.
+    pub tspec: SenderTspec,
+    /// PHOP; `None` for a sender of this host.
+    pub previous_hop: Option<IpAddr>,
+    /// Where its Path comes in.
+    pub incoming: Option<InterfaceId>,
+    /// Where its data goes out; `None` where it ends here.
+    pub outgoing: Option<InterfaceId>,
+    /// RSVP hops so far, where the path advertises them.
+    pub hops: Option<u32>,
+    /// When it ends without a refresh; never, for a sender of this host.
+    pub expires_at: Time,
+    /// Whether there is a reservation for it.
+    pub reserved: bool,
+}
+
+/// One reservation request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReservationView {
+    /// Its session.
+    pub session: Session,
+    /// For whom.
+    pub filter: FilterSpec,
+    /// What was asked for.
+    pub flowspec: FlowSpec,
+    /// On which link; `None` for a receiver of this host.
+    pub outgoing: Option<InterfaceId>,
+    /// NHOP; `None` for a receiver of this host.
+    pub next_hop: Option<IpAddr>,
+    /// When it ends without a refresh; never, for a receiver of this host.
+    pub expires_at: Time,
+}
+
+/// One neighbour that state hangs on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NeighborView {
+    /// Its address.
+    pub address: IpAddr,
+    /// Behind which interface.
+    pub interface: InterfaceId,
+    /// Senders whose PHOP it is.
+    pub senders: u32,
+    /// Reservations whose NHOP it is.
+    pub reservations: u32,
+    /// When it made or refreshed state last.
+    pub heard: Time,
+}
+
+impl Rsvp {
+    /// How many sessions, senders and reservation requests there are.
+    pub fn population(&self) -> (usize, usize, usize) {
+        (self.store.session_blocks.len(), self.store.psbs.len(), self.store.rsbs.len())
+    }
+
+    /// All senders.
+    pub fn senders(&self) -> impl Iterator<Item = SenderView> {
+        self.store.psbs.iter().map(|(index, psb)| SenderView {
+            session: self.store.session(psb.session).session,
+            template: psb.template,
+            tspec: psb.tspec,
+            previous_hop: address(psb.hop),
+            incoming: psb.incoming,
+            outgoing: psb.outgoing,
+            hops: psb
+                .adspec
+                .as_deref()
+                .and_then(|body| Adspec::parse(body).ok())
+                .map(|adspec| adspec.general.hops),
+            expires_at: psb.expires_at,
+            reserved: self.store.find_tcsb(index as Index, psb.outgoing).is_some(),
+        })
+    }
+
+    /// All reservation requests.
+    pub fn reservations(&self) -> impl Iterator<Item = ReservationView> {
+        self.store.rsbs.iter().map(|(_, rsb)| {
+            let tcsb = self.store.tcsb(rsb.tcsb);
+            ReservationView {
+                session: self.store.session_of(tcsb.psb),
+                filter: self.store.psb(tcsb.psb).template,
+                flowspec: rsb.flowspec,
+                outgoing: tcsb.outgoing,
+                next_hop: address(rsb.hop),
+                expires_at: rsb.expires_at,
+            }
+        })
+    }
+
+    /// All neighbours, by slab order.
+    pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
+        self.store.neighbors.iter().map(|(_, neighbor)| NeighborView {
+            address: neighbor.address,
+            interface: neighbor.interface,
+            senders: neighbor.senders,
+            reservations: neighbor.reservations,
+            heard: neighbor.heard,
+        })
+    }
+}
+
+fn address(peer: Peer) -> Option<IpAddr> {
+    match peer {
+        Peer::Neighbor(hop) => Some(hop.address),
+        Peer::Local(_) => None,
+    }
+}
