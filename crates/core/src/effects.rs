@@ -65,7 +65,10 @@ pub struct Effects<E> {
 
 impl<E> Default for Effects<E> {
     fn default() -> Self {
-        Effects { list: Vec::new(), octets: Vec::new() }
+        Effects {
+            list: Vec::new(),
+            octets: Vec::new(),
+        }
     }
 }
 
@@ -79,8 +82,17 @@ impl<E> Effects<E> {
     pub fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8] {
         let start = self.octets.len();
         self.octets.resize(start + length, 0);
-        self.list.push(Effect::Send(how, start as u32..(start + length) as u32));
+        self.list
+            .push(Effect::Send(how, start as u32..(start + length) as u32));
         &mut self.octets[start..]
+    }
+
+    /// Takes the last effect back, if it was a message: it could not be written after all.
+    pub fn take_back(&mut self) {
+        if let Some(Effect::Send(_, range)) = self.list.last() {
+            self.octets.truncate(range.start as usize);
+            self.list.pop();
+        }
     }
 
     /// Installs or changes a reservation.
@@ -122,5 +134,60 @@ impl<E> Effects<E> {
     pub fn clear(&mut self) {
         self.list.clear();
         self.octets.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use super::*;
+
+    const HOW: Outgoing = Outgoing {
+        protocol: 46,
+        interface: None,
+        source: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        destination: IpAddr::V4(Ipv4Addr::BROADCAST),
+        ttl: 1,
+        router_alert: false,
+    };
+    const CLAIM: ClaimId = ClaimId {
+        slot: 1,
+        generation: 0,
+    };
+
+    #[test]
+    fn effects_come_out_in_order_each_with_its_own_octets() {
+        let mut effects = Effects::<u8>::new();
+        assert!(effects.is_empty());
+        effects.send(HOW, 3).fill(0xaa);
+        effects.remove(CLAIM);
+        effects.send(HOW, 0).fill(0xbb);
+        effects.send(HOW, 2).fill(0xcc);
+        effects.notify(7);
+        assert_eq!(effects.len(), 5);
+        let seen: Vec<&[u8]> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Send(_, range) => Some(effects.octets(range)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(seen, [&[0xaa; 3][..], &[], &[0xcc; 2]]);
+        assert_eq!(effects.iter().nth(1), Some(&Effect::Remove(CLAIM)));
+        assert_eq!(effects.iter().last(), Some(&Effect::Notify(7)));
+    }
+
+    /// In steady state nothing is allocated.
+    #[test]
+    fn clear_keeps_the_room() {
+        let mut effects = Effects::<u8>::new();
+        effects.send(HOW, 1_000).fill(1);
+        let room = (effects.list.capacity(), effects.octets.capacity());
+        effects.clear();
+        assert_eq!((effects.len(), effects.iter().count()), (0, 0));
+        effects.send(HOW, 1_000);
+        assert_eq!((effects.list.capacity(), effects.octets.capacity()), room);
+        assert_eq!(effects.iter().next(), Some(&Effect::Send(HOW, 0..1_000)));
     }
 }

@@ -37,12 +37,18 @@ impl Prefix {
             IpAddr::V4(a) => {
                 let length = length.min(32);
                 let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-                Prefix { address: IpAddr::V4(Ipv4Addr::from(u32::from(a) & mask)), length }
+                Prefix {
+                    address: IpAddr::V4(Ipv4Addr::from(u32::from(a) & mask)),
+                    length,
+                }
             }
             IpAddr::V6(a) => {
                 let length = length.min(128);
                 let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-                Prefix { address: IpAddr::V6(Ipv6Addr::from(u128::from(a) & mask)), length }
+                Prefix {
+                    address: IpAddr::V6(Ipv6Addr::from(u128::from(a) & mask)),
+                    length,
+                }
             }
         }
     }
@@ -91,5 +97,58 @@ impl FromStr for Prefix {
             return Err(PrefixError);
         }
         Ok(Prefix::new(address, length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().expect("an address range")
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn host_bits_do_not_count() {
+        assert_eq!(prefix("10.1.2.3/16"), prefix("10.1.0.0/16"));
+        assert_eq!(prefix("10.1.2.3/16").to_string(), "10.1.0.0/16");
+        assert_eq!(prefix("2001:db8::1/32").to_string(), "2001:db8::/32");
+        assert_eq!(prefix("10.1.2.3/0").address(), address("0.0.0.0"));
+        assert_eq!(Prefix::host(address("10.1.2.3")).to_string(), "10.1.2.3/32");
+        assert_eq!(Prefix::host(address("::1")).length(), 128);
+    }
+
+    #[test]
+    fn lengths_past_the_family_are_cut_in_code_and_refused_in_text() {
+        assert_eq!(Prefix::new(address("10.1.2.3"), 99).length(), 32);
+        assert_eq!(Prefix::new(address("::1"), 200).length(), 128);
+        for text in [
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0.0",
+            "10.0.0/8",
+            "10.0.0.0/",
+            "/8",
+            "::/-1",
+        ] {
+            assert_eq!(text.parse::<Prefix>(), Err(PrefixError), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_range_contains_its_own_family_only() {
+        let range = prefix("10.1.0.0/16");
+        assert!(range.contains(address("10.1.0.0")) && range.contains(address("10.1.255.255")));
+        assert!(!range.contains(address("10.2.0.0")) && !range.contains(address("10.0.255.255")));
+        let (all_v4, all_v6) = (prefix("0.0.0.0/0"), prefix("::/0"));
+        assert!(all_v4.contains(address("192.0.2.1")) && !all_v4.contains(address("::1")));
+        assert!(all_v6.contains(address("::1")) && !all_v6.contains(address("192.0.2.1")));
     }
 }

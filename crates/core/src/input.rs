@@ -4,11 +4,11 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::admission::ClaimId;
+use crate::admission::{ClaimId, Owner};
 use crate::{InterfaceId, Prefix};
 
 /// A message of the engine's protocol that arrived, without its IP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Datagram<'a> {
     /// Through which interface it came.
     pub interface: InterfaceId,
@@ -21,7 +21,7 @@ pub struct Datagram<'a> {
     /// Whether it carried the router-alert option.
     pub router_alert: bool,
     /// The message.
-    #[serde(borrow)]
+    #[serde(serialize_with = "crate::record::hexadecimal")]
     pub payload: &'a [u8],
 }
 
@@ -34,15 +34,19 @@ pub enum HostEvent {
     InterfaceChanged(InterfaceId),
     /// Traffic control could not do what an [`crate::Effect`] asked for; the reservation is not in place.
     TrafficControlRefused {
-        /// Whose.
+        /// The claim behind it.
         claim: ClaimId,
+        /// Whose it is, or was where the link has gone.
+        owner: Owner,
         /// The system's error number, for the error message of the protocol.
         errno: u16,
     },
 }
 
 /// One thing that happens to an engine.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// [`crate::record::RecordedInput`] is its owned twin: it is written alike, and can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Input<'a, C> {
     /// A message arrived.
     Datagram(Datagram<'a>),

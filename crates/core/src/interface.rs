@@ -27,7 +27,7 @@ pub struct Interface {
     pub mtu: u32,
     /// Whether packets can leave through it now.
     pub up: bool,
-    /// Bandwidth of the link.
+    /// Bandwidth of the link; zero where Earmark takes no part in it.
     pub bandwidth: Rate,
     /// Part of the bandwidth that may be reserved; zero where nothing may.
     pub reservable: Rate,
@@ -36,9 +36,18 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// Whether this node speaks its protocols through it: those without bandwidth are only known, not used.
+    #[inline]
+    pub fn takes_part(&self) -> bool {
+        self.bandwidth > Rate::ZERO
+    }
+
     /// The address to show to neighbours of the same family as `like`.
     pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
-        self.addresses.iter().copied().find(|a| a.is_ipv4() == like.is_ipv4())
+        self.addresses
+            .iter()
+            .copied()
+            .find(|a| a.is_ipv4() == like.is_ipv4())
     }
 }
 
@@ -54,7 +63,8 @@ impl Interfaces {
     /// Enters an interface, or replaces what was known of it.
     pub fn set(&mut self, interface: Interface) {
         self.forget_addresses(interface.id);
-        self.addresses.extend(interface.addresses.iter().map(|&a| (a, interface.id)));
+        self.addresses
+            .extend(interface.addresses.iter().map(|&a| (a, interface.id)));
         self.addresses.sort_unstable();
         self.by_id.insert(interface.id, interface);
     }
@@ -77,7 +87,10 @@ impl Interfaces {
 
     /// The interface that has this address, if it is one of ours.
     pub fn owner_of(&self, address: IpAddr) -> Option<InterfaceId> {
-        let found = self.addresses.binary_search_by(|(a, _)| a.cmp(&address)).ok()?;
+        let found = self
+            .addresses
+            .binary_search_by(|(a, _)| a.cmp(&address))
+            .ok()?;
         Some(self.addresses[found].1)
     }
 
@@ -93,5 +106,79 @@ impl Interfaces {
 
     fn forget_addresses(&mut self, id: InterfaceId) {
         self.addresses.retain(|&(_, owner)| owner != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    fn interface(id: u32, name: &str, addresses: &[&str]) -> Interface {
+        Interface {
+            id: InterfaceId(id),
+            name: name.into(),
+            addresses: addresses.iter().map(|a| address(a)).collect(),
+            mtu: 1_500,
+            up: true,
+            bandwidth: Rate::from_mbps(10),
+            reservable: Rate::from_mbps(5),
+            latency_us: 10,
+        }
+    }
+
+    #[test]
+    fn interfaces_are_found_by_index_name_and_address() {
+        let mut interfaces = Interfaces::default();
+        interfaces.set(interface(2, "eth1", &["10.0.1.1", "2001:db8::1"]));
+        interfaces.set(interface(1, "eth0", &["10.0.0.1"]));
+        assert_eq!(
+            interfaces.owner_of(address("10.0.1.1")),
+            Some(InterfaceId(2))
+        );
+        assert_eq!(interfaces.owner_of(address("10.0.1.2")), None);
+        assert!(interfaces.is_local(address("2001:db8::1")));
+        assert_eq!(
+            interfaces.by_name("eth0").map(|i| i.id),
+            Some(InterfaceId(1))
+        );
+        assert_eq!(interfaces.by_id(InterfaceId(3)), None);
+        let ids: Vec<u32> = interfaces.iter().map(|i| i.id.0).collect();
+        assert_eq!(ids, vec![1, 2], "by index, not by arrival");
+    }
+
+    #[test]
+    fn a_changed_interface_forgets_its_old_addresses() {
+        let mut interfaces = Interfaces::default();
+        interfaces.set(interface(1, "eth0", &["10.0.0.1"]));
+        interfaces.set(interface(1, "eth0", &["10.0.0.2"]));
+        assert!(!interfaces.is_local(address("10.0.0.1")));
+        assert!(interfaces.is_local(address("10.0.0.2")));
+        let removed = interfaces.remove(InterfaceId(1)).expect("it was there");
+        assert_eq!(removed.addresses, [address("10.0.0.2")]);
+        assert!(!interfaces.is_local(address("10.0.0.2")));
+        assert_eq!(interfaces.remove(InterfaceId(1)), None);
+    }
+
+    #[test]
+    fn neighbours_see_the_first_address_of_their_family() {
+        let both = interface(1, "eth0", &["2001:db8::1", "10.0.0.1", "10.0.0.2"]);
+        assert_eq!(
+            both.address_like(address("192.0.2.1")),
+            Some(address("10.0.0.1"))
+        );
+        assert_eq!(
+            both.address_like(address("::1")),
+            Some(address("2001:db8::1"))
+        );
+        assert_eq!(
+            interface(1, "eth0", &["10.0.0.1"]).address_like(address("::1")),
+            None
+        );
     }
 }

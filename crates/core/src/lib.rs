@@ -17,6 +17,7 @@ mod flow;
 mod input;
 mod interface;
 pub mod random;
+pub mod record;
 mod routes;
 mod time;
 pub mod timer;

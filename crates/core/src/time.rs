@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Nanoseconds since the driver's origin: start of the daemon, or of the simulation. Reaches 584 years.
 ///
 /// Arithmetic saturates: a deadline too far away is [`Time::MAX`], which means never.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Time(u64);
 
@@ -69,6 +71,42 @@ impl Sub for Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+        write!(
+            f,
+            "{}.{:09}s",
+            self.0 / 1_000_000_000,
+            self.0 % 1_000_000_000
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_never_and_at_the_origin() {
+        let later = Time::from_secs(2);
+        assert_eq!(Time::from_secs(1) + Duration::from_millis(1_000), later);
+        assert_eq!(later + Duration::MAX, Time::MAX);
+        assert_eq!(Time::MAX + Duration::from_nanos(1), Time::MAX);
+        assert_eq!(Time::from_secs(u64::MAX), Time::MAX);
+        assert_eq!(Time::from_millis(u64::MAX), Time::MAX);
+        assert_eq!(later - Time::from_millis(500), Duration::from_millis(1_500));
+        assert_eq!(Time::ZERO - later, Duration::ZERO);
+        assert_eq!(Time::from_nanos(7).as_nanos(), 7);
+    }
+
+    #[test]
+    fn time_is_shown_in_seconds() {
+        assert_eq!(Time::from_millis(1_500).to_string(), "1.500000000s");
+        assert_eq!(Time::from_nanos(1).to_string(), "0.000000001s");
+        assert_eq!(
+            Time::from_millis(1_500).as_secs_f64().to_bits(),
+            1.5_f64.to_bits()
+        );
     }
 }

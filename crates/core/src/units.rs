@@ -8,7 +8,9 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Bits per second. Whole numbers, so that what is added can be taken away again exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Rate(u64);
 
@@ -32,7 +34,11 @@ impl Rate {
     pub fn from_octets_per_second(octets: f32) -> Rate {
         let bits = f64::from(octets) * 8.0;
         let whole = bits as u64; // saturates; NaN and negatives give 0
-        Rate(if (whole as f64) < bits { whole.saturating_add(1) } else { whole })
+        Rate(if (whole as f64) < bits {
+            whole.saturating_add(1)
+        } else {
+            whole
+        })
     }
 
     /// IntServ's octets per second.
@@ -83,7 +89,11 @@ impl Sum for Rate {
     }
 }
 
-const STEPS: [(u64, &str); 3] = [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+const STEPS: [(u64, &str); 3] = [
+    (1_000_000_000, "Gbit/s"),
+    (1_000_000, "Mbit/s"),
+    (1_000, "kbit/s"),
+];
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,10 +137,15 @@ impl FromStr for Rate {
     /// Reads `2Mbit`, `64 kbit/s`, `1.5Gbit`, `800bit`, and a bare number of bits per second. Case does not matter.
     fn from_str(text: &str) -> Result<Rate, RateError> {
         let text = text.trim();
-        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let number: f64 = text[..end].parse().map_err(|_| RateError::NoNumber)?;
         let unit = text[end..].trim();
-        let unit = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps")).unwrap_or(unit);
+        let unit = match unit.strip_suffix("ps") {
+            Some(bits) => bits.strip_suffix('b').unwrap_or(bits), // mbps; but MBps means octets
+            None => unit.strip_suffix("/s").unwrap_or(unit),
+        };
         let factor = match unit {
             "" => 1.0,
             u if u.eq_ignore_ascii_case("bit") || u.eq_ignore_ascii_case("b") => 1.0,
@@ -171,6 +186,7 @@ mod tests {
         assert_eq!("fast".parse::<Rate>(), Err(RateError::NoNumber));
         assert_eq!("-1Mbit".parse::<Rate>(), Err(RateError::NoNumber));
         assert_eq!("10MB".parse::<Rate>(), Err(RateError::UnknownUnit));
+        assert_eq!("10MBps".parse::<Rate>(), Err(RateError::UnknownUnit));
         assert_eq!("99999999999Gbit".parse::<Rate>(), Err(RateError::TooLarge));
     }
 

@@ -1,8 +1,29 @@
 //! One ledger of link capacity for all protocols.
+//!
+//! Every reservation of a node, whatever protocol asks for it, is a *claim* on an outgoing link, held in the one
+//! [`Ledger`]. Admission is by parameters: a link may be claimed up to its reservable rate, and what a claim counts is
+//! written in its [`Demand`]. A claim is granted whole or refused with what could have been granted; an increase that is
+//! refused leaves the old grant, a decrease always works.
+//!
+//! Two things stand beside the claims. *Adopted* flows are those that the driver found in traffic control after a
+//! restart: nobody claims them yet, but their bandwidth is held for them until the refreshes have brought their owners
+//! back. The *retry queue* of a link keeps what was refused until enough is given back.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Flow, InterfaceId, Rate};
+use crate::Rate;
+
+mod demand;
+mod ledger;
+mod link;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+pub use demand::{guaranteed_delay_us, guaranteed_rate};
+pub use ledger::{Ledger, LostLink};
+pub use link::{AdoptError, LinkCapacity, LinkStatus};
+pub use queue::{EnqueueError, RetryPolicy, Waiting};
 
 /// Names a claim, in the ledger and in traffic control. Not reused soon: a slot number and a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,34 +90,4 @@ pub struct Refusal {
     pub reason: Reason,
     /// The largest rate that would have been granted now.
     pub available: Rate,
-}
-
-/// Stand-in with the signatures that engines use.
-#[derive(Debug, Default)]
-pub struct Ledger;
-
-impl Ledger {
-    /// Claims `demand` of `link` for `owner`: all of it or nothing.
-    pub fn claim(
-        &mut self,
-        _link: InterfaceId,
-        _owner: Owner,
-        _flow: &Flow,
-        _demand: Demand,
-    ) -> Result<ClaimId, Refusal> {
-        Err(Refusal { reason: Reason::NoSuchLink, available: Rate::ZERO })
-    }
-
-    /// Changes what a claim holds; refused, it keeps what it had.
-    pub fn change(&mut self, _claim: ClaimId, _demand: Demand) -> Result<(), Refusal> {
-        Err(Refusal { reason: Reason::NoSuchLink, available: Rate::ZERO })
-    }
-
-    /// Gives a claim back. A claim that is gone already is no error.
-    pub fn release(&mut self, _claim: ClaimId) {}
-
-    /// Who holds a claim.
-    pub fn owner(&self, _claim: ClaimId) -> Option<Owner> {
-        None
-    }
 }

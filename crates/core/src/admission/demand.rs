@@ -1,0 +1,269 @@
+//! What a flow specification means to a link: the rate that counts, and the rate that a delay bound needs.
+
+use earmark_wire::intserv::{FlowSpec, SenderTspec};
+
+use super::{Demand, Service};
+use crate::Rate;
+
+impl Demand {
+    /// What a flow specification claims of each link: the token rate r for controlled load (RFC 2211), the reserved
+    /// rate R for guaranteed service (RFC 2212). Fractions of an octet round up. It takes the numbers as they stand;
+    /// nonsense (negative numbers, NaN) counts as zero, so judge the specification first.
+    pub fn from_flowspec(flowspec: &FlowSpec) -> Demand {
+        let (service, rate, bucket) = match flowspec {
+            FlowSpec::ControlledLoad(bucket) => (Service::ControlledLoad, bucket.rate, bucket),
+            FlowSpec::Guaranteed(bucket, rspec) => (Service::Guaranteed, rspec.rate, bucket),
+        };
+        Demand {
+            service,
+            rate: Rate::from_octets_per_second(rate),
+            burst: whole_octets(bucket.depth),
+            max_packet: bucket.max_packet_size,
+        }
+    }
+}
+
+/// The rate R that a receiver must reserve so that queueing delays its traffic no more than `bound_us` microseconds:
+/// RFC 2212's end-to-end bound (section "End-to-End Behavior") solved for R.
+///
+/// `c_tot` (octets) and `d_tot_us` (microseconds) are the error terms of the path as its ADSPEC gives them. Never less
+/// than the token rate r. `None` where no rate can do it (`d_tot_us` alone uses the bound up), where the rate would be
+/// beyond any link, or where the traffic specification is no token bucket.
+pub fn guaranteed_rate(
+    tspec: &SenderTspec,
+    c_tot: u32,
+    d_tot_us: u32,
+    bound_us: u32,
+) -> Option<Rate> {
+    let bucket = Bucket::of(tspec)?;
+    let budget = f64::from(bound_us.checked_sub(d_tot_us).filter(|&us| us > 0)?) / 1e6;
+    let error = bucket.max_packet + f64::from(c_tot);
+    // R >= p: the burst is never faster than R, so only packet and error term take time.
+    let above_peak = error / budget;
+    let rate = if above_peak >= bucket.peak {
+        above_peak
+    } else {
+        // p > R >= r, with the length of the burst at peak rate (b-M)/(p-r):
+        // budget = length * (p-R)/R + error/R.
+        let (length, peak_times_length) = bucket.burst_length();
+        (peak_times_length + error) / (budget + length)
+    };
+    let bits = rate.max(bucket.rate) * 8.0;
+    let whole = bits as u64; // saturates
+    let rounded = if (whole as f64) < bits {
+        whole.saturating_add(1)
+    } else {
+        whole
+    };
+    (rounded < u64::MAX).then_some(Rate::from_bps(rounded))
+}
+
+/// The largest queueing delay, microseconds, of traffic that keeps to `tspec` where each link of the path reserves
+/// `rate` for it (RFC 2212, "End-to-End Behavior"). `None` below the token rate, where there is no bound, and where the
+/// traffic specification is no token bucket.
+pub fn guaranteed_delay_us(
+    tspec: &SenderTspec,
+    c_tot: u32,
+    d_tot_us: u32,
+    rate: Rate,
+) -> Option<f64> {
+    let bucket = Bucket::of(tspec)?;
+    let rate = rate.as_bps() as f64 / 8.0;
+    if rate < bucket.rate || rate == 0.0 {
+        return None;
+    }
+    let mut seconds = (bucket.max_packet + f64::from(c_tot)) / rate;
+    if rate < bucket.peak {
+        let (length, peak_times_length) = bucket.burst_length();
+        seconds += (peak_times_length - length * rate) / rate;
+    }
+    Some(seconds * 1e6 + f64::from(d_tot_us))
+}
+
+/// A token bucket in numbers one can calculate with: r <= p, and M <= b. Octets and seconds.
+struct Bucket {
+    rate: f64,
+    depth: f64,
+    /// Infinite where it is not known.
+    peak: f64,
+    max_packet: f64,
+}
+
+impl Bucket {
+    fn of(tspec: &SenderTspec) -> Option<Bucket> {
+        let (rate, depth, peak) = (tspec.rate, tspec.depth, tspec.peak);
+        // Written so that NaN fails too.
+        if !(rate >= 0.0 && rate.is_finite() && depth >= 0.0 && depth.is_finite() && peak >= 0.0) {
+            return None;
+        }
+        let max_packet = f64::from(tspec.max_packet_size);
+        Some(Bucket {
+            rate: f64::from(rate),
+            depth: f64::from(depth).max(max_packet),
+            peak: f64::from(peak).max(f64::from(rate)),
+            max_packet,
+        })
+    }
+
+    /// How long a burst at peak rate can last, (b-M)/(p-r) seconds, and that times p, which stays finite where the peak
+    /// rate is not. Only where r < p.
+    fn burst_length(&self) -> (f64, f64) {
+        let burst = self.depth - self.max_packet;
+        if self.peak.is_infinite() {
+            return (0.0, burst);
+        }
+        let length = burst / (self.peak - self.rate);
+        (length, length * self.peak)
+    }
+}
+
+/// Rounded up, as far as it fits; nonsense is zero.
+fn whole_octets(octets: f32) -> u32 {
+    let octets = f64::from(octets);
+    let whole = octets as u32; // saturates; NaN and negatives give 0
+    if f64::from(whole) < octets {
+        whole.saturating_add(1)
+    } else {
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_wire::intserv::{Rspec, TokenBucket};
+
+    use super::*;
+
+    /// A video of 1 Mbit/s with bursts of 20 packets at 8 Mbit/s.
+    const VIDEO: TokenBucket = TokenBucket {
+        rate: 125_000.0,
+        depth: 30_000.0,
+        peak: 1_000_000.0,
+        min_policed_unit: 64,
+        max_packet_size: 1_500,
+    };
+
+    #[test]
+    fn controlled_load_counts_r_and_guaranteed_counts_the_reserved_rate() {
+        let expected = Demand {
+            service: Service::ControlledLoad,
+            rate: Rate::from_mbps(1),
+            burst: 30_000,
+            max_packet: 1_500,
+        };
+        assert_eq!(
+            Demand::from_flowspec(&FlowSpec::ControlledLoad(VIDEO)),
+            expected
+        );
+        let guaranteed = FlowSpec::Guaranteed(
+            VIDEO,
+            Rspec {
+                rate: 250_000.0,
+                slack_us: 0,
+            },
+        );
+        let expected = Demand {
+            service: Service::Guaranteed,
+            rate: Rate::from_mbps(2),
+            ..expected
+        };
+        assert_eq!(Demand::from_flowspec(&guaranteed), expected);
+    }
+
+    #[test]
+    fn nonsense_claims_nothing_and_fractions_round_up() {
+        let odd = TokenBucket {
+            rate: f32::NAN,
+            depth: -1.0,
+            ..VIDEO
+        };
+        let demand = Demand::from_flowspec(&FlowSpec::ControlledLoad(odd));
+        assert_eq!((demand.rate, demand.burst), (Rate::ZERO, 0));
+        assert_eq!(whole_octets(0.5), 1);
+        assert_eq!(whole_octets(f32::INFINITY), u32::MAX);
+    }
+
+    /// By hand. Below the peak: length (30000-1500)/(1000000-125000) = 32.571 ms; for 100 ms, of which 10 ms are D:
+    /// R = (0.032571 * 1000000 + 1500 + 4500) / (0.090 + 0.032571) = 314685.3 octets/s.
+    /// Above it: for 14 ms, R = (1500 + 4500) / 0.004 = 1500000 octets/s.
+    #[test]
+    fn the_rate_for_a_delay_bound_as_calculated_by_hand() {
+        let below = guaranteed_rate(&VIDEO, 4_500, 10_000, 100_000).expect("possible");
+        assert_eq!(below.as_bps().div_ceil(8), 314_686);
+        let above = guaranteed_rate(&VIDEO, 4_500, 10_000, 14_000).expect("possible");
+        assert_eq!(above, Rate::from_mbps(12));
+        // Without a peak rate it is b/R + C/R + D (RFC 2212, "Guidelines for Implementors"): 34500 / 0.069.
+        let unknown_peak = TokenBucket {
+            peak: f32::INFINITY,
+            ..VIDEO
+        };
+        let rate = guaranteed_rate(&unknown_peak, 4_500, 10_000, 79_000).expect("possible");
+        assert_eq!(rate, Rate::from_mbps(4));
+        // A loose bound needs no more than the token rate.
+        assert_eq!(
+            guaranteed_rate(&VIDEO, 4_500, 0, 60_000_000),
+            Some(Rate::from_mbps(1))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_none() {
+        assert_eq!(
+            guaranteed_rate(&VIDEO, 0, 10_000, 10_000),
+            None,
+            "D uses the bound up"
+        );
+        assert_eq!(guaranteed_rate(&VIDEO, 0, 10_001, 10_000), None);
+        for odd in [f32::NAN, -1.0, f32::INFINITY] {
+            assert_eq!(
+                guaranteed_rate(&TokenBucket { rate: odd, ..VIDEO }, 0, 0, 10_000),
+                None
+            );
+            assert_eq!(
+                guaranteed_rate(
+                    &TokenBucket {
+                        depth: odd,
+                        ..VIDEO
+                    },
+                    0,
+                    0,
+                    10_000
+                ),
+                None
+            );
+        }
+        assert_eq!(
+            guaranteed_delay_us(&VIDEO, 0, 0, Rate::from_bps(999_999)),
+            None
+        );
+        assert_eq!(
+            guaranteed_delay_us(&TokenBucket::default(), 0, 0, Rate::ZERO),
+            None
+        );
+    }
+
+    proptest::proptest! {
+        /// The rate keeps the bound, and a thousandth less would not, unless it is the token rate already.
+        #[test]
+        fn the_rate_keeps_the_bound_and_is_no_larger_than_needed(
+            rate in 1_000_f32..1e7,
+            peak_factor in 1_f32..100.0,
+            depth in 0_f32..1e6,
+            max_packet_size in 0_u32..65_536,
+            c_tot in 0_u32..1_000_000,
+            d_tot in 0_u32..1_000_000,
+            spare in 100_u32..10_000_000,
+        ) {
+            let peak = if peak_factor > 90.0 { f32::INFINITY } else { rate * peak_factor };
+            let tspec = TokenBucket { rate, depth, peak, min_policed_unit: 0, max_packet_size };
+            let bound = d_tot + spare;
+            let found = guaranteed_rate(&tspec, c_tot, d_tot, bound).expect("there is time");
+            let delay = guaranteed_delay_us(&tspec, c_tot, d_tot, found).expect("at least r");
+            proptest::prop_assert!(delay <= f64::from(bound) * (1.0 + 1e-9), "{delay} > {bound}");
+            let less = Rate::from_bps(found.as_bps() - found.as_bps().div_ceil(1_000));
+            if let Some(delay) = guaranteed_delay_us(&tspec, c_tot, d_tot, less) {
+                proptest::prop_assert!(delay > f64::from(bound), "{less} would do: {delay}");
+            }
+        }
+    }
+}

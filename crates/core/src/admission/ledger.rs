@@ -1,0 +1,367 @@
+//! The ledger: links, and the claims on them in a slab.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
+use super::queue::{EnqueueError, RetryPolicy, Waiting};
+use super::{ClaimId, Demand, Owner, Reason, Refusal};
+use crate::{Flow, InterfaceId, Rate};
+
+/// Who holds how much of which link, for all protocols of a node.
+///
+/// # Invariants
+/// - What is held of a link is the sum of its claims and its adopted flows, and never more than is reservable, unless
+///   the link shrank below what was held before.
+/// - Each claim has an owner and a link. Releasing all claims and dropping all adopted flows leaves nothing held.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    /// By outgoing interface; a few.
+    links: BTreeMap<InterfaceId, Link>,
+    claims: Vec<Slot>,
+    /// Free slots, the last one is used next.
+    free: Vec<u32>,
+    /// Links whose queue may have a head that fits: something changed since it was last looked at.
+    freed: BTreeSet<InterfaceId>,
+    policy: RetryPolicy,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// How often the slot was used before: that of the claim in it.
+    generation: u32,
+    claim: Option<Claim>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    link: InterfaceId,
+    owner: Owner,
+    demand: Demand,
+}
+
+/// All that stood on a link that went away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostLink {
+    /// Claims that are gone, and their owners, who must be told.
+    pub claims: Vec<(ClaimId, Owner)>,
+    /// Requests that waited for it.
+    pub waiting: Vec<Waiting>,
+    /// Flows that had no owner yet.
+    pub adopted: Vec<Flow>,
+}
+
+/// Links.
+impl Ledger {
+    /// A ledger without links.
+    pub fn new() -> Ledger {
+        Ledger::default()
+    }
+
+    /// Enters a link, or changes what it has to give. Where it has less than is held, the old grants stay, but nothing
+    /// new is granted before enough was given back. Requests that wait but can never be granted now are dropped.
+    pub fn set_link(&mut self, link: InterfaceId, capacity: LinkCapacity) {
+        let entry = self
+            .links
+            .entry(link)
+            .or_insert_with(|| Link::new(capacity));
+        entry.capacity = capacity;
+        entry
+            .queue
+            .retain(|waiting| entry.capacity.could_ever_grant(&waiting.demand));
+        wake(&mut self.freed, link, entry);
+    }
+
+    /// Takes a link out, with all that stands on it. Walks all claims of the ledger.
+    pub fn remove_link(&mut self, link: InterfaceId) -> LostLink {
+        let Some(gone) = self.links.remove(&link) else {
+            return LostLink::default();
+        };
+        self.freed.remove(&link);
+        let mut claims = Vec::with_capacity(gone.claims as usize);
+        for (slot, entry) in self.claims.iter_mut().enumerate() {
+            if let Some(claim) = entry.claim.take_if(|claim| claim.link == link) {
+                claims.push((
+                    ClaimId {
+                        slot: slot as u32,
+                        generation: entry.generation,
+                    },
+                    claim.owner,
+                ));
+                entry.generation = entry.generation.wrapping_add(1);
+                self.free.push(slot as u32);
+            }
+        }
+        LostLink {
+            claims,
+            waiting: gone.queue.iter().copied().collect(),
+            adopted: gone.adopted.into_keys().collect(),
+        }
+    }
+
+    /// How a link stands.
+    pub fn link(&self, link: InterfaceId) -> Option<LinkStatus> {
+        self.links.get(&link).map(Link::status)
+    }
+
+    /// How all links stand, by index.
+    pub fn links(&self) -> impl Iterator<Item = (InterfaceId, LinkStatus)> {
+        self.links.iter().map(|(&id, link)| (id, link.status()))
+    }
+}
+
+/// Claims.
+impl Ledger {
+    /// Claims `demand` of `link` for `owner`: all of it or nothing. Where `flow` was adopted on this link, what is held
+    /// for it counts as available, and the claim takes its place.
+    pub fn claim(
+        &mut self,
+        link: InterfaceId,
+        owner: Owner,
+        flow: &Flow,
+        demand: Demand,
+    ) -> Result<ClaimId, Refusal> {
+        let entry = self.links.get_mut(&link).ok_or(UNKNOWN)?;
+        let adopted = entry.adopted.get(flow).copied().unwrap_or(Rate::ZERO);
+        entry.admit(adopted, &demand)?;
+        entry.adopted.remove(flow);
+        entry.replace(adopted, demand.rate);
+        entry.claims += 1;
+        wake(&mut self.freed, link, entry); // the flow may want less than before
+        Ok(self.enter(Claim {
+            link,
+            owner,
+            demand,
+        }))
+    }
+
+    /// Changes what a claim holds; refused, it keeps what it had. Asking for no more, neither in rate nor in packet
+    /// size, always works. A claim that is gone is refused as without a link.
+    pub fn change(&mut self, claim: ClaimId, demand: Demand) -> Result<(), Refusal> {
+        let Some((held, link)) = find(&mut self.claims, &mut self.links, claim) else {
+            return Err(UNKNOWN);
+        };
+        let old = held.demand;
+        if demand.rate > old.rate || demand.max_packet > old.max_packet {
+            link.admit(old.rate, &demand)?;
+        }
+        link.replace(old.rate, demand.rate);
+        held.demand = demand;
+        wake(&mut self.freed, held.link, link);
+        Ok(())
+    }
+
+    /// Gives a claim back. A claim that is gone already is no error.
+    pub fn release(&mut self, claim: ClaimId) {
+        let Some((held, link)) = find(&mut self.claims, &mut self.links, claim) else {
+            return;
+        };
+        link.replace(held.demand.rate, Rate::ZERO);
+        link.claims -= 1;
+        wake(&mut self.freed, held.link, link);
+        let slot = &mut self.claims[claim.slot as usize];
+        slot.claim = None;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(claim.slot);
+    }
+
+    /// Who holds a claim.
+    pub fn owner(&self, claim: ClaimId) -> Option<Owner> {
+        self.get(claim).map(|claim| claim.owner)
+    }
+
+    /// What a claim holds.
+    pub fn demand(&self, claim: ClaimId) -> Option<Demand> {
+        self.get(claim).map(|claim| claim.demand)
+    }
+
+    /// Of which link.
+    pub fn link_of(&self, claim: ClaimId) -> Option<InterfaceId> {
+        self.get(claim).map(|claim| claim.link)
+    }
+
+    fn get(&self, id: ClaimId) -> Option<&Claim> {
+        let slot = self.claims.get(id.slot as usize)?;
+        slot.claim
+            .as_ref()
+            .filter(|_| slot.generation == id.generation)
+    }
+
+    fn enter(&mut self, claim: Claim) -> ClaimId {
+        if let Some(free) = self.free.pop() {
+            let slot = &mut self.claims[free as usize];
+            slot.claim = Some(claim);
+            return ClaimId {
+                slot: free,
+                generation: slot.generation,
+            };
+        }
+        let slot = self.claims.len() as u32;
+        self.claims.push(Slot {
+            generation: 0,
+            claim: Some(claim),
+        });
+        ClaimId {
+            slot,
+            generation: 0,
+        }
+    }
+}
+
+/// Adopted flows.
+impl Ledger {
+    /// Flows that may be adopted on one link.
+    pub const MAX_ADOPTED: usize = 65_536;
+
+    /// Holds `rate` of `link` for a flow that traffic control already serves, until a claim for the flow takes its
+    /// place or it is dropped. A flow that is adopted already changes its rate.
+    pub fn adopt(&mut self, link: InterfaceId, flow: Flow, rate: Rate) -> Result<(), AdoptError> {
+        let entry = self.links.get_mut(&link).ok_or(AdoptError::NoSuchLink)?;
+        if entry.capacity.reservable == Rate::ZERO {
+            return Err(AdoptError::NoSuchLink);
+        }
+        let known = entry.adopted.get(&flow).copied();
+        if known.is_none() && entry.adopted.len() >= Self::MAX_ADOPTED {
+            return Err(AdoptError::TooMany);
+        }
+        let old = known.unwrap_or(Rate::ZERO);
+        if rate > entry.free() + old {
+            return Err(AdoptError::Bandwidth);
+        }
+        entry.replace(old, rate);
+        entry.adopted.insert(flow, rate);
+        wake(&mut self.freed, link, entry);
+        Ok(())
+    }
+
+    /// Gives up what is held for an adopted flow: its rate. `None` where it was not adopted, or has an owner by now.
+    pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
+        let entry = self.links.get_mut(&link)?;
+        let rate = entry.adopted.remove(flow)?;
+        entry.replace(rate, Rate::ZERO);
+        wake(&mut self.freed, link, entry);
+        Some(rate)
+    }
+
+    /// Gives up all adopted flows: which, by link and flow, for the driver to take them out of traffic control.
+    pub fn drop_all_adopted(&mut self) -> Vec<(InterfaceId, Flow)> {
+        let mut dropped = Vec::new();
+        for (&id, link) in &mut self.links {
+            while let Some((flow, rate)) = link.adopted.pop_first() {
+                link.replace(rate, Rate::ZERO);
+                dropped.push((id, flow));
+            }
+            wake(&mut self.freed, id, link);
+        }
+        dropped
+    }
+}
+
+/// The retry queues.
+impl Ledger {
+    /// Sets how eagerly refused requests are retried. A lower threshold drops those that it shuts out; a smaller
+    /// capacity lets those wait that wait already.
+    pub fn set_retry_policy(&mut self, policy: RetryPolicy) {
+        self.policy = policy;
+        for (&id, link) in &mut self.links {
+            link.queue
+                .retain(|waiting| waiting.refusals <= policy.threshold);
+            wake(&mut self.freed, id, link); // another may be the head now
+        }
+    }
+
+    /// Lets a request that was just refused wait for `link` to have more. Who waits already keeps the place, with the
+    /// new demand and count; where it may not wait any more, it is taken out.
+    pub fn enqueue(&mut self, link: InterfaceId, waiting: Waiting) -> Result<(), EnqueueError> {
+        let entry = self.links.get_mut(&link).ok_or(EnqueueError::NoSuchLink)?;
+        let result = if !entry.capacity.could_ever_grant(&waiting.demand) {
+            Err(EnqueueError::NeverFits)
+        } else if waiting.refusals > self.policy.threshold {
+            Err(EnqueueError::Threshold)
+        } else {
+            entry.queue.enqueue(waiting, self.policy.capacity)
+        };
+        if result.is_err() {
+            entry.queue.withdraw(waiting.owner);
+        }
+        wake(&mut self.freed, link, entry); // the head may want less now, or have left
+        result
+    }
+
+    /// Takes a waiting request out; `false` where none waits.
+    pub fn withdraw(&mut self, link: InterfaceId, owner: Owner) -> bool {
+        let Some(entry) = self.links.get_mut(&link) else {
+            return false;
+        };
+        let withdrawn = entry.queue.withdraw(owner);
+        wake(&mut self.freed, link, entry); // the next one may fit
+        withdrawn
+    }
+
+    /// Takes the head of a link's queue out, if the link can grant it now; its owner should claim at once. The head
+    /// blocks those behind it. Call it until it gives `None`.
+    pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
+        let entry = self.links.get_mut(&link)?;
+        let head = entry
+            .queue
+            .head()
+            .filter(|w| entry.admit(Rate::ZERO, &w.demand).is_ok());
+        match head {
+            Some(head) => {
+                entry.queue.withdraw(head.owner);
+                Some(head.owner)
+            }
+            None => {
+                self.freed.remove(&link);
+                None
+            }
+        }
+    }
+
+    /// [`grantable`](Ledger::grantable) for all links, but looks only at those where something changed; O(1) where
+    /// nothing did.
+    pub fn next_grantable(&mut self) -> Option<(InterfaceId, Owner)> {
+        while let Some(&link) = self.freed.first() {
+            if let Some(owner) = self.grantable(link) {
+                return Some((link, owner));
+            }
+        }
+        None
+    }
+}
+
+/// Refused because there is no such link.
+const UNKNOWN: Refusal = Refusal {
+    reason: Reason::NoSuchLink,
+    available: Rate::ZERO,
+};
+
+/// Has the queue of a link looked at. Where nobody waits this is nothing, so that without retries it costs nothing.
+fn wake(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
+    if !link.queue.is_empty() {
+        freed.insert(id);
+    }
+}
+
+/// A claim and its link. Apart from `self`, so that the rest of the ledger can be used beside them.
+fn find<'a>(
+    claims: &'a mut [Slot],
+    links: &'a mut BTreeMap<InterfaceId, Link>,
+    id: ClaimId,
+) -> Option<(&'a mut Claim, &'a mut Link)> {
+    let slot = claims
+        .get_mut(id.slot as usize)
+        .filter(|s| s.generation == id.generation)?;
+    let claim = slot.claim.as_mut()?;
+    let link = links.get_mut(&claim.link)?;
+    Some((claim, link))
+}
+
+#[cfg(test)]
+mod tests {
+    /// A million claims must fit beside everything else: 40 MB.
+    #[test]
+    fn a_claim_takes_40_octets() {
+        assert_eq!(size_of::<super::Slot>(), 40);
+    }
+}

@@ -1,0 +1,124 @@
+//! One link of the ledger: what it has, and what of it is held.
+
+use alloc::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::queue::RetryQueue;
+use super::{Demand, Reason, Refusal};
+use crate::{Flow, Rate};
+
+/// What a link has to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkCapacity {
+    /// All of it.
+    pub bandwidth: Rate,
+    /// What may be claimed; zero where the link takes no reservations.
+    pub reservable: Rate,
+    /// Largest IP packet, octets.
+    pub mtu: u32,
+}
+
+impl LinkCapacity {
+    /// Whether `demand` would be granted if nothing were held.
+    pub(super) fn could_ever_grant(&self, demand: &Demand) -> bool {
+        demand.rate <= self.reservable && demand.max_packet <= self.mtu
+    }
+}
+
+/// A link as people want to see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// All that the link carries.
+    pub bandwidth: Rate,
+    /// What may be claimed of it.
+    pub reservable: Rate,
+    /// Largest IP packet, octets.
+    pub mtu: u32,
+    /// What is held, by claims and for adopted flows. More than `reservable` only after that shrank.
+    pub held: Rate,
+    /// How many claims there are.
+    pub claims: u32,
+    /// How many adopted flows wait for their owners.
+    pub adopted: u32,
+    /// How many refused requests wait for bandwidth.
+    pub queued: u32,
+}
+
+/// Why a flow was not adopted; the driver should take it out of traffic control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdoptError {
+    /// The link takes no reservations, or is not known.
+    #[error("the link takes no reservations")]
+    NoSuchLink,
+    /// Not enough is left.
+    #[error("the link has not enough bandwidth left")]
+    Bandwidth,
+    /// The link holds [`Ledger::MAX_ADOPTED`](super::Ledger::MAX_ADOPTED) of them already.
+    #[error("the link has too many adopted flows")]
+    TooMany,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) capacity: LinkCapacity,
+    /// By claims and for adopted flows.
+    pub(super) held: Rate,
+    pub(super) claims: u32,
+    /// Flows without an owner. A few, for the minutes after a restart.
+    pub(super) adopted: BTreeMap<Flow, Rate>,
+    pub(super) queue: RetryQueue,
+}
+
+impl Link {
+    pub(super) fn new(capacity: LinkCapacity) -> Link {
+        Link {
+            capacity,
+            held: Rate::ZERO,
+            claims: 0,
+            adopted: BTreeMap::new(),
+            queue: RetryQueue::default(),
+        }
+    }
+
+    /// What nobody holds.
+    pub(super) fn free(&self) -> Rate {
+        self.capacity.reservable.saturating_sub(self.held)
+    }
+
+    /// Whether `demand` can take the place of `old`, which is held now (zero for a new claim).
+    ///
+    /// What is held already is granted again even where the link has shrunk below it.
+    pub(super) fn admit(&self, old: Rate, demand: &Demand) -> Result<(), Refusal> {
+        let available = self.free() + old;
+        let refuse = |reason| Err(Refusal { reason, available });
+        if self.capacity.reservable == Rate::ZERO && old == Rate::ZERO {
+            return refuse(Reason::NoSuchLink);
+        }
+        if demand.max_packet > self.capacity.mtu {
+            return refuse(Reason::MaxPacket);
+        }
+        if demand.rate > available {
+            return refuse(Reason::Bandwidth);
+        }
+        Ok(())
+    }
+
+    /// Holds `new` instead of `old`; to be called only with what was admitted.
+    pub(super) fn replace(&mut self, old: Rate, new: Rate) {
+        // Never below zero, as `old` is part of what is held; never too large, as `new` was admitted.
+        self.held = self.held - old + new;
+    }
+
+    pub(super) fn status(&self) -> LinkStatus {
+        LinkStatus {
+            bandwidth: self.capacity.bandwidth,
+            reservable: self.capacity.reservable,
+            mtu: self.capacity.mtu,
+            held: self.held,
+            claims: self.claims,
+            adopted: self.adopted.len() as u32,
+            queued: self.queue.len() as u32,
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What an engine was given and what it did, in a form that can be kept: for bug reports and conformance cases.
+//!
+//! Inputs borrow their octets from a receive buffer, and effects keep theirs in one common buffer. The owned types here
+//! stand for themselves, and are written with octets in hexadecimal, so that people can read a recording. Giving an
+//! engine the recorded inputs again, at their times, gives the recorded effects, byte for byte.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::admission::ClaimId;
+use crate::{
+    Datagram, Effect, Effects, Flow, HostEvent, Input, Installation, InterfaceId, Outgoing, Time,
+};
+
+/// Something with the time at which it was: one line of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timed<T> {
+    /// Nanoseconds since the origin of the recording.
+    pub at: Time,
+    /// A [`RecordedInput`], or a [`RecordedEffect`].
+    pub what: T,
+}
+
+/// An [`Input`] that owns its message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecordedInput<C> {
+    /// [`Input::Datagram`].
+    Datagram(RecordedDatagram),
+    /// [`Input::Expire`].
+    Expire,
+    /// [`Input::Host`].
+    Host(HostEvent),
+    /// [`Input::Command`].
+    Command(C),
+}
+
+/// A [`Datagram`] that owns its message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedDatagram {
+    /// Through which interface it came.
+    pub interface: InterfaceId,
+    /// IP source address.
+    pub source: IpAddr,
+    /// IP destination address.
+    pub destination: IpAddr,
+    /// IP TTL or hop limit as received.
+    pub ttl: u8,
+    /// Whether it carried the router-alert option.
+    pub router_alert: bool,
+    /// The message.
+    pub payload: Octets,
+}
+
+impl<C> From<Input<'_, C>> for RecordedInput<C> {
+    fn from(input: Input<'_, C>) -> Self {
+        match input {
+            Input::Datagram(d) => RecordedInput::Datagram(RecordedDatagram {
+                interface: d.interface,
+                source: d.source,
+                destination: d.destination,
+                ttl: d.ttl,
+                router_alert: d.router_alert,
+                payload: Octets(d.payload.to_vec()),
+            }),
+            Input::Expire => RecordedInput::Expire,
+            Input::Host(event) => RecordedInput::Host(event),
+            Input::Command(command) => RecordedInput::Command(command),
+        }
+    }
+}
+
+impl<C: Clone> RecordedInput<C> {
+    /// The input as it was, to be given to an engine again.
+    pub fn replay(&self) -> Input<'_, C> {
+        match self {
+            RecordedInput::Datagram(d) => Input::Datagram(Datagram {
+                interface: d.interface,
+                source: d.source,
+                destination: d.destination,
+                ttl: d.ttl,
+                router_alert: d.router_alert,
+                payload: &d.payload.0,
+            }),
+            RecordedInput::Expire => Input::Expire,
+            RecordedInput::Host(event) => Input::Host(*event),
+            RecordedInput::Command(command) => Input::Command(command.clone()),
+        }
+    }
+}
+
+/// An [`Effect`] that owns its message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum RecordedEffect<E> {
+    /// [`Effect::Send`].
+    Send {
+        /// How it leaves.
+        how: Outgoing,
+        /// The message.
+        payload: Octets,
+    },
+    /// [`Effect::Install`].
+    Install(Installation),
+    /// [`Effect::AddFlow`].
+    AddFlow(ClaimId, Flow),
+    /// [`Effect::RemoveFlow`].
+    RemoveFlow(ClaimId, Flow),
+    /// [`Effect::Remove`].
+    Remove(ClaimId),
+    /// [`Effect::Notify`].
+    Notify(E),
+}
+
+impl<E: Clone> Effects<E> {
+    /// All effects so far, oldest first, each with its octets.
+    pub fn records(&self) -> impl Iterator<Item = RecordedEffect<E>> {
+        self.iter().map(|effect| match effect {
+            Effect::Send(how, range) => RecordedEffect::Send {
+                how: *how,
+                payload: Octets(self.octets(range).to_vec()),
+            },
+            Effect::Install(installation) => RecordedEffect::Install(*installation),
+            Effect::AddFlow(claim, flow) => RecordedEffect::AddFlow(*claim, *flow),
+            Effect::RemoveFlow(claim, flow) => RecordedEffect::RemoveFlow(*claim, *flow),
+            Effect::Remove(claim) => RecordedEffect::Remove(*claim),
+            Effect::Notify(event) => RecordedEffect::Notify(event.clone()),
+        })
+    }
+}
+
+impl<E: Clone + Serialize> Serialize for Effects<E> {
+    /// As the list of its [`records`](Effects::records).
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.records())
+    }
+}
+
+/// Octets that are shown and written in hexadecimal, in lower case and without spaces.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Octets(pub Vec<u8>);
+
+/// Why a text is not octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OctetsError {
+    /// Not a hexadecimal digit.
+    #[error("no hexadecimal digit at offset {offset}")]
+    Digit {
+        /// Octets into the text.
+        offset: usize,
+    },
+    /// The last octet has one digit only.
+    #[error("an odd number of hexadecimal digits: {length}")]
+    Odd {
+        /// How many.
+        length: usize,
+    },
+}
+
+impl fmt::Display for Octets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Hexadecimal(&self.0), f)
+    }
+}
+
+impl fmt::Debug for Octets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Hexadecimal(&self.0), f)
+    }
+}
+
+impl FromStr for Octets {
+    type Err = OctetsError;
+
+    fn from_str(text: &str) -> Result<Octets, OctetsError> {
+        let digit = |(offset, character): (usize, u8)| {
+            char::from(character)
+                .to_digit(16)
+                .ok_or(OctetsError::Digit { offset })
+        };
+        let digits: Vec<u32> = text
+            .bytes()
+            .enumerate()
+            .map(digit)
+            .collect::<Result<_, _>>()?;
+        let (pairs, []) = digits.as_chunks::<2>() else {
+            return Err(OctetsError::Odd {
+                length: digits.len(),
+            });
+        };
+        Ok(Octets(
+            pairs
+                .iter()
+                .map(|[high, low]| (high << 4 | low) as u8)
+                .collect(),
+        ))
+    }
+}
+
+impl Serialize for Octets {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hexadecimal(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Octets {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Octets, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Writes octets as [`Octets`] does.
+pub(crate) fn hexadecimal<S: Serializer>(octets: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Hexadecimal(octets))
+}
+
+struct Hexadecimal<'a>(&'a [u8]);
+
+impl fmt::Display for Hexadecimal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use core::net::Ipv4Addr;
+    use std::string::ToString;
+    use std::vec;
+
+    use serde_json::{from_str, to_string};
+
+    use super::*;
+
+    const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 9, 9));
+
+    /// The form of a recording is a promise to whoever keeps one. And it must lead back to the input that it was.
+    #[test]
+    fn an_input_is_written_readably_and_replays_as_it_was() {
+        let datagram = Datagram {
+            interface: InterfaceId(2),
+            source: NEAR,
+            destination: FAR,
+            ttl: 63,
+            router_alert: true,
+            payload: &[0x10, 0x01, 0xab, 0xff],
+        };
+        let text = r#"{"Datagram":{"interface":2,"source":"10.0.0.1","destination":"10.0.9.9","#
+            .to_string()
+            + r#""ttl":63,"router_alert":true,"payload":"1001abff"}}"#;
+        let prefix = "10.0.0.0/8".parse().expect("a prefix");
+        for (input, expected) in [
+            (Input::Datagram(datagram), Some(text.as_str())),
+            (Input::Expire, Some(r#""Expire""#)),
+            (Input::Command(7), Some(r#"{"Command":7}"#)),
+            (Input::Host(HostEvent::RouteChanged(prefix)), None),
+        ] {
+            let written = to_string(&input).expect("serialisable");
+            assert_eq!(written, *expected.unwrap_or(&written));
+            let recorded: RecordedInput<u32> = from_str(&written).expect("what was written");
+            assert_eq!(recorded, RecordedInput::from(input));
+            assert_eq!(recorded.replay(), input);
+            assert_eq!(to_string(&recorded).expect("serialisable"), written);
+        }
+    }
+
+    #[test]
+    fn effects_are_written_in_order_with_their_octets_and_read_again() {
+        let how = Outgoing {
+            protocol: 46,
+            interface: Some(InterfaceId(3)),
+            source: NEAR,
+            destination: FAR,
+            ttl: 62,
+            router_alert: true,
+        };
+        let claim = ClaimId {
+            slot: 1,
+            generation: 2,
+        };
+        let mut effects = Effects::<u32>::new();
+        effects.send(how, 2).copy_from_slice(&[0xca, 0xfe]);
+        effects.remove(claim);
+        effects.notify(5_u32);
+        effects.send(how, 1).copy_from_slice(&[9]);
+
+        let text = to_string(&effects).expect("serialisable");
+        assert!(text.contains(r#""payload":"cafe""#), "{text}");
+        let read: Vec<RecordedEffect<u32>> = from_str(&text).expect("what was written");
+        assert_eq!(read, effects.records().collect::<Vec<_>>());
+        let expected = vec![
+            RecordedEffect::Send {
+                how,
+                payload: Octets(vec![0xca, 0xfe]),
+            },
+            RecordedEffect::Remove(claim),
+            RecordedEffect::Notify(5),
+            RecordedEffect::Send {
+                how,
+                payload: Octets(vec![9]),
+            },
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn octets_are_read_strictly_and_errors_say_where() {
+        assert_eq!("".parse(), Ok(Octets::default()));
+        assert_eq!("00aBff".parse(), Ok(Octets(vec![0, 0xab, 0xff])));
+        assert_eq!(
+            "00abf".parse::<Octets>(),
+            Err(OctetsError::Odd { length: 5 })
+        );
+        assert_eq!(
+            "00 ab".parse::<Octets>(),
+            Err(OctetsError::Digit { offset: 2 })
+        );
+        assert_eq!(
+            "00é".parse::<Octets>(),
+            Err(OctetsError::Digit { offset: 2 })
+        );
+        let error = from_str::<Octets>(r#""0x10""#).expect_err("not octets");
+        assert!(error.to_string().contains("offset 1"), "{error}");
+    }
+
+    #[test]
+    fn a_line_of_a_recording_carries_its_time() {
+        let line = Timed {
+            at: Time::from_millis(1),
+            what: RecordedInput::<u32>::Expire,
+        };
+        let text = to_string(&line).expect("serialisable");
+        assert_eq!(text, r#"{"at":1000000,"what":"Expire"}"#);
+        assert_eq!(
+            from_str::<Timed<RecordedInput<u32>>>(&text).expect("what was written"),
+            line
+        );
+    }
+}

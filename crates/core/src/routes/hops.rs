@@ -1,0 +1,48 @@
+//! The distinct hops of a table, each once, with the number of its uses.
+
+use alloc::collections::BTreeMap;
+
+use slab::Slab;
+
+use super::Hop;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hops {
+    /// Hops and how often each is used.
+    list: Slab<(Hop, u32)>,
+    /// Where a hop stands in the list.
+    by_hop: BTreeMap<Hop, u32>,
+}
+
+impl Hops {
+    /// One use more of `hop`: its number.
+    pub(super) fn enter(&mut self, hop: Hop) -> u32 {
+        let list = &mut self.list;
+        let number = *self
+            .by_hop
+            .entry(hop)
+            .or_insert_with(|| list.insert((hop, 0)) as u32);
+        self.list[number as usize].1 += 1;
+        number
+    }
+
+    /// One use less.
+    pub(super) fn leave(&mut self, number: u32) {
+        let (hop, uses) = &mut self.list[number as usize];
+        *uses -= 1;
+        if *uses == 0 {
+            self.by_hop.remove(hop);
+            self.list.remove(number as usize);
+        }
+    }
+
+    #[inline]
+    pub(super) fn hop(&self, number: u32) -> Option<Hop> {
+        self.list.get(number as usize).map(|(hop, _)| *hop)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+}
