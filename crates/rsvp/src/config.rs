@@ -70,7 +70,8 @@ impl Timing {
     pub fn lifetime(&self, refresh_ms: u32) -> Duration {
         let halves = u64::from(self.lifetime_factor) * 2 + 1;
         // (K + 0.5) * 1.5 * R = (2K + 1) * 3 * R / 4; R in milliseconds is 250 000 ns a quarter.
-        Duration::from_nanos(halves * 3 * 250_000 * u64::from(refresh_ms))
+        let quarters = halves.saturating_mul(3).saturating_mul(u64::from(refresh_ms));
+        Duration::from_nanos(quarters.saturating_mul(250_000))
     }
 }
 
@@ -86,6 +87,6 @@ mod tests {
         assert_eq!(timing.lifetime(30_000), Duration::from_millis(157_500));
         let cautious = Timing { lifetime_factor: 5, ..timing };
         assert_eq!(cautious.lifetime(1_000), Duration::from_millis(8_250));
-        assert_eq!(timing.lifetime(u32::MAX), Duration::from_millis(22_548_578_303) + Duration::from_micros(750));
+        assert_eq!(timing.lifetime(u32::MAX), Duration::from_micros(22_548_578_298_750));
     }
 }

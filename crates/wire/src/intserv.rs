@@ -1,18 +1,40 @@
 //! The integrated-services objects of RFC 2210, which RSVP and YESSIR carry: traffic and service specifications.
+//!
+//! Parsing looks at the frame only. Values that make no sense (NaN, a peak rate below the token rate) parse all the same
+//! and are found by `validate`, because RFC 2205 answers them for each flow descriptor with a traffic-control error
+//! (appendix B, code 21), while a broken frame condemns the message.
 
 use serde::{Deserialize, Serialize};
+
+mod adspec;
+pub mod exact;
+mod format;
+pub mod iana;
+
+pub use adspec::{
+    Adspec, ControlledLoad, Fragments, General, Guaranteed, GuaranteedHop, GuaranteedTerms,
+    HopCharacteristics, LocalOverrides, Overrides, Parameters, UnknownFragment,
+};
+pub use format::{FormatError, FormatProblem};
+
+use crate::writer::{EmitError, Writer};
+use format::{HEADER, Reader, put_message, put_parameter, put_service};
+use iana::{Parameter, Service};
 
 /// A token bucket with peak rate (RFC 2210 section 3.1, parameter 127).
 ///
 /// Values are kept exactly as they stood on the wire, so NaN, infinities and negative numbers may occur here;
-/// [`TokenBucket::validate`] judges them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// [`TokenBucket::validate`] judges them. Two are equal when their bits are.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct TokenBucket {
     /// Token rate r, octets per second.
+    #[serde(with = "exact")]
     pub rate: f32,
     /// Bucket depth b, octets.
+    #[serde(with = "exact")]
     pub depth: f32,
     /// Peak rate p, octets per second; positive infinity where it is not known.
+    #[serde(with = "exact")]
     pub peak: f32,
     /// Minimum policed unit m, octets.
     pub min_policed_unit: u32,
@@ -23,20 +45,277 @@ pub struct TokenBucket {
 /// What a sender's traffic looks like (SENDER_TSPEC, RFC 2210 section 3.1).
 pub type SenderTspec = TokenBucket;
 
-/// The guaranteed-service half of a reservation (RFC 2210 section 3.2, parameter 130).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The guaranteed-service half of a reservation (RFC 2210 section 3.2, parameter 130). Two are equal when their bits are.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Rspec {
     /// Reserved rate R, octets per second.
+    #[serde(with = "exact")]
     pub rate: f32,
     /// Slack term S, microseconds.
     pub slack_us: u32,
 }
 
 /// What a receiver asks for (FLOWSPEC, RFC 2210 section 3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowSpec {
     /// Controlled load (RFC 2211, service 5).
     ControlledLoad(TokenBucket),
     /// Guaranteed service (RFC 2212, service 2).
     Guaranteed(TokenBucket, Rspec),
 }
+
+/// A value that the frame allows and the service does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum ValueError {
+    /// r (RFC 2215 section 3.6).
+    #[error("token rate r must be a finite number above zero")]
+    TokenRate,
+    /// b (RFC 2215 section 3.6).
+    #[error("bucket depth b must be a finite number above zero")]
+    BucketDepth,
+    /// p (RFC 2215 section 3.6).
+    #[error("peak rate p must be a number above zero or positive infinity")]
+    PeakRate,
+    /// p < r (RFC 2210 section 3.2.1).
+    #[error("peak rate p must not be below token rate r")]
+    PeakBelowTokenRate,
+    /// m (RFC 2210 section 3.1).
+    #[error("minimum policed unit m must not be zero")]
+    MinPolicedUnit,
+    /// M < m (RFC 2215 section 3.6).
+    #[error("maximum packet size M must not be below minimum policed unit m")]
+    MaxPacketSize,
+    /// R (RFC 2212, "Invocation Information").
+    #[error("reserved rate R must be a finite number, not below token rate r")]
+    ReservedRate,
+    /// Bandwidth in an ADSPEC (RFC 2215 section 3.3).
+    #[error("path bandwidth must be a finite number, zero or above")]
+    PathBandwidth,
+}
+
+/// Length of the value of parameter 127, octets.
+const BUCKET: usize = 20;
+/// Length of the value of parameter 130, octets.
+const RSPEC: usize = 8;
+
+impl TokenBucket {
+    /// Length of a SENDER_TSPEC body, octets.
+    pub const BODY_LEN: usize = 2 * HEADER + HEADER + BUCKET;
+
+    /// Reads the body of a SENDER_TSPEC object.
+    ///
+    /// # Errors
+    /// The frame is not the one of RFC 2210 section 3.1.
+    #[inline]
+    pub fn parse(body: &[u8]) -> Result<SenderTspec, FormatError> {
+        let mut message = Reader::message(body)?;
+        let start = message;
+        let (service, mut data) = message.part()?;
+        if service.number != Service::General.code() {
+            return Err(start.error(FormatProblem::UnknownService));
+        }
+        let bucket = TokenBucket::from_octets(data.parameter(Parameter::TokenBucketTspec)?);
+        finish(data, message)?;
+        Ok(bucket)
+    }
+
+    /// Writes the body of a SENDER_TSPEC object, [`TokenBucket::BODY_LEN`] octets; says how many.
+    ///
+    /// # Errors
+    /// The buffer is too short.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let mut writer = Writer::new(buffer);
+        self.put(&mut writer)?;
+        Ok(writer.written().len())
+    }
+
+    #[inline]
+    pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        put_message(writer, HEADER + HEADER + BUCKET)?;
+        put_service(writer, Service::General, false, HEADER + BUCKET)?;
+        put_parameter(writer, Parameter::TokenBucketTspec, self.to_octets())
+    }
+
+    /// Whether the values make sense (RFC 2215 section 3.6).
+    ///
+    /// # Errors
+    /// The first value that does not.
+    pub fn validate(&self) -> Result<(), ValueError> {
+        let positive = |value: f32| value.is_finite() && value > 0.0;
+        if !positive(self.rate) {
+            return Err(ValueError::TokenRate);
+        }
+        if !positive(self.depth) {
+            return Err(ValueError::BucketDepth);
+        }
+        if self.peak.is_nan() || self.peak <= 0.0 {
+            return Err(ValueError::PeakRate);
+        }
+        if self.peak < self.rate {
+            return Err(ValueError::PeakBelowTokenRate);
+        }
+        if self.min_policed_unit == 0 {
+            return Err(ValueError::MinPolicedUnit);
+        }
+        if self.max_packet_size < self.min_policed_unit {
+            return Err(ValueError::MaxPacketSize);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn from_octets(octets: [u8; BUCKET]) -> TokenBucket {
+        let (words, _) = octets.as_chunks();
+        let [r, b, p, m, max] = [0, 1, 2, 3, 4].map(|i| words.get(i).copied().unwrap_or([0; 4]));
+        TokenBucket {
+            rate: f32::from_be_bytes(r),
+            depth: f32::from_be_bytes(b),
+            peak: f32::from_be_bytes(p),
+            min_policed_unit: u32::from_be_bytes(m),
+            max_packet_size: u32::from_be_bytes(max),
+        }
+    }
+
+    #[inline]
+    fn to_octets(self) -> [u8; BUCKET] {
+        let mut octets = [0; BUCKET];
+        for (target, word) in octets.as_chunks_mut().0.iter_mut().zip(self.bits()) {
+            *target = word.to_be_bytes();
+        }
+        octets
+    }
+
+    #[inline]
+    fn bits(&self) -> [u32; 5] {
+        [
+            self.rate.to_bits(),
+            self.depth.to_bits(),
+            self.peak.to_bits(),
+            self.min_policed_unit,
+            self.max_packet_size,
+        ]
+    }
+}
+
+impl PartialEq for TokenBucket {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.bits() == other.bits()
+    }
+}
+
+impl Eq for TokenBucket {}
+
+impl PartialEq for Rspec {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        (self.rate.to_bits(), self.slack_us) == (other.rate.to_bits(), other.slack_us)
+    }
+}
+
+impl Eq for Rspec {}
+
+impl FlowSpec {
+    /// Reads the body of a FLOWSPEC object.
+    ///
+    /// # Errors
+    /// The frame is not one of RFC 2210 section 3.2; [`FormatProblem::UnknownService`] where it asks for another service.
+    #[inline]
+    pub fn parse(body: &[u8]) -> Result<FlowSpec, FormatError> {
+        let mut message = Reader::message(body)?;
+        let start = message;
+        let (header, mut data) = message.part()?;
+        let service = Service::from_code(header.number);
+        if !matches!(service, Service::ControlledLoad | Service::Guaranteed) {
+            return Err(start.error(FormatProblem::UnknownService));
+        }
+        let bucket = TokenBucket::from_octets(data.parameter(Parameter::TokenBucketTspec)?);
+        let flowspec = if service == Service::Guaranteed {
+            let [r0, r1, r2, r3, s0, s1, s2, s3] = data.parameter(Parameter::GuaranteedRspec)?;
+            let rate = f32::from_be_bytes([r0, r1, r2, r3]);
+            let slack_us = u32::from_be_bytes([s0, s1, s2, s3]);
+            FlowSpec::Guaranteed(bucket, Rspec { rate, slack_us })
+        } else {
+            FlowSpec::ControlledLoad(bucket)
+        };
+        finish(data, message)?;
+        Ok(flowspec)
+    }
+
+    /// Length of its body, octets.
+    #[inline]
+    pub const fn buffer_len(&self) -> usize {
+        match self {
+            FlowSpec::ControlledLoad(_) => 3 * HEADER + BUCKET,
+            FlowSpec::Guaranteed(..) => 4 * HEADER + BUCKET + RSPEC,
+        }
+    }
+
+    /// Writes the body of a FLOWSPEC object, [`FlowSpec::buffer_len`] octets; says how many.
+    ///
+    /// # Errors
+    /// The buffer is too short.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let mut writer = Writer::new(buffer);
+        self.put(&mut writer)?;
+        Ok(writer.written().len())
+    }
+
+    #[inline]
+    pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        let (service, bucket, rspec) = match self {
+            FlowSpec::ControlledLoad(bucket) => (Service::ControlledLoad, bucket, None),
+            FlowSpec::Guaranteed(bucket, rspec) => (Service::Guaranteed, bucket, Some(rspec)),
+        };
+        let length = self.buffer_len();
+        put_message(writer, length - HEADER)?;
+        put_service(writer, service, false, length - 2 * HEADER)?;
+        put_parameter(writer, Parameter::TokenBucketTspec, bucket.to_octets())?;
+        if let Some(rspec) = rspec {
+            let [r0, r1, r2, r3] = rspec.rate.to_be_bytes();
+            let [s0, s1, s2, s3] = rspec.slack_us.to_be_bytes();
+            let value = [r0, r1, r2, r3, s0, s1, s2, s3];
+            put_parameter(writer, Parameter::GuaranteedRspec, value)?;
+        }
+        Ok(())
+    }
+
+    /// The traffic half.
+    #[inline]
+    pub const fn token_bucket(&self) -> &TokenBucket {
+        match self {
+            FlowSpec::ControlledLoad(bucket) | FlowSpec::Guaranteed(bucket, _) => bucket,
+        }
+    }
+
+    /// Whether the values make sense (RFC 2215 section 3.6; RFC 2212: R at least r).
+    ///
+    /// # Errors
+    /// The first value that does not.
+    pub fn validate(&self) -> Result<(), ValueError> {
+        self.token_bucket().validate()?;
+        match self {
+            FlowSpec::Guaranteed(bucket, rspec)
+                if !rspec.rate.is_finite() || rspec.rate < bucket.rate =>
+            {
+                Err(ValueError::ReservedRate)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Nothing may be left behind the last parameter of the one service.
+#[inline]
+fn finish(data: Reader<'_>, message: Reader<'_>) -> Result<(), FormatError> {
+    if !data.is_empty() {
+        return Err(data.error(FormatProblem::UnexpectedParameter));
+    }
+    if !message.is_empty() {
+        return Err(message.error(FormatProblem::Length));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

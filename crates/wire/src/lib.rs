@@ -1,8 +1,31 @@
 //! Bytes to messages and back, for every protocol that Earmark speaks. No state, no I/O, no allocation while parsing.
+//!
+//! | module | what it reads and writes |
+//! |---|---|
+//! | [`rsvp`] | RSVP version 1 (RFC 2205) |
+//! | [`intserv`] | the traffic and service specifications of RFC 2210, which RSVP and YESSIR carry |
+//! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
+//! | [`checksum`] | the sum that IP and RSVP share (RFC 1071) |
+//!
+//! Two promises hold for every format, and are tested as properties: `parse(emit(m)) == m` for every value `m`, and
+//! `emit(parse(b)) == b` for every canonical `b`: reserved bits zero, objects in the recommended order, nothing omitted
+//! that may be omitted. Whatever the octets are, parsing neither panics nor does more work than their number allows.
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
+#[macro_use]
+mod code_points;
+
+pub mod checksum;
 pub mod intserv;
+pub mod ipv4;
+pub mod ipv6;
 pub mod rsvp;
+mod writer;
+
+pub use writer::EmitError;

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use super::iana::MessageType;
 use super::objects::*;
 use crate::intserv::{FlowSpec, SenderTspec};
 
@@ -41,8 +42,8 @@ pub struct RawObject<'a> {
 }
 
 /// Objects that a node carries on without understanding them: POLICY_DATA and classes 11bbbbbb
-/// (RFC 2205 section 3.10).
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// (RFC 2205 section 3.10). Two are equal when they yield the same octets in the same order.
+#[derive(Clone, Copy, Debug)]
 pub enum Carried<'a> {
     /// All objects of a received message; iteration picks the carried ones.
     Wire(&'a [u8]),
@@ -149,6 +150,9 @@ pub struct ResvConf<'a> {
 }
 
 /// STYLE and the flow descriptor list, which only make sense together (RFC 2205 section 3.1.4).
+///
+/// In Resv and ResvConf every flow has its flowspec. In ResvTear, where they mean nothing, and in ResvErr they may be
+/// missing, and a ResvErr may have no flow descriptor at all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FlowDescriptors<'a> {
     /// WF: one shared pipe for all senders.
@@ -162,17 +166,62 @@ pub enum FlowDescriptors<'a> {
 /// One flow descriptor of the fixed-filter style.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FixedFilterFlow {
-    /// Always there in a Resv (an omitted one repeats its predecessor); may be missing in a ResvTear.
+    /// Always there in a Resv (one omitted on the wire repeats its predecessor); may be missing in a ResvTear. For the
+    /// same reason `None` can be emitted only before the first flow that has one.
     pub flowspec: Option<FlowSpec>,
     /// Which sender.
     pub filter: FilterSpec,
 }
 
 /// A list inside a message: still on the wire (checked when the message was parsed), or a slice to be emitted.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// Two are equal when they yield the same values in the same order.
+#[derive(Clone, Copy)]
 pub enum List<'a, T> {
     /// Objects as received, headers included.
     Wire(&'a [u8]),
     /// Values.
     Items(&'a [T]),
+}
+
+impl Body<'_> {
+    /// Which of the seven it is.
+    #[inline]
+    pub const fn message_type(&self) -> MessageType {
+        match self {
+            Body::Path(_) => MessageType::Path,
+            Body::Resv(_) => MessageType::Resv,
+            Body::PathErr(_) => MessageType::PathErr,
+            Body::ResvErr(_) => MessageType::ResvErr,
+            Body::PathTear(_) => MessageType::PathTear,
+            Body::ResvTear(_) => MessageType::ResvTear,
+            Body::ResvConf(_) => MessageType::ResvConf,
+        }
+    }
+
+    /// What it is about.
+    #[inline]
+    pub const fn session(&self) -> &Session {
+        match self {
+            Body::Path(m) => &m.session,
+            Body::Resv(m) => &m.session,
+            Body::PathErr(m) => &m.session,
+            Body::ResvErr(m) => &m.session,
+            Body::PathTear(m) => &m.session,
+            Body::ResvTear(m) => &m.session,
+            Body::ResvConf(m) => &m.session,
+        }
+    }
+}
+
+impl FlowDescriptors<'_> {
+    /// Its style.
+    #[inline]
+    pub const fn style(&self) -> Style {
+        match self {
+            FlowDescriptors::Wildcard(_) => Style::Wildcard,
+            FlowDescriptors::FixedFilter(_) => Style::FixedFilter,
+            FlowDescriptors::SharedExplicit(..) => Style::SharedExplicit,
+        }
+    }
 }

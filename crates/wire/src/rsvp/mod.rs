@@ -1,9 +1,33 @@
 //! RSVP version 1 (RFC 2205): the common header, the seven messages and their objects.
+//!
+//! A message is eight octets of common header and then objects, each with a class, a C-Type and a length. Three layers:
+//!
+//! - [`objects`] walks the objects of anything that has an RSVP header and decodes each by itself. It knows nothing of
+//!   messages; tools that show what is on the wire use it.
+//! - [`Message`] is what a message means. [`Message::parse`] checks all that RFC 2205 asks for and copies nothing:
+//!   lists stay on the wire ([`List::Wire`]) and decode while they are iterated. [`Message::emit`] is its inverse.
+//! - [`Salvage`] picks what it can out of a message that did not parse, so that an error can be sent to the right place.
+//!
+//! [`ParseError::report`] says which failures RFC 2205 wants answered; most of them are for the log and its counters.
 
+mod decode;
+mod emit;
+mod error;
+mod flows;
+mod frame;
 pub mod iana;
+mod list;
 mod message;
 mod objects;
+mod parse;
+mod rules;
+mod salvage;
+mod view;
 
-pub use iana::{ErrorCode, MessageType};
+pub use error::{ErrorKind, ParseError};
+pub use iana::{ErrorCode, MessageType, ObjectClass};
+pub use list::{Item, ListIter};
 pub use message::*;
 pub use objects::*;
+pub use salvage::Salvage;
+pub use view::{DecodedObject, Object, objects};

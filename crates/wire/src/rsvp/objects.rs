@@ -60,3 +60,59 @@ pub struct ErrorSpec {
     /// What went wrong, in detail; its meaning hangs on `code`.
     pub value: u16,
 }
+
+/// How reservations for different senders share (STYLE, class 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Style {
+    /// WF: shared, wildcard sender selection.
+    Wildcard,
+    /// FF: distinct, explicit sender selection.
+    FixedFilter,
+    /// SE: shared, explicit sender selection.
+    SharedExplicit,
+}
+
+impl Session {
+    /// Flag E_Police: the sender cannot police its traffic, the first node that can must.
+    pub const E_POLICE: u8 = 0x01;
+}
+
+impl ErrorSpec {
+    /// Flag InPlace: there was, and still is, a reservation at the point of failure.
+    pub const IN_PLACE: u8 = 0x01;
+    /// Flag NotGuilty: what failed was larger than what this receiver asked for.
+    pub const NOT_GUILTY: u8 = 0x02;
+}
+
+impl Style {
+    /// The style of an option vector, by its lowest five bits; higher ones belong to options yet to come and are not
+    /// looked at (RFC 2205 appendix A.7).
+    #[inline]
+    pub const fn from_option_vector(vector: u32) -> Option<Style> {
+        match vector & 0b1_1111 {
+            0b1_0001 => Some(Style::Wildcard),
+            0b0_1010 => Some(Style::FixedFilter),
+            0b1_0010 => Some(Style::SharedExplicit),
+            _ => None,
+        }
+    }
+
+    /// The option vector, which is also the error value of [`ErrorCode::ConflictingStyle`].
+    #[inline]
+    pub const fn option_vector(self) -> u16 {
+        match self {
+            Style::Wildcard => 0b1_0001,
+            Style::FixedFilter => 0b0_1010,
+            Style::SharedExplicit => 0b1_0010,
+        }
+    }
+
+    /// WF, FF or SE.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Style::Wildcard => "WF",
+            Style::FixedFilter => "FF",
+            Style::SharedExplicit => "SE",
+        }
+    }
+}

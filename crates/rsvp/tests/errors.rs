@@ -1,0 +1,441 @@
+//! Refusals and errors: what RFC 2205 wants said, to whom, and what stays as it was.
+
+mod common;
+
+use common::*;
+use earmark_core::{HostEvent, Rate};
+use earmark_rsvp::{Config, DropReason, Event};
+use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
+    PathErr, ResvErr, RsvpHop, Session, SourceSelector,
+};
+
+/// The one ResvErr among what was sent: where it goes, and its error.
+fn resv_err(outcomes: &[Outcome]) -> (std::net::IpAddr, ErrorSpec) {
+    let errors: Vec<_> = sent(outcomes)
+        .iter()
+        .filter_map(|(how, message)| match &message.body {
+            Body::ResvErr(error) => Some((how.destination, error.error)),
+            _ => None,
+        })
+        .collect();
+    let [error] = errors[..] else { panic!("one ResvErr, not {errors:?}") };
+    error
+}
+
+/// The one PathErr among what was sent.
+fn path_err(outcomes: &[Outcome]) -> (std::net::IpAddr, ErrorSpec) {
+    let errors: Vec<_> = sent(outcomes)
+        .iter()
+        .filter_map(|(how, message)| match &message.body {
+            Body::PathErr(error) => Some((how.destination, error.error)),
+            _ => None,
+        })
+        .collect();
+    let [error] = errors[..] else { panic!("one PathErr, not {errors:?}") };
+    error
+}
+
+fn error(node: &str, flags: u8, code: ErrorCode, value: u16) -> ErrorSpec {
+    ErrorSpec { node: ip(node), flags, code, value }
+}
+
+fn dropped(outcomes: &[Outcome]) -> Vec<DropReason> {
+    let reason = |event: &Event| match event {
+        Event::Dropped { reason, .. } => Some(*reason),
+        _ => None,
+    };
+    events(outcomes).iter().filter_map(reason).collect()
+}
+
+/// RFC 2205 appendix B, code 1, value 2: more than the link has left. Nothing is held, nothing goes upstream.
+#[test]
+fn too_much_is_refused() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(8)])));
+    let expected = error("10.0.2.1", 0, ErrorCode::AdmissionControlFailure, 2);
+    assert_eq!(resv_err(&outcomes), (ip(DOWNSTREAM), expected));
+    assert_eq!(sent(&outcomes).len(), 1, "nothing else is sent");
+    assert_eq!(router.held(), Rate::ZERO);
+    assert_eq!(router.engine.population(), (1, 1, 0));
+    let available = events(&outcomes).iter().find_map(|event| match event {
+        Event::Refused { available_bps, .. } => Some(*available_bps),
+        _ => None,
+    });
+    assert_eq!(available, Some(7_500_000), "it is said what could have been granted");
+}
+
+/// RFC 2205 section 3.1.8: an increase that fails leaves the old reservation, and the error says InPlace.
+#[test]
+fn a_failed_increase_leaves_what_was_there() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(8)])));
+    let expected =
+        error("10.0.2.1", ErrorSpec::IN_PLACE, ErrorCode::AdmissionControlFailure, 2);
+    assert_eq!(resv_err(&outcomes).1, expected);
+    assert!(!outcomes.iter().any(|o| matches!(o, Outcome::Installed(_) | Outcome::Removed(_))));
+    assert_eq!(router.held(), Rate::from_mbps(2));
+    assert_eq!(router.arrives(ETH2, Body::Resv(resv(&[flow(2)]))), [], "the old one is still known");
+}
+
+/// The share of one session is gone for the others, until it is given back.
+#[test]
+fn sessions_share_the_link() {
+    let mut router = router();
+    let mut other = path();
+    other.session.port = 6000;
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH1, Body::Path(other));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(5)])));
+    let flows = [flow(5)];
+    let mut request = resv(&flows);
+    request.session.port = 6000;
+    let outcomes = router.arrives(ETH2, Body::Resv(request));
+    assert_eq!(resv_err(&outcomes).1.code, ErrorCode::AdmissionControlFailure);
+    router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(5)])));
+    router.arrives(ETH2, Body::Resv(request));
+    assert_eq!(router.held(), Rate::from_mbps(5));
+}
+
+/// Code 1, value 3: packets that the link cannot carry whole.
+#[test]
+fn packets_too_large_are_refused() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let jumbo = FlowSpec::ControlledLoad(TokenBucket { max_packet_size: 9_000, ..tspec(2) });
+    let flow = FixedFilterFlow { flowspec: Some(jumbo), ..flow(2) };
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow])));
+    let expected = error("10.0.2.1", 0, ErrorCode::AdmissionControlFailure, 3);
+    assert_eq!(resv_err(&outcomes).1, expected);
+}
+
+/// Code 3: nobody has announced the session. Code 4: somebody has, but not this sender. Either way, no state.
+#[test]
+fn a_resv_needs_a_path() {
+    let mut router = router();
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let expected = error("10.0.2.1", 0, ErrorCode::NoPathInformation, 0);
+    assert_eq!(resv_err(&outcomes), (ip(DOWNSTREAM), expected));
+
+    router.arrives(ETH1, Body::Path(path()));
+    let stranger = FilterSpec { source: ip("10.0.0.77"), selector: SourceSelector::Port(1) };
+    let flow = FixedFilterFlow { filter: stranger, ..flow(2) };
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow])));
+    assert_eq!(resv_err(&outcomes).1.code, ErrorCode::NoSenderInformation);
+    assert_eq!(router.held(), Rate::ZERO);
+}
+
+/// RFC 2205 section 3.1.8: flow descriptors of one message are judged one by one.
+#[test]
+fn each_flow_descriptor_is_judged_by_itself() {
+    let mut router = router();
+    let mut second = path();
+    second.sender.template.selector = SourceSelector::Port(4001);
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH1, Body::Path(second));
+    let flows = [
+        flow(2),
+        FixedFilterFlow { filter: second.sender.template, ..flow(7) },
+        FixedFilterFlow {
+            filter: FilterSpec { source: ip("10.0.0.77"), ..template() },
+            ..flow(1)
+        },
+    ];
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&flows)));
+    let codes: Vec<_> = sent(&outcomes)
+        .iter()
+        .filter_map(|(_, message)| match &message.body {
+            Body::ResvErr(error) => Some(error.error.code),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(codes, [ErrorCode::AdmissionControlFailure, ErrorCode::NoSenderInformation]);
+    assert_eq!(router.held(), Rate::from_mbps(2));
+}
+
+/// Values that no traffic can have: code 21, the Tspec's by PathErr, the flowspec's by ResvErr.
+#[test]
+fn impossible_numbers_are_traffic_control_errors() {
+    let mut router = router();
+    for rate in [f32::NAN, -1.0, f32::INFINITY] {
+        let mut bad = path();
+        bad.sender.tspec.rate = rate;
+        let outcomes = router.arrives(ETH1, Body::Path(bad));
+        let expected = error("10.0.1.2", 0, ErrorCode::TrafficControlError, 4);
+        assert_eq!(path_err(&outcomes), (ip(UPSTREAM), expected), "{rate}");
+        assert_eq!(router.engine.population(), (0, 0, 0));
+    }
+    router.arrives(ETH1, Body::Path(path()));
+    let rspec = Rspec { rate: f32::NAN, slack_us: 0 };
+    for flowspec in [
+        FlowSpec::ControlledLoad(TokenBucket { rate: -4.0, ..tspec(2) }),
+        FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) }),
+        FlowSpec::Guaranteed(tspec(2), rspec),
+    ] {
+        let flow = FixedFilterFlow { flowspec: Some(flowspec), ..flow(2) };
+        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow])));
+        let expected = error("10.0.2.1", 0, ErrorCode::TrafficControlError, 3);
+        assert_eq!(resv_err(&outcomes).1, expected, "{flowspec:?}");
+    }
+    assert_eq!(router.held(), Rate::ZERO);
+}
+
+/// A refresh that turns into nonsense leaves what was there.
+#[test]
+fn nonsense_in_a_refresh_changes_nothing() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let mut bad = path();
+    bad.sender.tspec.depth = f32::NAN;
+    let outcomes = router.arrives(ETH1, Body::Path(bad));
+    assert_eq!(path_err(&outcomes).1.code, ErrorCode::TrafficControlError);
+    assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
+}
+
+/// RFC 2205 section 3.2, rule 1, code 7; rule 3, code 8. Rule 2 ("bad source port") is only logged.
+#[test]
+fn ports_that_conflict_are_errors() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let mut portless = path();
+    portless.session.port = 0;
+    portless.sender.template.selector = SourceSelector::Port(0);
+    let outcomes = router.arrives(ETH1, Body::Path(portless));
+    assert_eq!(path_err(&outcomes).1.code, ErrorCode::ConflictingDestPorts);
+
+    let mut sender_without = path();
+    sender_without.sender.template.selector = SourceSelector::Port(0);
+    let outcomes = router.arrives(ETH1, Body::Path(sender_without));
+    assert_eq!(path_err(&outcomes).1.code, ErrorCode::ConflictingSenderPorts);
+
+    let mut other_way = path();
+    other_way.session.port = 7000;
+    other_way.sender.template.selector = SourceSelector::Port(0);
+    router.arrives(ETH1, Body::Path(other_way));
+    other_way.sender.template.selector = SourceSelector::Port(9);
+    let outcomes = router.arrives(ETH1, Body::Path(other_way));
+    assert_eq!(path_err(&outcomes).1.code, ErrorCode::ConflictingSenderPorts);
+
+    let mut bad_source = path();
+    bad_source.session = Session { destination: ip("10.0.9.10"), port: 0, ..session() };
+    let outcomes = router.arrives(ETH1, Body::Path(bad_source));
+    assert_eq!(sent(&outcomes), []);
+    assert_eq!(dropped(&outcomes), [DropReason::Malformed]);
+}
+
+/// A PathErr goes from hop to hop towards its sender.
+#[test]
+fn a_path_err_travels_upstream() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let message = PathErr {
+        session: session(),
+        error: error("10.0.9.1", 0, ErrorCode::TrafficControlError, 4),
+        carried: Carried::Objects(&[]),
+        sender: Some((template(), Some(tspec(2)))),
+    };
+    let outcomes = router.arrives(ETH2, Body::PathErr(message));
+    assert_eq!(path_err(&outcomes), (ip(UPSTREAM), message.error));
+    assert_eq!(router.engine.population(), (1, 1, 0), "it changes no state");
+}
+
+/// A ResvErr goes from hop to hop towards the receivers of the reservation, with this node's hop object.
+#[test]
+fn a_resv_err_travels_downstream() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let flows = [flow(2)];
+    let message = ResvErr {
+        session: session(),
+        hop: RsvpHop { address: ip(UPSTREAM), lih: 77 },
+        error: error("10.0.0.254", 0, ErrorCode::AdmissionControlFailure, 2),
+        scope: None,
+        carried: Carried::Objects(&[]),
+        flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+    };
+    let outcomes = router.arrives(ETH1, Body::ResvErr(message));
+    assert_eq!(resv_err(&outcomes), (ip(DOWNSTREAM), message.error));
+    let sent = sent(&outcomes);
+    let Body::ResvErr(passed) = &sent[0].1.body else { panic!("a ResvErr") };
+    assert_eq!(passed.hop, RsvpHop { address: ip("10.0.2.1"), lih: ETH2.0 });
+    assert_eq!(router.held(), Rate::from_mbps(2), "it changes no state");
+
+    // From downstream it makes no sense.
+    let outcomes = router.arrives(ETH2, Body::ResvErr(message));
+    assert_eq!(dropped(&outcomes), [DropReason::NoState]);
+}
+
+/// The kernel refuses what the ledger granted: the receiver is told (code 22, the system's number), the previous hop
+/// too, and nothing stays behind.
+#[test]
+fn what_traffic_control_refuses_is_taken_back() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let claim = outcomes.iter().find_map(|o| match o {
+        Outcome::Installed(installation) => Some(installation.claim),
+        _ => None,
+    });
+    let claim = claim.expect("it was installed");
+    let owner = router.ledger.owner(claim).expect("it is owned");
+    let outcomes = router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 28 });
+    let expected = error("10.0.2.1", 0, ErrorCode::TrafficControlSystemError, 28);
+    assert_eq!(resv_err(&outcomes), (ip(DOWNSTREAM), expected));
+    assert!(sent(&outcomes).iter().any(|(_, m)| matches!(m.body, Body::ResvTear(_))));
+    assert_eq!(router.held(), Rate::ZERO);
+    assert_eq!(router.engine.population(), (1, 1, 0));
+    // A second complaint about the same claim is stale.
+    assert_eq!(router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 28 }), []);
+}
+
+/// Styles other than fixed filter are answered with code 6 until they are built.
+#[test]
+fn other_styles_are_unknown_here() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let mut wildcard = resv(&[]);
+    wildcard.flows = FlowDescriptors::Wildcard(Some(flowspec(1)));
+    let outcomes = router.arrives(ETH2, Body::Resv(wildcard));
+    assert_eq!(resv_err(&outcomes).1.code, ErrorCode::UnknownStyle);
+}
+
+/// RFC 2205 section 3.10: an unknown class 0bbbbbbb is an error to the sender of the message, 10bbbbbb is nothing, and
+/// 11bbbbbb is kept, sent on, and sent again with each refresh.
+#[test]
+fn unknown_objects_are_treated_by_their_high_bits() {
+    let unknown = |class: u8| {
+        let mut octets = octets(Body::Path(path()), 63);
+        octets.extend_from_slice(&[0, 8, class, 9, 1, 2, 3, 4]);
+        let length = octets.len() as u16;
+        octets[6..8].copy_from_slice(&length.to_be_bytes());
+        octets[2..4].copy_from_slice(&[0, 0]); // no checksum
+        octets
+    };
+    let mut rejecting = router();
+    let outcomes = rejecting.octets_arrive(ETH1, ip(RECEIVER), 63, &unknown(0x7e));
+    let expected = error("10.0.1.2", 0, ErrorCode::UnknownObjectClass, 0x7e09);
+    assert_eq!(path_err(&outcomes), (ip(UPSTREAM), expected));
+    assert_eq!(rejecting.engine.population(), (0, 0, 0));
+
+    let mut ignoring = router();
+    let outcomes = ignoring.octets_arrive(ETH1, ip(RECEIVER), 63, &unknown(0xbe));
+    let (_, message) = sent(&outcomes)[0];
+    let Body::Path(passed) = message.body else { panic!("a Path") };
+    assert_eq!(passed.carried.iter().count(), 0);
+
+    let mut carrying = router();
+    let outcomes = carrying.octets_arrive(ETH1, ip(RECEIVER), 63, &unknown(0xfe));
+    let again = carrying.pass(std::time::Duration::from_secs(46));
+    for outcomes in [&outcomes, &again] {
+        let (_, message) = sent(outcomes)[0];
+        let Body::Path(passed) = message.body else { panic!("a Path") };
+        let carried: Vec<_> = passed.carried.iter().map(|object| object.bytes.to_vec()).collect();
+        assert_eq!(carried, [[0, 8, 0xfe, 9, 1, 2, 3, 4]]);
+    }
+    let refreshed = carrying.octets_arrive(ETH1, ip(RECEIVER), 63, &unknown(0xfe));
+    assert_eq!(refreshed, [], "the same object again is no news");
+}
+
+/// Past a limit new work is refused, what is there stays.
+#[test]
+fn limits_refuse_new_work_only() {
+    let mut router = with_config(Config { max_sessions: 1, max_senders: 1, ..Config::default() });
+    router.arrives(ETH1, Body::Path(path()));
+    let mut second_session = path();
+    second_session.session.port = 9;
+    let outcomes = router.arrives(ETH1, Body::Path(second_session));
+    assert_eq!(dropped(&outcomes), [DropReason::Limit]);
+    let mut second_sender = path();
+    second_sender.sender.template.selector = SourceSelector::Port(9);
+    let outcomes = router.arrives(ETH1, Body::Path(second_sender));
+    assert_eq!(dropped(&outcomes), [DropReason::Limit]);
+    assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
+    assert_eq!(router.engine.population(), (1, 1, 0));
+}
+
+/// What makes no sense in an otherwise good message.
+#[test]
+fn senseless_messages_are_dropped_with_their_reason() {
+    let cases: [(&str, DropReason, &dyn Fn(&mut Bench) -> Vec<Outcome>); 8] = [
+        ("R is zero", DropReason::ZeroRefreshPeriod, &|router| {
+            router.arrives(ETH1, Body::Path(earmark_wire::rsvp::Path { refresh_ms: 0, ..path() }))
+        }),
+        ("a hop that is this node", DropReason::BadHop, &|router| {
+            let mut own = path();
+            own.hop.address = ip("10.0.2.1");
+            router.arrives(ETH1, Body::Path(own))
+        }),
+        ("a hop that nobody can reach", DropReason::BadHop, &|router| {
+            let mut nobody = path();
+            nobody.hop.address = ip("127.0.0.1");
+            router.arrives(ETH1, Body::Path(nobody))
+        }),
+        ("no route", DropReason::NoRoute, &|router| {
+            let mut lost = path();
+            lost.session.destination = ip("192.0.2.1");
+            router.arrives(ETH1, Body::Path(lost))
+        }),
+        ("a handle never given out", DropReason::BadLih, &|router| {
+            router.arrives(ETH1, Body::Path(path()));
+            let flows = [flow(2)];
+            let mut request = resv(&flows);
+            request.hop.lih = 4_711;
+            router.arrives(ETH2, Body::Resv(request))
+        }),
+        ("a tear of nothing", DropReason::NoState, &|router| {
+            router.arrives(ETH1, Body::PathTear(path_tear()))
+        }),
+        ("a tear of no reservation", DropReason::NoState, &|router| {
+            router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])))
+        }),
+        ("an error about nothing", DropReason::NoState, &|router| {
+            router.arrives(
+                ETH2,
+                Body::PathErr(PathErr {
+                    session: session(),
+                    error: error("10.0.9.1", 0, ErrorCode::TrafficControlError, 4),
+                    carried: Carried::Objects(&[]),
+                    sender: Some((template(), None)),
+                }),
+            )
+        }),
+    ];
+    for (what, reason, act) in cases {
+        let mut router = router();
+        let outcomes = act(&mut router);
+        assert_eq!(dropped(&outcomes), [reason], "{what}");
+        assert_eq!(router.held(), Rate::ZERO, "{what}");
+    }
+}
+
+/// What is on its way to somebody else is passed on as it is (RFC 2209, MESSAGE ARRIVES).
+#[test]
+fn messages_for_others_are_passed_on() {
+    let mut router = router();
+    let octets = octets(Body::Resv(resv(&[flow(2)])), 64);
+    let outcomes = router.octets_arrive(ETH2, ip("10.0.0.50"), 64, &octets);
+    let [Outcome::Sent(how, passed)] = &outcomes[..] else { panic!("one message") };
+    assert_eq!((how.destination, how.source, how.ttl), (ip("10.0.0.50"), ip(DOWNSTREAM), 63));
+    assert_eq!(*passed, octets);
+    let outcomes = router.octets_arrive(ETH2, ip("10.0.0.50"), 1, &octets);
+    assert_eq!(dropped(&outcomes), [DropReason::TtlExpired]);
+}
+
+/// An interface that takes no part is crossed as by a router without RSVP.
+#[test]
+fn interfaces_that_take_no_part_are_transparent() {
+    let mut router = router();
+    router.add_interface_with(ETH2, &["10.0.2.1"], Rate::ZERO);
+    let sent_octets = octets(Body::Path(path()), 63);
+    let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), 63, &sent_octets);
+    let [Outcome::Sent(how, passed)] = &outcomes[..] else { panic!("one message: {outcomes:?}") };
+    assert_eq!((how.source, how.destination), (ip(UPSTREAM), ip(RECEIVER)));
+    assert!(how.router_alert);
+    assert_eq!(*passed, sent_octets);
+    assert_eq!(router.engine.population(), (0, 0, 0));
+}

@@ -1,0 +1,372 @@
+//! Hosts: applications that send and receive, by the interface of RFC 2205 section 3.11.1.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_rsvp::{Application, Command, Event, Rejection, ReserveRequest};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
+    PathErr, ResvConf, ResvErr, RsvpHop, Session, SourceSelector,
+};
+
+const APPLICATION: Application = Application(1);
+
+fn open() -> Command {
+    Command::Session { application: APPLICATION, session: session() }
+}
+
+fn send(mbps: u32) -> Command {
+    Command::Sender { application: APPLICATION, template: template(), tspec: tspec(mbps), ttl: 63 }
+}
+
+fn reserve(mbps: u32, confirm: bool) -> Command {
+    let request = ReserveRequest::FixedFilter { filter: template(), flowspec: flowspec(mbps) };
+    Command::Reserve { application: APPLICATION, request, confirm }
+}
+
+const RELEASE: Command = Command::Release { application: APPLICATION };
+
+fn rejection(outcomes: &[Outcome]) -> Option<Rejection> {
+    events(outcomes).iter().find_map(|event| match event {
+        Event::Rejected { reason, .. } => Some(*reason),
+        _ => None,
+    })
+}
+
+/// SENDER: the first Path leaves at once, with the application's TTL and an ADSPEC that counts this host's own link.
+#[test]
+fn a_sender_announces_itself() {
+    let mut host = sender();
+    assert_eq!(host.command(open()), []);
+    let outcomes = host.command(send(2));
+    let sent = sent(&outcomes);
+    let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
+    assert_eq!((how.source, how.destination, how.ttl), (ip(SENDER), ip(RECEIVER), 63));
+    let Body::Path(path) = &message.body else { panic!("a Path") };
+    assert_eq!(path.sender.tspec, tspec(2));
+    let adspec = path.sender.adspec.expect("an ADSPEC goes along");
+    let adspec = earmark_wire::intserv::Adspec::parse(adspec).expect("it can be read");
+    assert_eq!((adspec.general.hops, adspec.general.mtu), (1, 1500));
+    // It is refreshed for ever, without any input.
+    let refreshes = sent_kinds(&host.pass(Duration::from_secs(300)));
+    assert!(refreshes.len() >= 6 && refreshes.iter().all(|kind| *kind == "Path"), "{refreshes:?}");
+}
+
+fn sent_kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
+    sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
+}
+
+/// An unspecified source address becomes the host's own.
+#[test]
+fn a_sender_without_address_gets_the_hosts() {
+    let mut host = sender();
+    host.command(open());
+    let template = FilterSpec { source: ip("0.0.0.0"), selector: SourceSelector::Port(4000) };
+    let command =
+        Command::Sender { application: APPLICATION, template, tspec: tspec(2), ttl: 63 };
+    let outcomes = host.command(command);
+    let sent = sent(&outcomes);
+    let Body::Path(path) = &sent[0].1.body else { panic!("a Path") };
+    assert_eq!(path.sender.template.source, ip("10.0.2.1"));
+}
+
+/// RESV_EVENT: the reservation is made on the host's own link, and the application hears of it and of its changes.
+#[test]
+fn a_sender_hears_of_its_reservation() {
+    let mut host = sender();
+    host.command(open());
+    host.command(send(2));
+    let outcomes = host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(host.held(), Rate::from_mbps(2));
+    let expected = Event::Resv {
+        application: APPLICATION,
+        session: session(),
+        filter: template(),
+        flowspec: flowspec(2),
+    };
+    assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
+    assert_eq!(sent_kinds(&outcomes), Vec::<&str>::new(), "there is nobody upstream");
+
+    let outcomes = host.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    let gone =
+        Event::ResvGone { application: APPLICATION, session: session(), filter: template() };
+    assert!(events(&outcomes).contains(&gone));
+    assert_eq!(host.held(), Rate::ZERO);
+}
+
+/// RFC 2205 section 2.6: the last node on the way to the sender confirms, to the receiver that asked.
+#[test]
+fn a_sender_confirms() {
+    let mut host = sender();
+    host.command(open());
+    host.command(send(2));
+    let flows = [flow(2)];
+    let mut request = resv(&flows);
+    request.confirm = Some(ip(RECEIVER));
+    let outcomes = host.arrives(ETH2, Body::Resv(request));
+    let sent = sent(&outcomes);
+    let [(how, message)] = &sent[..] else { panic!("one message") };
+    assert_eq!((how.destination, how.router_alert), (ip(RECEIVER), true));
+    let Body::ResvConf(confirmation) = &message.body else { panic!("a ResvConf") };
+    assert_eq!(confirmation.confirm, ip(RECEIVER));
+    assert_eq!(confirmation.error.code, ErrorCode::Confirmation);
+    assert_eq!(confirmation.error.node, ip("10.0.2.1"));
+}
+
+/// RESERVE: nothing can be reserved before a Path came; then a Resv goes to the previous hop, with a wish for
+/// confirmation if that was asked.
+#[test]
+fn a_receiver_reserves() {
+    let mut host = receiver();
+    host.command(open());
+    assert_eq!(rejection(&host.command(reserve(2, true))), Some(Rejection::NoSuchSender));
+
+    let outcomes = host.arrives(ETH1, Body::Path(path()));
+    assert_eq!(sent(&outcomes), [], "the Path has arrived");
+    let announced = Event::Path {
+        application: APPLICATION,
+        session: session(),
+        template: template(),
+        tspec: tspec(2),
+        offer: None,
+    };
+    assert!(events(&outcomes).contains(&announced));
+
+    let outcomes = host.command(reserve(2, true));
+    let sent = sent(&outcomes);
+    let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
+    assert_eq!(how.destination, ip(UPSTREAM));
+    let Body::Resv(resv) = &message.body else { panic!("a Resv") };
+    assert_eq!(resv.confirm, Some(ip(RECEIVER)));
+    assert_eq!(resv.hop, RsvpHop { address: ip("10.0.1.2"), lih: 77 });
+    assert!(!outcomes.iter().any(|o| matches!(o, Outcome::Installed(_))), "nothing to queue here");
+}
+
+/// RFC 2205 section 3.11.1: an application that comes late hears of senders that are there already.
+#[test]
+fn a_late_application_hears_of_known_senders() {
+    let mut host = receiver();
+    host.arrives(ETH1, Body::Path(path()));
+    let heard = events(&host.command(open()));
+    assert!(matches!(heard[..], [Event::Path { application: APPLICATION, .. }]), "{heard:?}");
+}
+
+/// The confirmation travels hop by hop: a router passes it on, the receiver's host tells the application.
+#[test]
+fn a_confirmation_arrives() {
+    let flows = [flow(2)];
+    let confirmation = ResvConf {
+        session: session(),
+        error: ErrorSpec {
+            node: ip("10.0.0.1"),
+            flags: 0,
+            code: ErrorCode::Confirmation,
+            value: 0,
+        },
+        confirm: ip(RECEIVER),
+        carried: Carried::Objects(&[]),
+        flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+    };
+    let mut between = router();
+    let outcomes = between.arrives(ETH1, Body::ResvConf(confirmation));
+    let passed = sent(&outcomes);
+    let [(how, message)] = &passed[..] else { panic!("one message") };
+    assert_eq!((how.interface, how.destination, how.ttl), (Some(ETH2), ip(RECEIVER), 62));
+    assert_eq!(message.body, Body::ResvConf(confirmation));
+
+    let mut host = receiver();
+    host.command(open());
+    host.arrives(ETH1, Body::Path(path()));
+    host.command(reserve(2, true));
+    let outcomes = host.arrives(ETH1, Body::ResvConf(confirmation));
+    let expected = Event::Confirmed {
+        application: APPLICATION,
+        session: session(),
+        node: ip("10.0.0.1"),
+        filter: template(),
+    };
+    assert_eq!(events(&outcomes), [expected]);
+}
+
+/// RESV_ERR: with NotGuilty where this receiver asked for less than what failed.
+#[test]
+fn a_receiver_hears_of_errors() {
+    for (asked, not_guilty) in [(2, true), (5, false)] {
+        let mut host = receiver();
+        host.command(open());
+        host.arrives(ETH1, Body::Path(path()));
+        host.command(reserve(asked, false));
+        let flows = [flow(5)];
+        let failed = ErrorSpec {
+            node: ip("10.0.0.254"),
+            flags: ErrorSpec::IN_PLACE,
+            code: ErrorCode::AdmissionControlFailure,
+            value: 2,
+        };
+        let message = ResvErr {
+            session: session(),
+            hop: RsvpHop { address: ip(UPSTREAM), lih: 77 },
+            error: failed,
+            scope: None,
+            carried: Carried::Objects(&[]),
+            flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+        };
+        let outcomes = host.arrives(ETH1, Body::ResvErr(message));
+        let error = events(&outcomes).iter().find_map(|event| match event {
+            Event::ResvError { error, .. } => Some(*error),
+            _ => None,
+        });
+        let flags = ErrorSpec::IN_PLACE | if not_guilty { ErrorSpec::NOT_GUILTY } else { 0 };
+        assert_eq!(error, Some(ErrorSpec { flags, ..failed }), "asked for {asked}");
+    }
+}
+
+/// PATH_ERROR reaches the application whose Path it is about.
+#[test]
+fn a_sender_hears_of_errors() {
+    let mut host = sender();
+    host.command(open());
+    host.command(send(2));
+    let error = ErrorSpec {
+        node: ip("10.0.5.5"),
+        flags: 0,
+        code: ErrorCode::ConflictingDestPorts,
+        value: 0,
+    };
+    let message = PathErr {
+        session: session(),
+        error,
+        carried: Carried::Objects(&[]),
+        sender: Some((template(), Some(tspec(2)))),
+    };
+    let heard = events(&host.arrives(ETH2, Body::PathErr(message)));
+    let expected = Event::PathError {
+        application: APPLICATION,
+        session: session(),
+        error,
+        template: template(),
+    };
+    assert_eq!(heard, [expected]);
+}
+
+/// RELEASE: what was sent is torn downstream, what was reserved is torn upstream, and refreshes end.
+#[test]
+fn release_takes_everything_back() {
+    let mut host = sender();
+    host.command(open());
+    host.command(send(2));
+    host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(sent_kinds(&host.command(RELEASE)), ["PathTear"]);
+    assert_eq!(host.held(), Rate::ZERO);
+    assert_eq!(host.pass(Duration::from_secs(500)), []);
+
+    let mut host = receiver();
+    host.command(open());
+    host.arrives(ETH1, Body::Path(path()));
+    host.command(reserve(2, false));
+    assert_eq!(sent_kinds(&host.command(RELEASE)), ["ResvTear"]);
+    assert_eq!(rejection(&host.command(RELEASE)), Some(Rejection::NoSession));
+    assert_eq!(host.engine.population(), (1, 1, 0));
+}
+
+/// A sender that goes takes the local reservation with it, and those that listened hear of it.
+#[test]
+fn a_receiver_hears_that_a_sender_went() {
+    let mut host = receiver();
+    host.command(open());
+    host.arrives(ETH1, Body::Path(path()));
+    host.command(reserve(2, false));
+    let heard = events(&host.arrives(ETH1, Body::PathTear(path_tear())));
+    let gone =
+        Event::PathGone { application: APPLICATION, session: session(), template: template() };
+    assert!(heard.contains(&gone), "{heard:?}");
+    assert_eq!(host.engine.population(), (0, 0, 0));
+    // It may come again.
+    assert!(matches!(events(&host.arrives(ETH1, Body::Path(path())))[..], [_, Event::Path { .. }]));
+}
+
+/// Two applications of one host: the sender gets the larger of both requests, and the smaller when the larger goes.
+#[test]
+fn two_receivers_on_one_host_are_merged() {
+    let other = Application(2);
+    let mut host = receiver();
+    host.command(open());
+    host.command(Command::Session { application: other, session: session() });
+    host.arrives(ETH1, Body::Path(path()));
+    host.command(reserve(2, false));
+    let request = ReserveRequest::FixedFilter { filter: template(), flowspec: flowspec(4) };
+    let asked = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
+        Some(Body::Resv(resv)) => match resv.flows {
+            FlowDescriptors::FixedFilter(flows) => flows.iter().next().and_then(|f| f.flowspec),
+            _ => None,
+        },
+        _ => None,
+    };
+    let outcomes =
+        host.command(Command::Reserve { application: other, request, confirm: false });
+    assert_eq!(asked(&outcomes), Some(flowspec(4)));
+    let outcomes = host.command(Command::Release { application: other });
+    assert_eq!(asked(&outcomes), Some(flowspec(2)));
+}
+
+/// Wrong commands come back with the reason, and leave nothing behind.
+#[test]
+fn wrong_commands_are_rejected() {
+    let command = |template: FilterSpec, tspec: TokenBucket| Command::Sender {
+        application: APPLICATION,
+        template,
+        tspec,
+        ttl: 63,
+    };
+    let nan = TokenBucket { rate: f32::NAN, ..tspec(2) };
+    let foreign = FilterSpec { source: ip("198.51.100.1"), ..template() };
+    let mut host = sender();
+    assert_eq!(rejection(&host.command(send(2))), Some(Rejection::NoSession));
+    let nowhere = Session { destination: ip("0.0.0.0"), ..session() };
+    let bad = Command::Session { application: APPLICATION, session: nowhere };
+    assert_eq!(rejection(&host.command(bad)), Some(Rejection::BadSession));
+    host.command(open());
+    assert_eq!(rejection(&host.command(open())), Some(Rejection::SessionOpen));
+    assert!(matches!(
+        rejection(&host.command(command(template(), nan))),
+        Some(Rejection::Specification(_))
+    ));
+    assert_eq!(
+        rejection(&host.command(command(foreign, tspec(2)))),
+        Some(Rejection::NotOurAddress)
+    );
+    assert_eq!(host.engine.population(), (0, 0, 0));
+
+    let mut stranded = sender();
+    let unreachable = Session { destination: ip("192.0.2.7"), ..session() };
+    stranded.command(Command::Session { application: APPLICATION, session: unreachable });
+    assert_eq!(rejection(&stranded.command(send(2))), Some(Rejection::NoRoute));
+
+    let mut host = receiver();
+    host.command(open());
+    host.arrives(ETH1, Body::Path(path()));
+    let flowspec = FlowSpec::ControlledLoad(nan);
+    let request = ReserveRequest::FixedFilter { filter: template(), flowspec };
+    let bad = Command::Reserve { application: APPLICATION, request, confirm: false };
+    assert!(matches!(rejection(&host.command(bad)), Some(Rejection::Specification(_))));
+}
+
+/// The same sender twice on one host would be one flow with two masters.
+#[test]
+fn a_sender_has_one_application() {
+    let mut host = sender();
+    host.command(open());
+    host.command(send(2));
+    let other = Application(2);
+    host.command(Command::Session { application: other, session: session() });
+    let again =
+        Command::Sender { application: other, template: template(), tspec: tspec(1), ttl: 63 };
+    assert_eq!(rejection(&host.command(again)), Some(Rejection::SenderTaken));
+    let flow = FixedFilterFlow { flowspec: Some(flowspec(1)), filter: template() };
+    host.arrives(ETH2, Body::Resv(resv(&[flow])));
+    assert_eq!(host.held(), Rate::from_mbps(1));
+}

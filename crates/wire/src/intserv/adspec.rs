@@ -1,0 +1,664 @@
+//! The ADSPEC: what a path offers, gathered hop by hop on the way from sender to receiver (RFC 2210 section 3.3).
+//!
+//! It begins with the general parameters, which always are there, and goes on with one fragment for each service that
+//! the sender can make use of. [`Adspec::advertise`] is the work of one hop: it composes what arrived with what the hop
+//! has to offer (RFC 2215 section 3, RFC 2212 for the error terms). A service that the hop does not offer, or does not
+//! even know, gets its break bit set and is passed on otherwise unchanged.
+//!
+//! A parsed [`Adspec`] borrows what it does not understand from the octets it was read from; nothing is allocated. Flags
+//! of single parameters, of which none has a use yet, are not kept.
+
+use super::ValueError;
+use super::format::{
+    FormatError, FormatProblem, HEADER, Reader, put_message, put_parameter, put_service,
+};
+use super::iana::{Parameter, Service};
+use crate::writer::{EmitError, Writer};
+
+/// Latency that nobody knows (RFC 2215 section 3.4).
+const INDETERMINATE: u32 = u32::MAX;
+/// Length of a parameter of one word, header included, octets.
+const WORD_PARAMETER: usize = HEADER + 4;
+
+/// The body of an ADSPEC object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adspec<'a> {
+    /// Service 1: what holds for all services.
+    pub general: General<'a>,
+    /// Service 2, if the sender can use it.
+    pub guaranteed: Option<Guaranteed<'a>>,
+    /// Service 5, if the sender can use it.
+    pub controlled_load: Option<ControlledLoad<'a>>,
+    /// All other services.
+    pub others: Fragments<'a>,
+}
+
+/// Default general parameters (RFC 2210 section 3.3.2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct General<'a> {
+    /// Some element of the path knows nothing of integrated services: all the rest may be wrong.
+    pub break_bit: bool,
+    /// Elements of the path that do know (RFC 2215 section 3.2).
+    pub hops: u32,
+    /// Bandwidth available along the path, octets per second; 0 where it is not known.
+    pub bandwidth: f32,
+    /// Minimum path latency, microseconds; all ones where it is not known.
+    pub latency_us: u32,
+    /// Path MTU, octets.
+    pub mtu: u32,
+    /// Parameters that are none of these.
+    pub extra: Parameters<'a>,
+}
+
+/// Values that hold for one service instead of the general ones (RFC 2210 section 3.3.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overrides<'a> {
+    /// See [`General::hops`].
+    pub hops: Option<u32>,
+    /// See [`General::bandwidth`].
+    pub bandwidth: Option<f32>,
+    /// See [`General::latency_us`].
+    pub latency_us: Option<u32>,
+    /// See [`General::mtu`].
+    pub mtu: Option<u32>,
+    /// Parameters that are none of these.
+    pub extra: Parameters<'a>,
+}
+
+/// The fragment of guaranteed service (RFC 2210 section 3.3.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Guaranteed<'a> {
+    /// Some element of the path does not offer it.
+    pub break_bit: bool,
+    /// The error terms; `None` until the first element that offers the service has added its own.
+    pub terms: Option<GuaranteedTerms>,
+    /// There are none while there are no terms.
+    pub overrides: Overrides<'a>,
+}
+
+/// By how much the elements of the path miss the fluid model (RFC 2212).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuaranteedTerms {
+    /// Rate-dependent error of the whole path, octets.
+    pub c_total: u32,
+    /// Rate-independent error of the whole path, microseconds.
+    pub d_total: u32,
+    /// Rate-dependent error since traffic was last reshaped, octets.
+    pub c_sum: u32,
+    /// Rate-independent error since traffic was last reshaped, microseconds.
+    pub d_sum: u32,
+}
+
+/// The fragment of controlled load (RFC 2210 section 3.3.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ControlledLoad<'a> {
+    /// Some element of the path does not offer it.
+    pub break_bit: bool,
+    /// Values of its own.
+    pub overrides: Overrides<'a>,
+}
+
+/// Parameters kept as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parameters<'a> {
+    /// All parameters of the fragment after those of fixed place; iteration leaves out those that have a name.
+    octets: &'a [u8],
+}
+
+/// Fragments of services that this program does not know.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fragments<'a> {
+    /// All fragments; iteration leaves out the known services.
+    octets: &'a [u8],
+    /// Break bits are set whatever the octets say: this element does not offer these services.
+    broken: bool,
+}
+
+/// One fragment of a service that this program does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownFragment<'a> {
+    /// Service number.
+    pub service: u8,
+    /// Some element of the path does not offer it.
+    pub break_bit: bool,
+    /// Its parameters, unexamined.
+    pub data: &'a [u8],
+}
+
+/// What one element of the path has to offer on the link ahead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HopCharacteristics {
+    /// Between the previous RSVP hop and this one there may be elements without integrated services (the IP TTL and
+    /// Send_TTL differ, RFC 2205 section 3.8).
+    pub non_is_hop: bool,
+    /// Bandwidth available to packets, octets per second; 0 where it is not known.
+    pub bandwidth: f32,
+    /// Latency of the link and this element, microseconds; all ones where it is not known.
+    pub latency_us: u32,
+    /// MTU of the link, octets.
+    pub mtu: u32,
+    /// Guaranteed service, if it is offered.
+    pub guaranteed: Option<GuaranteedHop>,
+    /// Controlled load, if it is offered, with values of its own.
+    pub controlled_load: Option<LocalOverrides>,
+}
+
+/// How far this element misses the fluid model (RFC 2212).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GuaranteedHop {
+    /// Rate-dependent error C, octets.
+    pub c: u32,
+    /// Rate-independent error D, microseconds.
+    pub d: u32,
+    /// It reshapes traffic, so that the sums start anew with its own terms.
+    pub reshapes: bool,
+    /// Values that hold for this service only.
+    pub overrides: LocalOverrides,
+}
+
+/// What an element offers to one service where that differs from what it offers to all.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LocalOverrides {
+    /// See [`HopCharacteristics::bandwidth`].
+    pub bandwidth: Option<f32>,
+    /// See [`HopCharacteristics::latency_us`].
+    pub latency_us: Option<u32>,
+    /// See [`HopCharacteristics::mtu`].
+    pub mtu: Option<u32>,
+}
+
+impl<'a> Adspec<'a> {
+    /// What a sender starts with: nothing is on the path yet, both services are wanted (RFC 2210 section 3.3).
+    ///
+    /// All values are neutral, so that [`Adspec::advertise`] with the sender's own link gives what leaves the host.
+    pub const fn for_sender() -> Adspec<'static> {
+        let none = Parameters { octets: &[] };
+        let overrides = Overrides {
+            hops: None,
+            bandwidth: None,
+            latency_us: None,
+            mtu: None,
+            extra: none,
+        };
+        let terms = GuaranteedTerms {
+            c_total: 0,
+            d_total: 0,
+            c_sum: 0,
+            d_sum: 0,
+        };
+        Adspec {
+            general: General {
+                break_bit: false,
+                hops: 0,
+                bandwidth: f32::MAX,
+                latency_us: 0,
+                mtu: u32::MAX,
+                extra: none,
+            },
+            guaranteed: Some(Guaranteed {
+                break_bit: false,
+                terms: Some(terms),
+                overrides,
+            }),
+            controlled_load: Some(ControlledLoad {
+                break_bit: false,
+                overrides,
+            }),
+            others: Fragments {
+                octets: &[],
+                broken: false,
+            },
+        }
+    }
+
+    /// Reads the body of an ADSPEC object.
+    ///
+    /// # Errors
+    /// The frame is not the one of RFC 2210 section 3.3.
+    pub fn parse(body: &'a [u8]) -> Result<Adspec<'a>, FormatError> {
+        let mut message = Reader::message(body)?;
+        let general = General::parse(&mut message)?;
+        let mut adspec = Adspec {
+            general,
+            guaranteed: None,
+            controlled_load: None,
+            others: Fragments {
+                octets: message.rest(),
+                broken: false,
+            },
+        };
+        let mut last = Service::General.code();
+        while !message.is_empty() {
+            let start = message;
+            let (header, data) = message.part()?;
+            if header.number <= last {
+                return Err(start.error(FormatProblem::ServiceOrder));
+            }
+            last = header.number;
+            match Service::from_code(header.number) {
+                Service::Guaranteed => {
+                    adspec.guaranteed = Some(Guaranteed::parse(header.high_bit, data)?);
+                }
+                Service::ControlledLoad => {
+                    adspec.controlled_load = Some(ControlledLoad {
+                        break_bit: header.high_bit,
+                        overrides: Overrides::parse(data)?,
+                    });
+                }
+                Service::General | Service::Unknown(_) => {}
+            }
+        }
+        Ok(adspec)
+    }
+
+    /// Length of the body, octets.
+    pub fn buffer_len(&self) -> usize {
+        let others: usize = self
+            .others
+            .iter()
+            .map(|other| HEADER + other.data.len())
+            .sum();
+        HEADER
+            + (HEADER + self.general.data_len())
+            + self
+                .guaranteed
+                .map_or(0, |guaranteed| HEADER + guaranteed.data_len())
+            + self
+                .controlled_load
+                .map_or(0, |load| HEADER + load.overrides.data_len())
+            + others
+    }
+
+    /// Writes the body, [`Adspec::buffer_len`] octets; says how many.
+    ///
+    /// # Errors
+    /// The buffer is too short.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let mut writer = Writer::new(buffer);
+        put_message(&mut writer, self.buffer_len() - HEADER)?;
+        self.general.put(&mut writer)?;
+        if let Some(guaranteed) = &self.guaranteed {
+            guaranteed.put(&mut writer)?;
+        }
+        let after = Service::ControlledLoad.code();
+        for other in self.others.iter().filter(|other| other.service < after) {
+            other.put(&mut writer)?;
+        }
+        if let Some(load) = &self.controlled_load {
+            let length = load.overrides.data_len();
+            put_service(&mut writer, Service::ControlledLoad, load.break_bit, length)?;
+            load.overrides.put(&mut writer)?;
+        }
+        for other in self.others.iter().filter(|other| other.service > after) {
+            other.put(&mut writer)?;
+        }
+        Ok(writer.written().len())
+    }
+
+    /// Whether the values make sense (RFC 2215 section 3.3).
+    ///
+    /// # Errors
+    /// A bandwidth that is no bandwidth.
+    pub fn validate(&self) -> Result<(), ValueError> {
+        let overrides = [
+            self.guaranteed
+                .and_then(|guaranteed| guaranteed.overrides.bandwidth),
+            self.controlled_load
+                .and_then(|load| load.overrides.bandwidth),
+        ];
+        let bandwidths = [self.general.bandwidth]
+            .into_iter()
+            .chain(overrides.into_iter().flatten());
+        for bandwidth in bandwidths {
+            if !bandwidth.is_finite() || bandwidth.is_sign_negative() {
+                return Err(ValueError::PathBandwidth);
+            }
+        }
+        Ok(())
+    }
+
+    /// What goes on to the next hop when this is what arrived (RFC 2210 section 3.3.5, RFC 2215 section 2).
+    #[must_use]
+    pub fn advertise(&self, hop: &HopCharacteristics) -> Adspec<'a> {
+        let arrived = &self.general;
+        let guaranteed = self.guaranteed.map(|fragment| match &hop.guaranteed {
+            None => Guaranteed {
+                break_bit: true,
+                ..fragment
+            },
+            Some(local) => Guaranteed {
+                break_bit: fragment.break_bit,
+                terms: Some(fragment.terms.unwrap_or_default().add(local)),
+                overrides: fragment.overrides.compose(arrived, hop, &local.overrides),
+            },
+        });
+        let controlled_load = self
+            .controlled_load
+            .map(|fragment| match &hop.controlled_load {
+                None => ControlledLoad {
+                    break_bit: true,
+                    ..fragment
+                },
+                Some(local) => ControlledLoad {
+                    break_bit: fragment.break_bit,
+                    overrides: fragment.overrides.compose(arrived, hop, local),
+                },
+            });
+        Adspec {
+            general: General {
+                break_bit: arrived.break_bit || hop.non_is_hop,
+                hops: arrived.hops.saturating_add(1),
+                bandwidth: compose_bandwidth(arrived.bandwidth, hop.bandwidth),
+                latency_us: compose_latency(arrived.latency_us, hop.latency_us),
+                mtu: arrived.mtu.min(hop.mtu),
+                extra: arrived.extra,
+            },
+            guaranteed,
+            controlled_load,
+            others: Fragments {
+                broken: true,
+                ..self.others
+            },
+        }
+    }
+}
+
+/// The smaller one; 0, which stands for unknown, wins, and so does nonsense that arrived, lest it look sound.
+fn compose_bandwidth(arrived: f32, local: f32) -> f32 {
+    if local < arrived { local } else { arrived }
+}
+
+/// The sum; all ones, which stands for unknown, wins and is the limit (RFC 2215 section 3.4).
+fn compose_latency(arrived: u32, local: u32) -> u32 {
+    const { assert!(INDETERMINATE == u32::MAX, "saturation is what makes it win") };
+    arrived.saturating_add(local)
+}
+
+impl<'a> General<'a> {
+    fn parse(message: &mut Reader<'a>) -> Result<General<'a>, FormatError> {
+        let start = *message;
+        let (header, data) = message.part()?;
+        if header.number != Service::General.code() {
+            return Err(start.error(FormatProblem::ServiceOrder));
+        }
+        let values = Overrides::parse(data)?;
+        let (Some(hops), Some(bandwidth), Some(latency_us), Some(mtu)) =
+            (values.hops, values.bandwidth, values.latency_us, values.mtu)
+        else {
+            return Err(start.error(FormatProblem::MissingParameter));
+        };
+        let extra = values.extra;
+        Ok(General {
+            break_bit: header.high_bit,
+            hops,
+            bandwidth,
+            latency_us,
+            mtu,
+            extra,
+        })
+    }
+
+    /// The same values in the form that a service's own have.
+    fn as_overrides(&self) -> Overrides<'a> {
+        Overrides {
+            hops: Some(self.hops),
+            bandwidth: Some(self.bandwidth),
+            latency_us: Some(self.latency_us),
+            mtu: Some(self.mtu),
+            extra: self.extra,
+        }
+    }
+
+    fn data_len(&self) -> usize {
+        self.as_overrides().data_len()
+    }
+
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        put_service(writer, Service::General, self.break_bit, self.data_len())?;
+        self.as_overrides().put(writer)
+    }
+}
+
+impl<'a> Guaranteed<'a> {
+    fn parse(break_bit: bool, mut data: Reader<'a>) -> Result<Guaranteed<'a>, FormatError> {
+        if data.is_empty() {
+            return Ok(Guaranteed {
+                break_bit,
+                ..Guaranteed::default()
+            });
+        }
+        let mut term = |which| data.parameter(which).map(u32::from_be_bytes);
+        let terms = GuaranteedTerms {
+            c_total: term(Parameter::CTotal)?,
+            d_total: term(Parameter::DTotal)?,
+            c_sum: term(Parameter::CSum)?,
+            d_sum: term(Parameter::DSum)?,
+        };
+        Ok(Guaranteed {
+            break_bit,
+            terms: Some(terms),
+            overrides: Overrides::parse(data)?,
+        })
+    }
+
+    fn data_len(&self) -> usize {
+        self.terms
+            .map_or(0, |_| 4 * WORD_PARAMETER + self.overrides.data_len())
+    }
+
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        put_service(writer, Service::Guaranteed, self.break_bit, self.data_len())?;
+        let Some(terms) = self.terms else {
+            return Ok(());
+        };
+        put_parameter(writer, Parameter::CTotal, terms.c_total.to_be_bytes())?;
+        put_parameter(writer, Parameter::DTotal, terms.d_total.to_be_bytes())?;
+        put_parameter(writer, Parameter::CSum, terms.c_sum.to_be_bytes())?;
+        put_parameter(writer, Parameter::DSum, terms.d_sum.to_be_bytes())?;
+        self.overrides.put(writer)
+    }
+}
+
+impl GuaranteedTerms {
+    /// These and the terms of one more element (RFC 2212: sums stop at all ones).
+    fn add(self, hop: &GuaranteedHop) -> GuaranteedTerms {
+        let (c_sum, d_sum) = if hop.reshapes {
+            (0, 0)
+        } else {
+            (self.c_sum, self.d_sum)
+        };
+        GuaranteedTerms {
+            c_total: self.c_total.saturating_add(hop.c),
+            d_total: self.d_total.saturating_add(hop.d),
+            c_sum: c_sum.saturating_add(hop.c),
+            d_sum: d_sum.saturating_add(hop.d),
+        }
+    }
+}
+
+impl<'a> Overrides<'a> {
+    /// Reads the general parameters of a fragment, each at most once.
+    fn parse(mut data: Reader<'a>) -> Result<Overrides<'a>, FormatError> {
+        let extra = Parameters {
+            octets: data.rest(),
+        };
+        let mut overrides = Overrides {
+            extra,
+            ..Overrides::default()
+        };
+        while !data.is_empty() {
+            let start = data;
+            let (header, mut value) = data.part()?;
+            let slot = match Parameter::from_code(header.number) {
+                Parameter::NumberOfIsHops => &mut overrides.hops,
+                Parameter::MinimumPathLatency => &mut overrides.latency_us,
+                Parameter::PathMtu => &mut overrides.mtu,
+                Parameter::AvailablePathBandwidth => {
+                    let value = f32::from_be_bytes(word(&start, header.octets, &mut value)?);
+                    if overrides.bandwidth.replace(value).is_some() {
+                        return Err(start.error(FormatProblem::UnexpectedParameter));
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            let value = u32::from_be_bytes(word(&start, header.octets, &mut value)?);
+            if slot.replace(value).is_some() {
+                return Err(start.error(FormatProblem::UnexpectedParameter));
+            }
+        }
+        Ok(overrides)
+    }
+
+    fn data_len(&self) -> usize {
+        let present = [
+            self.hops.is_some(),
+            self.bandwidth.is_some(),
+            self.latency_us.is_some(),
+            self.mtu.is_some(),
+        ];
+        let known = present.into_iter().filter(|there| *there).count() * WORD_PARAMETER;
+        known
+            + self
+                .extra
+                .iter()
+                .map(|(_, octets)| octets.len())
+                .sum::<usize>()
+    }
+
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        let known = [
+            (Parameter::NumberOfIsHops, self.hops),
+            (
+                Parameter::AvailablePathBandwidth,
+                self.bandwidth.map(f32::to_bits),
+            ),
+            (Parameter::MinimumPathLatency, self.latency_us),
+            (Parameter::PathMtu, self.mtu),
+        ];
+        for (which, value) in known {
+            if let Some(value) = value {
+                put_parameter(writer, which, value.to_be_bytes())?;
+            }
+        }
+        for (_, octets) in self.extra.iter() {
+            writer.put_slice(octets)?;
+        }
+        Ok(())
+    }
+
+    /// The rules for override values: own value before default value, on both sides.
+    fn compose(
+        &self,
+        arrived: &General<'_>,
+        hop: &HopCharacteristics,
+        local: &LocalOverrides,
+    ) -> Overrides<'a> {
+        /// `None` where neither side has a value of its own.
+        fn either<T: Copy>(
+            arrived: Option<T>,
+            arrived_default: T,
+            local: Option<T>,
+            local_default: T,
+            compose: impl Fn(T, T) -> T,
+        ) -> Option<T> {
+            (arrived.is_some() || local.is_some()).then(|| {
+                compose(
+                    arrived.unwrap_or(arrived_default),
+                    local.unwrap_or(local_default),
+                )
+            })
+        }
+        Overrides {
+            hops: self.hops.map(|hops| hops.saturating_add(1)),
+            bandwidth: either(
+                self.bandwidth,
+                arrived.bandwidth,
+                local.bandwidth,
+                hop.bandwidth,
+                compose_bandwidth,
+            ),
+            latency_us: either(
+                self.latency_us,
+                arrived.latency_us,
+                local.latency_us,
+                hop.latency_us,
+                compose_latency,
+            ),
+            mtu: either(self.mtu, arrived.mtu, local.mtu, hop.mtu, u32::min),
+            extra: self.extra,
+        }
+    }
+}
+
+/// The value of a parameter that must be one word; `start` is where its header stands.
+fn word(start: &Reader<'_>, octets: usize, value: &mut Reader<'_>) -> Result<[u8; 4], FormatError> {
+    if octets != 4 {
+        return Err(start.error(FormatProblem::Length));
+    }
+    value.take()
+}
+
+impl<'a> Parameters<'a> {
+    /// Number and octets, header included, of each parameter that has no place of its own in [`Overrides`].
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
+        let mut reader = Reader::new(self.octets);
+        core::iter::from_fn(move || {
+            while !reader.is_empty() {
+                let start = reader.rest();
+                let (header, _) = reader.part().ok()?;
+                let octets = start.get(..HEADER + header.octets)?;
+                match Parameter::from_code(header.number) {
+                    Parameter::NumberOfIsHops
+                    | Parameter::AvailablePathBandwidth
+                    | Parameter::MinimumPathLatency
+                    | Parameter::PathMtu => {}
+                    _ => return Some((header.number, octets)),
+                }
+            }
+            None
+        })
+    }
+}
+
+impl PartialEq for Parameters<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<'a> Fragments<'a> {
+    /// In ascending order of service numbers.
+    pub fn iter(&self) -> impl Iterator<Item = UnknownFragment<'a>> + use<'a> {
+        let mut reader = Reader::new(self.octets);
+        let broken = self.broken;
+        core::iter::from_fn(move || {
+            while !reader.is_empty() {
+                let (header, data) = reader.part().ok()?;
+                if let Service::Unknown(service) = Service::from_code(header.number) {
+                    let break_bit = header.high_bit || broken;
+                    return Some(UnknownFragment {
+                        service,
+                        break_bit,
+                        data: data.rest(),
+                    });
+                }
+            }
+            None
+        })
+    }
+}
+
+impl PartialEq for Fragments<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl UnknownFragment<'_> {
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        let service = Service::Unknown(self.service);
+        put_service(writer, service, self.break_bit, self.data.len())?;
+        writer.put_slice(self.data)
+    }
+}

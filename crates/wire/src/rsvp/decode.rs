@@ -1,0 +1,176 @@
+//! The bodies of objects, each by itself, from octets to values (RFC 2205 appendix A).
+//!
+//! Here only an object's C-Type and length are judged, not whether it may stand where it stands.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::error::{ErrorKind, ParseError};
+use super::iana::{ErrorCode, c_type};
+use super::message::RawObject;
+use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, SourceSelector, Style};
+use crate::intserv::{Adspec, FlowSpec, FormatError, SenderTspec};
+
+/// Splits a body that is one address and `N` more octets.
+#[inline]
+fn address_and<const N: usize>(object: &RawObject<'_>) -> Result<(IpAddr, [u8; N]), ParseError> {
+    let body = object.body();
+    let (address, rest): (IpAddr, &[u8]) = match object.c_type() {
+        c_type::IPV4 => match body.split_first_chunk::<4>() {
+            Some((octets, rest)) => (Ipv4Addr::from(*octets).into(), rest),
+            None => return Err(object.error(ErrorKind::ObjectSize)),
+        },
+        c_type::IPV6 => match body.split_first_chunk::<16>() {
+            Some((octets, rest)) => (Ipv6Addr::from(*octets).into(), rest),
+            None => return Err(object.error(ErrorKind::ObjectSize)),
+        },
+        _ => return Err(object.error(ErrorKind::UnknownCType)),
+    };
+    match rest.try_into() {
+        Ok(rest) => Ok((address, rest)),
+        Err(_) => Err(object.error(ErrorKind::ObjectSize)),
+    }
+}
+
+#[inline]
+pub(super) fn session(object: &RawObject<'_>) -> Result<Session, ParseError> {
+    let (destination, [protocol, flags, p0, p1]) = address_and(object)?;
+    Ok(Session {
+        destination,
+        protocol,
+        flags,
+        port: u16::from_be_bytes([p0, p1]),
+    })
+}
+
+#[inline]
+pub(super) fn rsvp_hop(object: &RawObject<'_>) -> Result<RsvpHop, ParseError> {
+    let (address, lih) = address_and(object)?;
+    Ok(RsvpHop {
+        address,
+        lih: u32::from_be_bytes(lih),
+    })
+}
+
+#[inline]
+pub(super) fn time_values(object: &RawObject<'_>) -> Result<u32, ParseError> {
+    if object.c_type() != c_type::TIME_VALUES {
+        return Err(object.error(ErrorKind::UnknownCType));
+    }
+    match object.body().try_into() {
+        Ok(octets) => Ok(u32::from_be_bytes(octets)),
+        Err(_) => Err(object.error(ErrorKind::ObjectSize)),
+    }
+}
+
+#[inline]
+pub(super) fn error_spec(object: &RawObject<'_>) -> Result<ErrorSpec, ParseError> {
+    let (node, [flags, code, v0, v1]) = address_and(object)?;
+    let code = ErrorCode::from_code(code);
+    Ok(ErrorSpec {
+        node,
+        flags,
+        code,
+        value: u16::from_be_bytes([v0, v1]),
+    })
+}
+
+#[inline]
+pub(super) fn resv_confirm(object: &RawObject<'_>) -> Result<IpAddr, ParseError> {
+    let (receiver, []) = address_and(object)?;
+    Ok(receiver)
+}
+
+/// Length of one address of a SCOPE object, octets; the object is whole addresses.
+#[inline]
+pub(super) fn scope(object: &RawObject<'_>) -> Result<usize, ParseError> {
+    let size = match object.c_type() {
+        c_type::IPV4 => 4,
+        c_type::IPV6 => 16,
+        _ => return Err(object.error(ErrorKind::UnknownCType)),
+    };
+    if object.body().len().is_multiple_of(size) {
+        Ok(size)
+    } else {
+        Err(object.error(ErrorKind::ObjectSize))
+    }
+}
+
+/// The option vector: 24 bits, after 8 bits of flags.
+#[inline]
+pub(super) fn option_vector(object: &RawObject<'_>) -> Result<u32, ParseError> {
+    if object.c_type() != c_type::STYLE {
+        return Err(object.error(ErrorKind::UnknownCType));
+    }
+    match object.body().try_into() {
+        Ok(octets) => Ok(u32::from_be_bytes(octets) & 0x00ff_ffff),
+        Err(_) => Err(object.error(ErrorKind::ObjectSize)),
+    }
+}
+
+#[inline]
+pub(super) fn style(object: &RawObject<'_>) -> Result<Style, ParseError> {
+    match Style::from_option_vector(option_vector(object)?) {
+        Some(style) => Ok(style),
+        None => Err(object.error(ErrorKind::UnknownStyle)),
+    }
+}
+
+/// FILTER_SPEC and SENDER_TEMPLATE.
+#[inline]
+pub(super) fn filter_spec(object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
+    if object.c_type() == c_type::IPV6_FLOW_LABEL {
+        let Some((source, [_, l0, l1, l2])) =
+            object
+                .body()
+                .split_first_chunk::<16>()
+                .and_then(|(source, rest)| {
+                    Some((Ipv6Addr::from(*source), <[u8; 4]>::try_from(rest).ok()?))
+                })
+        else {
+            return Err(object.error(ErrorKind::ObjectSize));
+        };
+        let selector = SourceSelector::FlowLabel(u32::from_be_bytes([0, l0, l1, l2]));
+        return Ok(FilterSpec {
+            source: source.into(),
+            selector,
+        });
+    }
+    let (source, [_, _, p0, p1]) = address_and(object)?;
+    Ok(FilterSpec {
+        source,
+        selector: SourceSelector::Port(u16::from_be_bytes([p0, p1])),
+    })
+}
+
+/// The body of an object that must be of the form of RFC 2210, and the error of that form as one of this object.
+#[inline]
+fn intserv<'a, T>(
+    object: &RawObject<'a>,
+    parse: impl FnOnce(&'a [u8]) -> Result<T, FormatError>,
+) -> Result<T, ParseError> {
+    if object.c_type() != c_type::INTSERV {
+        return Err(object.error(ErrorKind::UnknownCType));
+    }
+    parse(object.body()).map_err(|error| {
+        let offset = object.offset + super::frame::OBJECT_HEADER + error.offset;
+        ParseError {
+            offset,
+            ..object.error(ErrorKind::Intserv(error.problem))
+        }
+    })
+}
+
+#[inline]
+pub(super) fn sender_tspec(object: &RawObject<'_>) -> Result<SenderTspec, ParseError> {
+    intserv(object, SenderTspec::parse)
+}
+
+#[inline]
+pub(super) fn flowspec(object: &RawObject<'_>) -> Result<FlowSpec, ParseError> {
+    intserv(object, FlowSpec::parse)
+}
+
+#[inline]
+pub(super) fn adspec<'a>(object: &RawObject<'a>) -> Result<Adspec<'a>, ParseError> {
+    intserv(object, Adspec::parse)
+}

@@ -1,0 +1,420 @@
+//! From a message to octets, objects in the order that RFC 2205 recommends (sections 3.1.3 to 3.1.9).
+//!
+//! Every octet of the message is written, reserved ones as zero, so the buffer may be dirty.
+
+use core::net::IpAddr;
+
+use super::frame::{COMMON_HEADER, OBJECT_HEADER, VERSION_1};
+use super::iana::{ObjectClass, c_type};
+use super::message::*;
+use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, SourceSelector, Style};
+use crate::checksum;
+use crate::intserv::{FlowSpec, SenderTspec};
+use crate::writer::{EmitError, Writer};
+
+/// Where the checksum stands in the common header.
+const CHECKSUM: usize = 2;
+/// Where the length stands in the common header.
+const LENGTH: usize = 6;
+
+impl Message<'_> {
+    /// Length of the message, octets. More than 65 535 cannot be emitted, and less 24 is what fits behind an IPv4 header
+    /// with router alert.
+    #[inline]
+    pub fn buffer_len(&self) -> usize {
+        let integrity = self.integrity.map_or(0, |object| object.bytes.len());
+        COMMON_HEADER + integrity + self.body.objects_len()
+    }
+
+    /// Writes the message, [`Message::buffer_len`] octets with length and checksum; says how many.
+    ///
+    /// # Errors
+    /// The buffer is too short, or the message too long for its length field.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let mut writer = Writer::new(buffer);
+        start(
+            &mut writer,
+            self.body.message_type().code(),
+            self.flags,
+            self.send_ttl,
+        )?;
+        if let Some(integrity) = &self.integrity {
+            writer.put_slice(integrity.bytes)?;
+        }
+        self.body.put(&mut writer)?;
+        finish(writer)
+    }
+}
+
+/// Writes the common header; length and checksum are zero until [`finish`].
+#[inline]
+pub(super) fn start(
+    writer: &mut Writer<'_>,
+    message_type: u8,
+    flags: u8,
+    send_ttl: u8,
+) -> Result<(), EmitError> {
+    writer.put([
+        VERSION_1 | (flags & 0x0f),
+        message_type,
+        0,
+        0,
+        send_ttl,
+        0,
+        0,
+        0,
+    ])
+}
+
+/// Writes length and checksum.
+#[inline]
+pub(super) fn finish(mut writer: Writer<'_>) -> Result<usize, EmitError> {
+    let written = writer.written().len();
+    let length = u16::try_from(written).map_err(|_| EmitError::TooLong)?;
+    writer.patch(LENGTH, length.to_be_bytes())?;
+    // Zero would say that none was sent; all ones is the same number and does not.
+    let check = match checksum::checksum(writer.written()) {
+        0 => 0xffff,
+        check => check,
+    };
+    writer.patch(CHECKSUM, check.to_be_bytes())?;
+    Ok(written)
+}
+
+impl Body<'_> {
+    #[inline]
+    fn objects_len(&self) -> usize {
+        const TIME_VALUES: usize = OBJECT_HEADER + 4;
+        let session = with_address_len(self.session().destination, 4);
+        let hop = |hop: &RsvpHop| with_address_len(hop.address, 4);
+        let error = |error: &ErrorSpec| with_address_len(error.node, 4);
+        match self {
+            Body::Path(m) => {
+                let adspec = m.sender.adspec.map_or(0, |body| OBJECT_HEADER + body.len());
+                let sender = filter_len(&m.sender.template) + TSPEC + adspec;
+                session + hop(&m.hop) + TIME_VALUES + m.carried.octets() + sender
+            }
+            Body::Resv(m) => {
+                let confirm = m.confirm.map_or(0, |to| with_address_len(to, 0));
+                let before = session + hop(&m.hop) + TIME_VALUES + confirm + scope_len(&m.scope);
+                before + m.carried.octets() + m.flows.objects_len()
+            }
+            Body::PathErr(m) => {
+                let sender = m.sender.map_or(0, |(template, tspec)| {
+                    filter_len(&template) + tspec.map_or(0, |_| TSPEC)
+                });
+                session + error(&m.error) + m.carried.octets() + sender
+            }
+            Body::ResvErr(m) => {
+                let before = session + hop(&m.hop) + error(&m.error) + scope_len(&m.scope);
+                before + m.carried.octets() + m.flows.objects_len()
+            }
+            Body::PathTear(m) => {
+                let sender = filter_len(&m.template) + m.tspec.map_or(0, |_| TSPEC);
+                session + hop(&m.hop) + m.carried.octets() + sender
+            }
+            Body::ResvTear(m) => {
+                let before = session + hop(&m.hop) + scope_len(&m.scope);
+                before + m.carried.octets() + m.flows.objects_len()
+            }
+            Body::ResvConf(m) => {
+                let before = session + error(&m.error) + with_address_len(m.confirm, 0);
+                before + m.carried.octets() + m.flows.objects_len()
+            }
+        }
+    }
+
+    #[inline]
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        put_session(w, self.session())?;
+        match self {
+            Body::Path(m) => {
+                put_hop(w, &m.hop)?;
+                put_time_values(w, m.refresh_ms)?;
+                put_carried(w, &m.carried)?;
+                put_filter(w, ObjectClass::SenderTemplate, &m.sender.template)?;
+                put_tspec(w, &m.sender.tspec)?;
+                m.sender.adspec.map_or(Ok(()), |body| put_adspec(w, body))
+            }
+            Body::Resv(m) => {
+                put_hop(w, &m.hop)?;
+                put_time_values(w, m.refresh_ms)?;
+                if let Some(receiver) = m.confirm {
+                    put_confirm(w, receiver)?;
+                }
+                put_scope(w, &m.scope, m.session.destination)?;
+                put_carried(w, &m.carried)?;
+                m.flows.put(w)
+            }
+            Body::PathErr(m) => {
+                put_error(w, &m.error)?;
+                put_carried(w, &m.carried)?;
+                let Some((template, tspec)) = &m.sender else {
+                    return Ok(());
+                };
+                put_filter(w, ObjectClass::SenderTemplate, template)?;
+                tspec.as_ref().map_or(Ok(()), |tspec| put_tspec(w, tspec))
+            }
+            Body::ResvErr(m) => {
+                put_hop(w, &m.hop)?;
+                put_error(w, &m.error)?;
+                put_scope(w, &m.scope, m.session.destination)?;
+                put_carried(w, &m.carried)?;
+                m.flows.put(w)
+            }
+            Body::PathTear(m) => {
+                put_hop(w, &m.hop)?;
+                put_carried(w, &m.carried)?;
+                put_filter(w, ObjectClass::SenderTemplate, &m.template)?;
+                m.tspec.as_ref().map_or(Ok(()), |tspec| put_tspec(w, tspec))
+            }
+            Body::ResvTear(m) => {
+                put_hop(w, &m.hop)?;
+                put_scope(w, &m.scope, m.session.destination)?;
+                put_carried(w, &m.carried)?;
+                m.flows.put(w)
+            }
+            Body::ResvConf(m) => {
+                put_error(w, &m.error)?;
+                put_confirm(w, m.confirm)?;
+                put_carried(w, &m.carried)?;
+                m.flows.put(w)
+            }
+        }
+    }
+}
+
+impl FlowDescriptors<'_> {
+    #[inline]
+    fn objects_len(&self) -> usize {
+        const STYLE: usize = OBJECT_HEADER + 4;
+        let flowspec_len = |flowspec: &Option<FlowSpec>| {
+            flowspec
+                .as_ref()
+                .map_or(0, |flowspec| OBJECT_HEADER + flowspec.buffer_len())
+        };
+        let descriptors: usize = match self {
+            FlowDescriptors::Wildcard(flowspec) => flowspec_len(flowspec),
+            FlowDescriptors::FixedFilter(flows) => flows
+                .iter()
+                .map(|flow| flowspec_len(&flow.flowspec) + filter_len(&flow.filter))
+                .sum(),
+            FlowDescriptors::SharedExplicit(flowspec, filters) => {
+                let filters: usize = filters.iter().map(|filter| filter_len(&filter)).sum();
+                flowspec_len(flowspec) + filters
+            }
+        };
+        STYLE + descriptors
+    }
+
+    #[inline]
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        put_style(w, self.style())?;
+        match self {
+            FlowDescriptors::Wildcard(flowspec) => put_flowspec(w, flowspec),
+            FlowDescriptors::FixedFilter(flows) => flows.iter().try_for_each(|flow| {
+                put_flowspec(w, &flow.flowspec)?;
+                put_filter(w, ObjectClass::FilterSpec, &flow.filter)
+            }),
+            FlowDescriptors::SharedExplicit(flowspec, filters) => {
+                put_flowspec(w, flowspec)?;
+                filters
+                    .iter()
+                    .try_for_each(|f| put_filter(w, ObjectClass::FilterSpec, &f))
+            }
+        }
+    }
+}
+
+/// Length of a SENDER_TSPEC object, octets.
+const TSPEC: usize = OBJECT_HEADER + SenderTspec::BODY_LEN;
+
+/// Length of an object that is one address and `more` octets.
+#[inline]
+fn with_address_len(address: IpAddr, more: usize) -> usize {
+    OBJECT_HEADER + if address.is_ipv4() { 4 } else { 16 } + more
+}
+
+#[inline]
+fn filter_len(filter: &FilterSpec) -> usize {
+    with_address_len(filter.source, 4)
+}
+
+#[inline]
+fn scope_len(scope: &Option<List<'_, IpAddr>>) -> usize {
+    let octets = |senders: List<'_, IpAddr>| -> usize {
+        OBJECT_HEADER
+            + senders
+                .iter()
+                .map(|a| if a.is_ipv4() { 4 } else { 16 })
+                .sum::<usize>()
+    };
+    scope.map_or(0, octets)
+}
+
+/// An object's header in front of `body` octets.
+#[inline]
+fn put_header(
+    w: &mut Writer<'_>,
+    class: ObjectClass,
+    c_type: u8,
+    body: usize,
+) -> Result<(), EmitError> {
+    let length = u16::try_from(OBJECT_HEADER + body).map_err(|_| EmitError::TooLong)?;
+    let [high, low] = length.to_be_bytes();
+    w.put([high, low, class.code(), c_type])
+}
+
+#[inline]
+fn put_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), EmitError> {
+    match address {
+        IpAddr::V4(address) => w.put(address.octets()),
+        IpAddr::V6(address) => w.put(address.octets()),
+    }
+}
+
+/// An object that is one address and `N` more octets.
+#[inline]
+fn put_with_address<const N: usize>(
+    w: &mut Writer<'_>,
+    class: ObjectClass,
+    address: IpAddr,
+    more: [u8; N],
+) -> Result<(), EmitError> {
+    let (c_type, size) = if address.is_ipv4() {
+        (c_type::IPV4, 4)
+    } else {
+        (c_type::IPV6, 16)
+    };
+    put_header(w, class, c_type, size + N)?;
+    put_address(w, address)?;
+    w.put(more)
+}
+
+#[inline]
+pub(super) fn put_session(w: &mut Writer<'_>, session: &Session) -> Result<(), EmitError> {
+    let [p0, p1] = session.port.to_be_bytes();
+    let more = [session.protocol, session.flags, p0, p1];
+    put_with_address(w, ObjectClass::Session, session.destination, more)
+}
+
+#[inline]
+pub(super) fn put_hop(w: &mut Writer<'_>, hop: &RsvpHop) -> Result<(), EmitError> {
+    put_with_address(w, ObjectClass::RsvpHop, hop.address, hop.lih.to_be_bytes())
+}
+
+#[inline]
+fn put_time_values(w: &mut Writer<'_>, refresh_ms: u32) -> Result<(), EmitError> {
+    put_header(w, ObjectClass::TimeValues, c_type::TIME_VALUES, 4)?;
+    w.put(refresh_ms.to_be_bytes())
+}
+
+#[inline]
+pub(super) fn put_error(w: &mut Writer<'_>, error: &ErrorSpec) -> Result<(), EmitError> {
+    let [v0, v1] = error.value.to_be_bytes();
+    let more = [error.flags, error.code.code(), v0, v1];
+    put_with_address(w, ObjectClass::ErrorSpec, error.node, more)
+}
+
+#[inline]
+fn put_confirm(w: &mut Writer<'_>, receiver: IpAddr) -> Result<(), EmitError> {
+    put_with_address(w, ObjectClass::ResvConfirm, receiver, [])
+}
+
+/// `session` says which family it is, for a list without addresses does not.
+#[inline]
+fn put_scope(
+    w: &mut Writer<'_>,
+    scope: &Option<List<'_, IpAddr>>,
+    session: IpAddr,
+) -> Result<(), EmitError> {
+    let Some(senders) = scope else {
+        return Ok(());
+    };
+    let c_type = if session.is_ipv4() {
+        c_type::IPV4
+    } else {
+        c_type::IPV6
+    };
+    put_header(
+        w,
+        ObjectClass::Scope,
+        c_type,
+        scope_len(scope) - OBJECT_HEADER,
+    )?;
+    senders.iter().try_for_each(|sender| put_address(w, sender))
+}
+
+#[inline]
+fn put_carried(w: &mut Writer<'_>, carried: &Carried<'_>) -> Result<(), EmitError> {
+    carried
+        .iter()
+        .try_for_each(|object| w.put_slice(object.bytes))
+}
+
+#[inline]
+fn put_style(w: &mut Writer<'_>, style: Style) -> Result<(), EmitError> {
+    put_option_vector(w, u32::from(style.option_vector()))
+}
+
+/// STYLE with any option vector, known or not.
+#[inline]
+pub(super) fn put_option_vector(w: &mut Writer<'_>, vector: u32) -> Result<(), EmitError> {
+    put_header(w, ObjectClass::Style, c_type::STYLE, 4)?;
+    w.put((vector & 0x00ff_ffff).to_be_bytes())
+}
+
+#[inline]
+pub(super) fn put_flowspec(
+    w: &mut Writer<'_>,
+    flowspec: &Option<FlowSpec>,
+) -> Result<(), EmitError> {
+    let Some(flowspec) = flowspec else {
+        return Ok(());
+    };
+    put_header(
+        w,
+        ObjectClass::FlowSpec,
+        c_type::INTSERV,
+        flowspec.buffer_len(),
+    )?;
+    flowspec.put(w)
+}
+
+/// FILTER_SPEC and SENDER_TEMPLATE. A flow label beside an IPv4 source, which no object can hold, becomes port 0.
+#[inline]
+pub(super) fn put_filter(
+    w: &mut Writer<'_>,
+    class: ObjectClass,
+    filter: &FilterSpec,
+) -> Result<(), EmitError> {
+    match (filter.source, filter.selector) {
+        (IpAddr::V6(source), SourceSelector::FlowLabel(label)) => {
+            put_header(w, class, c_type::IPV6_FLOW_LABEL, 16 + 4)?;
+            w.put(source.octets())?;
+            w.put((label & 0x00ff_ffff).to_be_bytes())
+        }
+        (source, SourceSelector::Port(port)) => {
+            let [p0, p1] = port.to_be_bytes();
+            put_with_address(w, class, source, [0, 0, p0, p1])
+        }
+        (source, SourceSelector::FlowLabel(_)) => put_with_address(w, class, source, [0; 4]),
+    }
+}
+
+#[inline]
+pub(super) fn put_tspec(w: &mut Writer<'_>, tspec: &SenderTspec) -> Result<(), EmitError> {
+    put_header(
+        w,
+        ObjectClass::SenderTspec,
+        c_type::INTSERV,
+        SenderTspec::BODY_LEN,
+    )?;
+    tspec.put(w)
+}
+
+#[inline]
+fn put_adspec(w: &mut Writer<'_>, body: &[u8]) -> Result<(), EmitError> {
+    put_header(w, ObjectClass::Adspec, c_type::INTSERV, body.len())?;
+    w.put_slice(body)
+}

@@ -1,0 +1,194 @@
+//! Why octets are not a well-formed RSVP message, where, and whom to tell.
+
+use core::fmt;
+
+use super::iana::{ErrorCode, ObjectClass, TrafficControlError};
+use crate::intserv::FormatProblem;
+
+/// What is wrong with a message (the list at the end of RFC 2205 appendix B, and what it leaves unsaid).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Too short for the common header.
+    Truncated,
+    /// Not version 1.
+    Version,
+    /// RSVP Length is not the length of the message.
+    Length,
+    /// The checksum is wrong.
+    Checksum,
+    /// The message type is none of the seven.
+    MessageType,
+    /// An object's length is not a multiple of 4, below 4, or leads past the end of the message.
+    ObjectLength,
+    /// An object's length is not the one that its class and C-Type have.
+    ObjectSize,
+    /// A class that nobody here knows, of the kind that must be rejected (RFC 2205 section 3.10).
+    UnknownClass,
+    /// A C-Type that nobody here knows, of a known class.
+    UnknownCType,
+    /// A reservation style that is neither WF, FF nor SE.
+    UnknownStyle,
+    /// An object that this message must have is not there.
+    MissingObject,
+    /// An object that this message must not have is there.
+    IllegalObject,
+    /// A second object of a class that may occur once.
+    DuplicateObject,
+    /// INTEGRITY is not first, or STYLE and flow descriptors are not last.
+    ObjectOrder,
+    /// Number or order of FLOWSPEC and FILTER_SPEC objects do not fit style and message.
+    FlowDescriptors,
+    /// The object's address family is not that of the SESSION.
+    AddressFamily,
+    /// SESSION with protocol 0.
+    ZeroProtocol,
+    /// A destination or source address of all zeros.
+    ZeroAddress,
+    /// RSVP_HOP with an address that no hop can have.
+    HopAddress,
+    /// A source port although the SESSION has no destination port (RFC 2205 section 3.2, rule 2).
+    BadSourcePort,
+    /// Integrated-services data that cannot be read.
+    Intserv(FormatProblem),
+}
+
+impl ErrorKind {
+    /// A short fixed name for counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Truncated => "truncated",
+            ErrorKind::Version => "version",
+            ErrorKind::Length => "length",
+            ErrorKind::Checksum => "checksum",
+            ErrorKind::MessageType => "message_type",
+            ErrorKind::ObjectLength => "object_length",
+            ErrorKind::ObjectSize => "object_size",
+            ErrorKind::UnknownClass => "unknown_class",
+            ErrorKind::UnknownCType => "unknown_c_type",
+            ErrorKind::UnknownStyle => "unknown_style",
+            ErrorKind::MissingObject => "missing_object",
+            ErrorKind::IllegalObject => "illegal_object",
+            ErrorKind::DuplicateObject => "duplicate_object",
+            ErrorKind::ObjectOrder => "object_order",
+            ErrorKind::FlowDescriptors => "flow_descriptors",
+            ErrorKind::AddressFamily => "address_family",
+            ErrorKind::ZeroProtocol => "zero_protocol",
+            ErrorKind::ZeroAddress => "zero_address",
+            ErrorKind::HopAddress => "hop_address",
+            ErrorKind::BadSourcePort => "bad_source_port",
+            ErrorKind::Intserv(problem) => problem.name(),
+        }
+    }
+
+    /// The common-header field that is wrong, where it is one of those.
+    const fn header_field(self) -> Option<&'static str> {
+        match self {
+            ErrorKind::Truncated => Some("common header"),
+            ErrorKind::Version => Some("Vers"),
+            ErrorKind::Length => Some("RSVP Length"),
+            ErrorKind::Checksum => Some("RSVP Checksum"),
+            ErrorKind::MessageType => Some("Msg Type"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            ErrorKind::Truncated => "not even eight octets long",
+            ErrorKind::Version => "version is not 1",
+            ErrorKind::Length => "does not match the length of the message",
+            ErrorKind::Checksum => "wrong checksum",
+            ErrorKind::MessageType => "unknown message type",
+            ErrorKind::ObjectLength => "length is no multiple of 4, below 4, or past the end",
+            ErrorKind::ObjectSize => "length is not that of the C-Type",
+            ErrorKind::UnknownClass => "unknown class",
+            ErrorKind::UnknownCType => "unknown C-Type",
+            ErrorKind::UnknownStyle => "unknown reservation style",
+            ErrorKind::MissingObject => "required, but missing",
+            ErrorKind::IllegalObject => "not allowed in this message",
+            ErrorKind::DuplicateObject => "allowed once, but here again",
+            ErrorKind::ObjectOrder => "not allowed at this place",
+            ErrorKind::FlowDescriptors => "flow descriptor list does not fit style and message",
+            ErrorKind::AddressFamily => "address family differs from that of SESSION",
+            ErrorKind::ZeroProtocol => "protocol id is zero",
+            ErrorKind::ZeroAddress => "address is zero",
+            ErrorKind::HopAddress => "address is none that a hop can have",
+            ErrorKind::BadSourcePort => "source port without destination port",
+            ErrorKind::Intserv(problem) => return problem.fmt(f),
+        };
+        f.write_str(text)
+    }
+}
+
+/// Why octets are not a well-formed RSVP message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub struct ParseError {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// Where, in octets from the start of the RSVP message: the field, or the object's header. For what is missing it
+    /// is the end of the message.
+    pub offset: usize,
+    /// Class of the object that is wrong or missing; 0 where it is the common header.
+    pub class_num: u8,
+    /// Its C-Type, as far as it is known; otherwise 0.
+    pub c_type: u8,
+}
+
+impl ParseError {
+    /// A field of the common header is wrong.
+    pub(super) fn header(kind: ErrorKind, offset: usize) -> ParseError {
+        ParseError {
+            kind,
+            offset,
+            class_num: 0,
+            c_type: 0,
+        }
+    }
+
+    /// The error code and value with which a Path or Resv must be answered, or `None` where RFC 2205 has the failure
+    /// logged only (appendix B). Error messages and teardowns are never answered.
+    ///
+    /// Take the addressee from [`super::Salvage`].
+    pub fn report(&self) -> Option<(ErrorCode, u16)> {
+        let object = u16::from_be_bytes([self.class_num, self.c_type]);
+        match self.kind {
+            ErrorKind::UnknownClass => Some((ErrorCode::UnknownObjectClass, object)),
+            ErrorKind::UnknownCType => Some((ErrorCode::UnknownObjectCType, object)),
+            ErrorKind::UnknownStyle => Some((ErrorCode::UnknownStyle, 0)),
+            ErrorKind::Intserv(problem) => {
+                let value = match (problem, ObjectClass::from_code(self.class_num)) {
+                    (FormatProblem::UnknownService, _) => TrafficControlError::ServiceUnsupported,
+                    (_, ObjectClass::SenderTspec) => TrafficControlError::BadTspec,
+                    (_, ObjectClass::Adspec) => TrafficControlError::BadAdspec,
+                    _ => TrafficControlError::BadFlowspec,
+                };
+                Some((ErrorCode::TrafficControlError, value.code()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ParseError {
+            kind,
+            offset,
+            class_num,
+            c_type,
+        } = self;
+        if let Some(field) = kind.header_field() {
+            return write!(f, "{field} at octet {offset}: {kind}");
+        }
+        match ObjectClass::from_code(*class_num) {
+            ObjectClass::Unknown(class) => write!(f, "object of class {class}")?,
+            class => write!(f, "{} object", class.name())?,
+        }
+        if *c_type != 0 {
+            write!(f, " (C-Type {c_type})")?;
+        }
+        write!(f, " at octet {offset}: {kind}")
+    }
+}

@@ -1,0 +1,212 @@
+//! The frame of a message: the common header and the row of objects after it (RFC 2205 sections 3.1.1 and 3.1.2).
+
+use super::error::{ErrorKind, ParseError};
+use super::iana::ObjectClass;
+use super::message::{Carried, RawObject};
+
+/// Length of the common header, octets.
+pub(super) const COMMON_HEADER: usize = 8;
+/// Length of an object's header, octets.
+pub(super) const OBJECT_HEADER: usize = 4;
+/// The only version there is, in the high nibble.
+pub(super) const VERSION_1: u8 = 0x10;
+
+/// The common header, field by field, unjudged.
+#[derive(Clone, Copy)]
+pub(super) struct CommonHeader {
+    pub(super) version: u8,
+    pub(super) flags: u8,
+    pub(super) message_type: u8,
+    pub(super) checksum: u16,
+    pub(super) send_ttl: u8,
+    pub(super) length: u16,
+}
+
+impl CommonHeader {
+    /// The header and the octets after it, or `None` if there are too few.
+    #[inline]
+    pub(super) fn split(message: &[u8]) -> Option<(CommonHeader, &[u8])> {
+        let (header, rest) = message.split_first_chunk::<COMMON_HEADER>()?;
+        let [
+            version_flags,
+            message_type,
+            c0,
+            c1,
+            send_ttl,
+            _reserved,
+            l0,
+            l1,
+        ] = *header;
+        let header = CommonHeader {
+            version: version_flags >> 4,
+            flags: version_flags & 0x0f,
+            message_type,
+            checksum: u16::from_be_bytes([c0, c1]),
+            send_ttl,
+            length: u16::from_be_bytes([l0, l1]),
+        };
+        Some((header, rest))
+    }
+}
+
+impl<'a> RawObject<'a> {
+    /// Class-Num; 0 if there is no header.
+    #[inline]
+    pub fn class_num(&self) -> u8 {
+        self.bytes.get(2).copied().unwrap_or(0)
+    }
+
+    /// C-Type; 0 if there is no header.
+    #[inline]
+    pub fn c_type(&self) -> u8 {
+        self.bytes.get(3).copied().unwrap_or(0)
+    }
+
+    /// What follows the header.
+    #[inline]
+    pub fn body(&self) -> &'a [u8] {
+        self.bytes.get(OBJECT_HEADER..).unwrap_or_default()
+    }
+
+    /// This object is at fault.
+    #[cold]
+    pub(super) fn error(&self, kind: ErrorKind) -> ParseError {
+        let (class_num, c_type) = (self.class_num(), self.c_type());
+        ParseError {
+            kind,
+            offset: self.offset,
+            class_num,
+            c_type,
+        }
+    }
+}
+
+/// Splits a row of objects; ends after the first one that is framed wrongly.
+#[derive(Clone, Copy)]
+pub(super) struct Frames<'a> {
+    rest: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// `offset` is where `objects` starts within the message.
+    #[inline]
+    pub(super) fn new(objects: &'a [u8], offset: usize) -> Self {
+        Frames {
+            rest: objects,
+            offset,
+        }
+    }
+
+    /// What has not been read yet.
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<RawObject<'a>, ParseError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let offset = self.offset;
+        let object = self.rest.first_chunk().and_then(|[high, low, _, _]| {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            if length < OBJECT_HEADER || !length.is_multiple_of(4) {
+                return None;
+            }
+            self.rest.split_at_checked(length)
+        });
+        let Some((bytes, rest)) = object else {
+            let broken = RawObject {
+                offset,
+                bytes: self.rest,
+            };
+            self.rest = &[];
+            return Some(Err(broken.error(ErrorKind::ObjectLength)));
+        };
+        self.rest = rest;
+        self.offset = offset + bytes.len();
+        Some(Ok(RawObject { offset, bytes }))
+    }
+}
+
+/// What RFC 2205 section 3.10 has done with a class that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnknownClass {
+    /// 0bbbbbbb: the message is rejected.
+    Reject,
+    /// 10bbbbbb: the object is neither looked at nor forwarded.
+    Ignore,
+    /// 11bbbbbb: the object is not looked at, but forwarded.
+    Forward,
+}
+
+impl UnknownClass {
+    #[inline]
+    pub(super) fn of(class_num: u8) -> UnknownClass {
+        match class_num >> 6 {
+            0b10 => UnknownClass::Ignore,
+            0b11 => UnknownClass::Forward,
+            _ => UnknownClass::Reject,
+        }
+    }
+}
+
+/// Whether a node passes on objects of this class without understanding them.
+#[inline]
+fn is_carried(class_num: u8) -> bool {
+    class_num == ObjectClass::PolicyData.code()
+        || UnknownClass::of(class_num) == UnknownClass::Forward
+}
+
+impl<'a> Carried<'a> {
+    /// No objects.
+    pub const NONE: Carried<'static> = Carried::Objects(&[]);
+
+    /// Each carried object. Offsets of [`Carried::Wire`] count from the start of the message it came in, those of
+    /// [`Carried::Objects`] from the start of the slice.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = RawObject<'a>> + use<'a> {
+        let (frames, all) = match *self {
+            Carried::Wire(octets) => (Frames::new(octets, COMMON_HEADER), false),
+            Carried::Objects(octets) => (Frames::new(octets, 0), true),
+        };
+        frames
+            .map_while(Result::ok)
+            .filter(move |object| all || is_carried(object.class_num()))
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Length of all of them together, octets.
+    #[inline]
+    pub fn octets(&self) -> usize {
+        self.iter().map(|object| object.bytes.len()).sum()
+    }
+}
+
+/// By content, wherever the objects stand.
+impl PartialEq for Carried<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter()
+            .map(|object| object.bytes)
+            .eq(other.iter().map(|object| object.bytes))
+    }
+}
+
+impl Eq for Carried<'_> {}
+
+impl Default for Carried<'_> {
+    fn default() -> Self {
+        Carried::NONE
+    }
+}

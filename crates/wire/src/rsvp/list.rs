@@ -1,0 +1,191 @@
+//! Lists that decode while they are iterated: SCOPE addresses, filters, fixed-filter flows.
+//!
+//! Parsing has checked every object of a [`List::Wire`], so iteration meets nothing unexpected. If somebody makes a
+//! `Wire` of other octets, iteration ends where it no longer understands them.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::decode;
+use super::frame::{Frames, OBJECT_HEADER};
+use super::iana::{ObjectClass, c_type};
+use super::message::{FixedFilterFlow, List, RawObject};
+use super::objects::FilterSpec;
+use crate::intserv::FlowSpec;
+
+/// What can be an item of a [`List`].
+pub trait Item: Copy + sealed::Sealed {
+    /// What decoding must remember from one item to the next.
+    #[doc(hidden)]
+    type Memory: Copy + Default;
+
+    /// The next item of `rest`, and `rest` moved behind it.
+    #[doc(hidden)]
+    fn next(rest: &mut &[u8], memory: &mut Self::Memory) -> Option<Self>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for core::net::IpAddr {}
+    impl Sealed for super::FilterSpec {}
+    impl Sealed for super::FixedFilterFlow {}
+}
+
+/// Iterates over a [`List`], by value.
+#[derive(Clone, Copy, Debug)]
+pub struct ListIter<'a, T: Item> {
+    list: List<'a, T>,
+    memory: T::Memory,
+}
+
+impl<'a, T: Item> List<'a, T> {
+    /// No items.
+    pub const EMPTY: List<'a, T> = List::Wire(&[]);
+
+    /// The items, in the order of the message.
+    #[inline]
+    pub fn iter(&self) -> ListIter<'a, T> {
+        ListIter {
+            list: *self,
+            memory: T::Memory::default(),
+        }
+    }
+
+    /// How many there are; takes a walk over the message while they are on the wire.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            List::Wire(_) => self.iter().count(),
+            List::Items(items) => items.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+impl<T: Item> Iterator for ListIter<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        match &mut self.list {
+            List::Wire(rest) => T::next(rest, &mut self.memory),
+            List::Items(items) => {
+                let (first, rest) = items.split_first()?;
+                *items = rest;
+                Some(*first)
+            }
+        }
+    }
+}
+
+impl<'a, T: Item> IntoIterator for List<'a, T> {
+    type Item = T;
+    type IntoIter = ListIter<'a, T>;
+
+    #[inline]
+    fn into_iter(self) -> ListIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: Item> IntoIterator for &List<'a, T> {
+    type Item = T;
+    type IntoIter = ListIter<'a, T>;
+
+    #[inline]
+    fn into_iter(self) -> ListIter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T: Item + PartialEq> PartialEq for List<'_, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<T: Item + fmt::Debug> fmt::Debug for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The next object, and `rest` moved behind it.
+#[inline]
+fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
+    let mut frames = Frames::new(rest, 0);
+    let object = frames.next()?.ok()?;
+    *rest = frames.rest();
+    Some(object)
+}
+
+/// On the wire: everything behind the STYLE object.
+impl Item for FilterSpec {
+    type Memory = ();
+
+    #[inline]
+    fn next(rest: &mut &[u8], (): &mut ()) -> Option<FilterSpec> {
+        loop {
+            let object = next_object(rest)?;
+            if object.class_num() == ObjectClass::FilterSpec.code() {
+                return decode::filter_spec(&object).ok();
+            }
+        }
+    }
+}
+
+/// On the wire: everything behind the STYLE object. A FLOWSPEC holds until the next one (RFC 2205 section 3.1.4).
+impl Item for FixedFilterFlow {
+    type Memory = Option<FlowSpec>;
+
+    #[inline]
+    fn next(rest: &mut &[u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
+        loop {
+            let object = next_object(rest)?;
+            match ObjectClass::from_code(object.class_num()) {
+                ObjectClass::FlowSpec => *flowspec = Some(decode::flowspec(&object).ok()?),
+                ObjectClass::FilterSpec => {
+                    let filter = decode::filter_spec(&object).ok()?;
+                    return Some(FixedFilterFlow {
+                        flowspec: *flowspec,
+                        filter,
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// On the wire: the SCOPE object, header included. What is remembered is its C-Type.
+impl Item for IpAddr {
+    type Memory = u8;
+
+    #[inline]
+    fn next(rest: &mut &[u8], memory: &mut u8) -> Option<IpAddr> {
+        if *memory == 0 {
+            let (header, addresses) = rest.split_first_chunk::<OBJECT_HEADER>()?;
+            let [_, _, _, c_type] = *header;
+            *memory = c_type;
+            *rest = addresses;
+        }
+        match *memory {
+            c_type::IPV4 => {
+                let (octets, behind) = rest.split_first_chunk::<4>()?;
+                *rest = behind;
+                Some(Ipv4Addr::from(*octets).into())
+            }
+            c_type::IPV6 => {
+                let (octets, behind) = rest.split_first_chunk::<16>()?;
+                *rest = behind;
+                Some(Ipv6Addr::from(*octets).into())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! From octets to a message: one pass over the objects, then the rules that span several of them.
+//!
+//! Objects may come in any order except that INTEGRITY is first and STYLE with its flow descriptors last (RFC 2205
+//! sections 3.1.3 and 3.1.4), so rules between objects wait until all are collected. They are checked in an order that
+//! makes the cause come out: a damaged frame before its contents, a missing object before what it would contradict.
+
+use core::net::IpAddr;
+
+use super::decode;
+use super::error::{ErrorKind, ParseError};
+use super::flows::Grammar;
+use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass, VERSION_1};
+use super::iana::{MessageType, ObjectClass, c_type};
+use super::message::*;
+use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, SourceSelector};
+use super::rules::{FLOWS, REPEATABLE, Rules, bit};
+use crate::checksum;
+use crate::intserv::SenderTspec;
+
+impl<'a> Message<'a> {
+    /// Reads a whole message, from the common header to its last octet, and checks all that RFC 2205 asks of one.
+    ///
+    /// A checksum of zero means that none was sent, and is accepted. Values that only traffic control can judge are
+    /// not judged, see [`crate::intserv`]. INTEGRITY is handed out unexamined.
+    ///
+    /// # Errors
+    /// The first thing found wrong; [`ParseError::report`] says whether to answer it.
+    pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, ParseError> {
+        let (header, objects) = common_header(bytes)?;
+        let message_type = MessageType::from_code(header.message_type);
+        let Some(rules) = Rules::of(message_type) else {
+            return Err(ParseError::header(ErrorKind::MessageType, 1));
+        };
+        let mut found = Found::default();
+        let mut frames = Frames::new(objects, COMMON_HEADER);
+        while let Some(object) = frames.next() {
+            found.add(&object?, &rules, message_type, frames.rest())?;
+        }
+        found.check(&rules, bytes)?;
+        let integrity = found.integrity;
+        let body = found.body(message_type, bytes, objects)?;
+        Ok(Message {
+            flags: header.flags,
+            send_ttl: header.send_ttl,
+            integrity,
+            body,
+        })
+    }
+}
+
+/// The common header, checked against the whole message, and the objects after it.
+#[inline]
+fn common_header(bytes: &[u8]) -> Result<(CommonHeader, &[u8]), ParseError> {
+    let Some((header, objects)) = CommonHeader::split(bytes) else {
+        return Err(ParseError::header(ErrorKind::Truncated, bytes.len()));
+    };
+    if header.version != VERSION_1 >> 4 {
+        return Err(ParseError::header(ErrorKind::Version, 0));
+    }
+    if usize::from(header.length) != bytes.len() {
+        return Err(ParseError::header(ErrorKind::Length, 6));
+    }
+    if header.checksum != 0 && checksum::sum(bytes) != 0xffff {
+        return Err(ParseError::header(ErrorKind::Checksum, 2));
+    }
+    Ok((header, objects))
+}
+
+/// What has been found so far.
+#[derive(Default)]
+struct Found<'a> {
+    /// Classes seen, as bits.
+    seen: u16,
+    integrity: Option<RawObject<'a>>,
+    session: Option<Session>,
+    hop: Option<RsvpHop>,
+    refresh_ms: Option<u32>,
+    error: Option<ErrorSpec>,
+    confirm: Option<IpAddr>,
+    scope: Option<List<'a, IpAddr>>,
+    /// There are objects to be carried.
+    carried: bool,
+    template: Option<SenderTemplate>,
+    tspec: Option<SenderTspec>,
+    adspec: Option<&'a [u8]>,
+    flows: Option<Grammar<'a>>,
+    /// Some address is of IPv4, of IPv6.
+    families: (bool, bool),
+    /// Some source port is not zero.
+    source_port: bool,
+}
+
+impl<'a> Found<'a> {
+    /// Takes in one object; `behind` is everything after it.
+    #[inline]
+    fn add(
+        &mut self,
+        object: &RawObject<'a>,
+        rules: &Rules,
+        message_type: MessageType,
+        behind: &'a [u8],
+    ) -> Result<(), ParseError> {
+        let class = ObjectClass::from_code(object.class_num());
+        let bit = bit(class);
+        match class {
+            ObjectClass::Null => return Ok(()),
+            ObjectClass::Unknown(number) => {
+                match UnknownClass::of(number) {
+                    UnknownClass::Reject => return Err(object.error(ErrorKind::UnknownClass)),
+                    UnknownClass::Ignore => {}
+                    UnknownClass::Forward => self.carried = true,
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        if rules.allowed & bit == 0 {
+            return Err(object.error(ErrorKind::IllegalObject));
+        }
+        if self.seen & bit & !REPEATABLE != 0 {
+            return Err(object.error(ErrorKind::DuplicateObject));
+        }
+        if (FLOWS & bit != 0) != self.flows.is_some() {
+            return Err(object.error(ErrorKind::ObjectOrder));
+        }
+        self.seen |= bit;
+        self.decode(class, object, message_type, behind)
+    }
+
+    #[inline]
+    fn decode(
+        &mut self,
+        class: ObjectClass,
+        object: &RawObject<'a>,
+        message_type: MessageType,
+        behind: &'a [u8],
+    ) -> Result<(), ParseError> {
+        match class {
+            ObjectClass::Session => {
+                let session = decode::session(object)?;
+                if session.destination.is_unspecified() {
+                    return Err(object.error(ErrorKind::ZeroAddress));
+                }
+                if session.protocol == 0 {
+                    return Err(object.error(ErrorKind::ZeroProtocol));
+                }
+                self.note_address(session.destination);
+                self.session = Some(session);
+            }
+            ObjectClass::RsvpHop => {
+                let hop = decode::rsvp_hop(object)?;
+                if hop.address.is_unspecified() || hop.address.is_multicast() {
+                    return Err(object.error(ErrorKind::HopAddress));
+                }
+                self.note_address(hop.address);
+                self.hop = Some(hop);
+            }
+            ObjectClass::Integrity => {
+                if object.offset != COMMON_HEADER {
+                    return Err(object.error(ErrorKind::ObjectOrder));
+                }
+                self.integrity = Some(*object);
+            }
+            ObjectClass::TimeValues => self.refresh_ms = Some(decode::time_values(object)?),
+            ObjectClass::ErrorSpec => {
+                let error = decode::error_spec(object)?;
+                self.note_address(error.node);
+                self.error = Some(error);
+            }
+            ObjectClass::Scope => {
+                let size = decode::scope(object)?;
+                self.note_family(size == 4);
+                self.scope = Some(List::Wire(object.bytes));
+            }
+            ObjectClass::Style => {
+                let style = decode::style(object)?;
+                self.flows = Some(Grammar::new(message_type, style, behind));
+            }
+            ObjectClass::FlowSpec => {
+                let flowspec = decode::flowspec(object)?;
+                if !self
+                    .flows
+                    .as_mut()
+                    .is_some_and(|flows| flows.flowspec(flowspec))
+                {
+                    return Err(object.error(ErrorKind::FlowDescriptors));
+                }
+            }
+            ObjectClass::FilterSpec => {
+                self.sender(object)?;
+                if !self.flows.as_mut().is_some_and(Grammar::filter) {
+                    return Err(object.error(ErrorKind::FlowDescriptors));
+                }
+            }
+            ObjectClass::SenderTemplate => self.template = Some(self.sender(object)?),
+            ObjectClass::SenderTspec => self.tspec = Some(decode::sender_tspec(object)?),
+            ObjectClass::Adspec => {
+                decode::adspec(object)?;
+                self.adspec = Some(object.body());
+            }
+            ObjectClass::PolicyData => self.carried = true,
+            ObjectClass::ResvConfirm => {
+                let receiver = decode::resv_confirm(object)?;
+                self.note_address(receiver);
+                self.confirm = Some(receiver);
+            }
+            ObjectClass::Null | ObjectClass::Unknown(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A FILTER_SPEC or SENDER_TEMPLATE.
+    #[inline]
+    fn sender(&mut self, object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
+        let filter = decode::filter_spec(object)?;
+        if filter.source.is_unspecified() {
+            return Err(object.error(ErrorKind::ZeroAddress));
+        }
+        self.note_address(filter.source);
+        self.source_port |= has_source_port(&filter);
+        Ok(filter)
+    }
+
+    #[inline]
+    fn note_address(&mut self, address: IpAddr) {
+        self.note_family(address.is_ipv4());
+    }
+
+    #[inline]
+    fn note_family(&mut self, ipv4: bool) {
+        if ipv4 {
+            self.families.0 = true;
+        } else {
+            self.families.1 = true;
+        }
+    }
+
+    /// The rules between objects.
+    #[inline]
+    fn check(&self, rules: &Rules, bytes: &[u8]) -> Result<(), ParseError> {
+        let absent = rules.required & !self.seen;
+        if absent != 0 {
+            return Err(missing(absent, bytes));
+        }
+        let Some(session) = &self.session else {
+            return Err(missing(bit(ObjectClass::Session), bytes));
+        };
+        if self.families == (true, true) {
+            let ipv4 = session.destination.is_ipv4();
+            return Err(culprit(bytes, ErrorKind::AddressFamily, |object| {
+                family_of(object).is_some_and(|family| family != ipv4)
+            }));
+        }
+        // RFC 2205 section 3.2, rule 2.
+        if session.port == 0 && self.source_port {
+            return Err(culprit(bytes, ErrorKind::BadSourcePort, |object| {
+                let class = ObjectClass::from_code(object.class_num());
+                matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
+                    && decode::filter_spec(object).is_ok_and(|filter| has_source_port(&filter))
+            }));
+        }
+        Ok(())
+    }
+
+    /// Puts the objects together.
+    #[inline]
+    fn body(
+        self,
+        message_type: MessageType,
+        bytes: &[u8],
+        objects: &'a [u8],
+    ) -> Result<Body<'a>, ParseError> {
+        use ObjectClass as Class;
+        fn need<T>(value: Option<T>, class: Class, bytes: &[u8]) -> Result<T, ParseError> {
+            value.ok_or_else(|| missing(bit(class), bytes))
+        }
+        let carried = if self.carried {
+            Carried::Wire(objects)
+        } else {
+            Carried::NONE
+        };
+        let scope = self.scope;
+        let session = need(self.session, Class::Session, bytes)?;
+        let hop = need(self.hop, Class::RsvpHop, bytes);
+        let error = need(self.error, Class::ErrorSpec, bytes);
+        let refresh_ms = need(self.refresh_ms, Class::TimeValues, bytes);
+        let template = need(self.template, Class::SenderTemplate, bytes);
+        let flows = match self.flows.map(Grammar::finish) {
+            Some(Some(flows)) => Ok(flows),
+            Some(None) => Err(at_end(ErrorKind::FlowDescriptors, Class::Style, bytes)),
+            None => Err(missing(bit(Class::Style), bytes)),
+        };
+        Ok(match message_type {
+            MessageType::Path => {
+                let tspec = need(self.tspec, Class::SenderTspec, bytes)?;
+                let sender = SenderDescriptor {
+                    template: template?,
+                    tspec,
+                    adspec: self.adspec,
+                };
+                Body::Path(Path {
+                    session,
+                    hop: hop?,
+                    refresh_ms: refresh_ms?,
+                    carried,
+                    sender,
+                })
+            }
+            MessageType::Resv => Body::Resv(Resv {
+                session,
+                hop: hop?,
+                refresh_ms: refresh_ms?,
+                confirm: self.confirm,
+                scope,
+                carried,
+                flows: flows?,
+            }),
+            MessageType::PathErr => {
+                let sender = self.template.map(|template| (template, self.tspec));
+                Body::PathErr(PathErr {
+                    session,
+                    error: error?,
+                    carried,
+                    sender,
+                })
+            }
+            MessageType::ResvErr => {
+                let (hop, error, flows) = (hop?, error?, flows?);
+                Body::ResvErr(ResvErr {
+                    session,
+                    hop,
+                    error,
+                    scope,
+                    carried,
+                    flows,
+                })
+            }
+            MessageType::PathTear => {
+                let (hop, template, tspec) = (hop?, template?, self.tspec);
+                Body::PathTear(PathTear {
+                    session,
+                    hop,
+                    carried,
+                    template,
+                    tspec,
+                })
+            }
+            MessageType::ResvTear => {
+                let (hop, flows) = (hop?, flows?);
+                Body::ResvTear(ResvTear {
+                    session,
+                    hop,
+                    scope,
+                    carried,
+                    flows,
+                })
+            }
+            MessageType::ResvConf => {
+                let confirm = need(self.confirm, Class::ResvConfirm, bytes)?;
+                let (error, flows) = (error?, flows?);
+                Body::ResvConf(ResvConf {
+                    session,
+                    error,
+                    confirm,
+                    carried,
+                    flows,
+                })
+            }
+            MessageType::Unknown(_) => {
+                return Err(ParseError::header(ErrorKind::MessageType, 1));
+            }
+        })
+    }
+}
+
+/// Whether rule 2 of RFC 2205 section 3.2 is about this filter.
+#[inline]
+fn has_source_port(filter: &FilterSpec) -> bool {
+    matches!(filter.selector, SourceSelector::Port(port) if port != 0)
+}
+
+/// The first class of a set is missing.
+#[cold]
+fn missing(classes: u16, bytes: &[u8]) -> ParseError {
+    let class = ObjectClass::from_code(classes.trailing_zeros() as u8); // at most 16
+    at_end(ErrorKind::MissingObject, class, bytes)
+}
+
+/// Something that should have come before the end of the message has not.
+#[cold]
+fn at_end(kind: ErrorKind, class: ObjectClass, bytes: &[u8]) -> ParseError {
+    ParseError {
+        kind,
+        offset: bytes.len(),
+        class_num: class.code(),
+        c_type: 0,
+    }
+}
+
+/// Names the first object that is at fault. Only failures pay for the second walk over the message.
+#[cold]
+fn culprit(bytes: &[u8], kind: ErrorKind, at_fault: impl Fn(&RawObject<'_>) -> bool) -> ParseError {
+    let objects = bytes.get(COMMON_HEADER..).unwrap_or_default();
+    Frames::new(objects, COMMON_HEADER)
+        .map_while(Result::ok)
+        .find(at_fault)
+        .map_or(at_end(kind, ObjectClass::Session, bytes), |object| {
+            object.error(kind)
+        })
+}
+
+/// The address family of an object, if it has one: whether it is IPv4.
+fn family_of(object: &RawObject<'_>) -> Option<bool> {
+    match ObjectClass::from_code(object.class_num()) {
+        ObjectClass::Session
+        | ObjectClass::RsvpHop
+        | ObjectClass::ErrorSpec
+        | ObjectClass::Scope
+        | ObjectClass::FilterSpec
+        | ObjectClass::SenderTemplate
+        | ObjectClass::ResvConfirm => Some(object.c_type() == c_type::IPV4),
+        _ => None,
+    }
+}

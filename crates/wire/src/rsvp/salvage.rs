@@ -1,0 +1,161 @@
+//! What can be saved of a message that did not parse, so that its sender can be told.
+//!
+//! A Resv with an object of unknown class is rejected as a whole (RFC 2205 section 3.10), yet the ResvErr that says so
+//! must name the session, the hop, the style and a flow descriptor. [`Salvage::scan`] walks the message once more and
+//! keeps the first readable object of each kind.
+
+use super::decode;
+use super::emit::{
+    finish, put_error, put_filter, put_flowspec, put_hop, put_option_vector, put_session, start,
+};
+use super::frame::{COMMON_HEADER, CommonHeader, Frames};
+use super::iana::{MessageType, ObjectClass};
+use super::message::{FlowDescriptors, List, RawObject};
+use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
+use crate::intserv::{FlowSpec, SenderTspec};
+use crate::writer::{EmitError, Writer};
+
+/// The readable parts of a message, each the first of its kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Salvage<'a> {
+    /// Type of the message; `Unknown(0)` if there is no common header.
+    pub message_type: MessageType,
+    /// SESSION.
+    pub session: Option<Session>,
+    /// RSVP_HOP: whom to tell.
+    pub hop: Option<RsvpHop>,
+    /// SENDER_TEMPLATE.
+    pub sender_template: Option<SenderTemplate>,
+    /// SENDER_TSPEC.
+    pub sender_tspec: Option<SenderTspec>,
+    /// The option vector of STYLE, 24 bits, known or not.
+    pub option_vector: Option<u32>,
+    /// The first FLOWSPEC.
+    pub flowspec: Option<FlowSpec>,
+    /// The first FILTER_SPEC.
+    pub filter: Option<FilterSpec>,
+    /// A known style with the first flow descriptor, as a ResvErr wants it: whole or empty (RFC 2205 section 3.1.8).
+    pub flows: Option<FlowDescriptors<'a>>,
+}
+
+impl<'a> Salvage<'a> {
+    /// Longest answer that [`Salvage::emit_resv_err`] writes, octets.
+    pub const MAX_ANSWER: usize = 8 + 24 + 24 + 24 + 8 + 48 + 24;
+
+    /// Walks over the message as far as its objects are framed rightly. Neither the fields of the common header matter
+    /// nor the order of the objects.
+    pub fn scan(bytes: &'a [u8]) -> Salvage<'a> {
+        let mut salvage = Salvage {
+            message_type: MessageType::Unknown(0),
+            session: None,
+            hop: None,
+            sender_template: None,
+            sender_tspec: None,
+            option_vector: None,
+            flowspec: None,
+            filter: None,
+            flows: None,
+        };
+        let Some((header, objects)) = CommonHeader::split(bytes) else {
+            return salvage;
+        };
+        salvage.message_type = MessageType::from_code(header.message_type);
+        // The octets of the first FLOWSPEC and FILTER_SPEC that can be read.
+        let (mut flowspec, mut filter) = (None, None);
+        for object in Frames::new(objects, COMMON_HEADER).map_while(Result::ok) {
+            match ObjectClass::from_code(object.class_num()) {
+                ObjectClass::Session => keep(&mut salvage.session, decode::session(&object)),
+                ObjectClass::RsvpHop => keep(&mut salvage.hop, decode::rsvp_hop(&object)),
+                ObjectClass::SenderTemplate => {
+                    keep(&mut salvage.sender_template, decode::filter_spec(&object));
+                }
+                ObjectClass::SenderTspec => {
+                    keep(&mut salvage.sender_tspec, decode::sender_tspec(&object));
+                }
+                ObjectClass::Style => {
+                    keep(&mut salvage.option_vector, decode::option_vector(&object));
+                }
+                ObjectClass::FlowSpec => {
+                    keep(&mut salvage.flowspec, decode::flowspec(&object));
+                    flowspec = flowspec.or(salvage.flowspec.map(|_| object));
+                }
+                ObjectClass::FilterSpec => {
+                    keep(&mut salvage.filter, decode::filter_spec(&object));
+                    filter = filter.or(salvage.filter.map(|_| object));
+                }
+                _ => {}
+            }
+        }
+        salvage.flows = salvage.flow_descriptors(bytes, flowspec, filter);
+        salvage
+    }
+
+    /// The style, if there is one and it is known.
+    pub fn style(&self) -> Option<Style> {
+        self.option_vector.and_then(Style::from_option_vector)
+    }
+
+    /// Puts style and first flow descriptor together, without copying.
+    fn flow_descriptors(
+        &self,
+        bytes: &'a [u8],
+        flowspec: Option<RawObject<'a>>,
+        filter: Option<RawObject<'a>>,
+    ) -> Option<FlowDescriptors<'a>> {
+        let only_filter = filter.map_or(&[][..], |filter| filter.bytes);
+        Some(match self.style()? {
+            Style::Wildcard => FlowDescriptors::Wildcard(self.flowspec),
+            Style::FixedFilter => {
+                // Both objects in one piece, if they are neighbours; otherwise the filter names the flow well enough.
+                let pair = flowspec.zip(filter).and_then(|(first, second)| {
+                    let behind = first.offset + first.bytes.len();
+                    let end = second.offset + second.bytes.len();
+                    (behind == second.offset)
+                        .then(|| bytes.get(first.offset..end))
+                        .flatten()
+                });
+                FlowDescriptors::FixedFilter(List::Wire(pair.unwrap_or(only_filter)))
+            }
+            Style::SharedExplicit => {
+                let flowspec = self.flowspec.filter(|_| filter.is_some());
+                FlowDescriptors::SharedExplicit(flowspec, List::Wire(only_filter))
+            }
+        })
+    }
+
+    /// Writes the ResvErr that answers this Resv, sent through `hop`, with the style as it came: this is how to answer a
+    /// style that nobody here knows, for which [`Salvage::flows`] is `None`. Says the length in octets, or `None` if
+    /// too little was salvaged.
+    ///
+    /// # Errors
+    /// The buffer is shorter than the answer; [`Salvage::MAX_ANSWER`] octets always suffice.
+    pub fn emit_resv_err(
+        &self,
+        hop: &RsvpHop,
+        error: &ErrorSpec,
+        send_ttl: u8,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, EmitError> {
+        let (Some(session), Some(option_vector)) = (&self.session, self.option_vector) else {
+            return Ok(None);
+        };
+        let mut writer = Writer::new(buffer);
+        start(&mut writer, MessageType::ResvErr.code(), 0, send_ttl)?;
+        put_session(&mut writer, session)?;
+        put_hop(&mut writer, hop)?;
+        put_error(&mut writer, error)?;
+        put_option_vector(&mut writer, option_vector)?;
+        put_flowspec(&mut writer, &self.flowspec)?;
+        if let Some(filter) = &self.filter {
+            put_filter(&mut writer, ObjectClass::FilterSpec, filter)?;
+        }
+        finish(writer).map(Some)
+    }
+}
+
+/// Keeps the first value that could be read.
+fn keep<T, E>(slot: &mut Option<T>, value: Result<T, E>) {
+    if slot.is_none() {
+        *slot = value.ok();
+    }
+}

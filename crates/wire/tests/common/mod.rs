@@ -1,0 +1,250 @@
+//! Messages of every kind, style and address family, for the tests of this crate.
+#![allow(dead_code)] // every test uses a part of it
+
+use std::net::IpAddr;
+
+use earmark_wire::intserv::{
+    Adspec, FlowSpec, HopCharacteristics, Rspec, SenderTspec, TokenBucket,
+};
+use earmark_wire::rsvp::*;
+
+/// Everything a message can be made of, owned; [`Parts::message`] borrows a message from it.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) kind: MessageType,
+    pub(crate) flags: u8,
+    pub(crate) send_ttl: u8,
+    pub(crate) integrity: Option<Vec<u8>>,
+    pub(crate) session: Session,
+    pub(crate) hop: RsvpHop,
+    pub(crate) refresh_ms: u32,
+    pub(crate) error: ErrorSpec,
+    pub(crate) confirm: Option<IpAddr>,
+    pub(crate) scope: Option<Vec<IpAddr>>,
+    pub(crate) carried: Vec<u8>,
+    pub(crate) template: Option<SenderTemplate>,
+    pub(crate) tspec: Option<SenderTspec>,
+    pub(crate) adspec: Option<Vec<u8>>,
+    pub(crate) style: Style,
+    pub(crate) flowspec: Option<FlowSpec>,
+    pub(crate) fixed: Vec<FixedFilterFlow>,
+    pub(crate) filters: Vec<FilterSpec>,
+}
+
+impl Parts {
+    pub(crate) fn message(&self) -> Message<'_> {
+        let (session, hop, error, refresh_ms) =
+            (self.session, self.hop, self.error, self.refresh_ms);
+        let carried = Carried::Objects(&self.carried);
+        let scope = self.scope.as_deref().map(List::Items);
+        let template = self.template.unwrap_or(self.filters[0]);
+        let flows = match self.style {
+            Style::Wildcard => FlowDescriptors::Wildcard(self.flowspec),
+            Style::FixedFilter => FlowDescriptors::FixedFilter(List::Items(&self.fixed)),
+            Style::SharedExplicit => {
+                FlowDescriptors::SharedExplicit(self.flowspec, List::Items(&self.filters))
+            }
+        };
+        let tspec = self.tspec;
+        let body = match self.kind {
+            MessageType::Path => {
+                let sender = SenderDescriptor {
+                    template,
+                    tspec: tspec.unwrap_or_default(),
+                    adspec: self.adspec.as_deref(),
+                };
+                Body::Path(Path {
+                    session,
+                    hop,
+                    refresh_ms,
+                    carried,
+                    sender,
+                })
+            }
+            MessageType::Resv => {
+                let confirm = self.confirm;
+                Body::Resv(Resv {
+                    session,
+                    hop,
+                    refresh_ms,
+                    confirm,
+                    scope,
+                    carried,
+                    flows,
+                })
+            }
+            MessageType::PathErr => {
+                let sender = self.template.map(|template| (template, tspec));
+                Body::PathErr(PathErr {
+                    session,
+                    error,
+                    carried,
+                    sender,
+                })
+            }
+            MessageType::ResvErr => Body::ResvErr(ResvErr {
+                session,
+                hop,
+                error,
+                scope,
+                carried,
+                flows,
+            }),
+            MessageType::PathTear => Body::PathTear(PathTear {
+                session,
+                hop,
+                carried,
+                template,
+                tspec,
+            }),
+            MessageType::ResvTear => Body::ResvTear(ResvTear {
+                session,
+                hop,
+                scope,
+                carried,
+                flows,
+            }),
+            _ => {
+                let confirm = self.confirm.unwrap_or(hop.address);
+                Body::ResvConf(ResvConf {
+                    session,
+                    error,
+                    confirm,
+                    carried,
+                    flows,
+                })
+            }
+        };
+        let integrity = self
+            .integrity
+            .as_deref()
+            .map(|bytes| RawObject { offset: 8, bytes });
+        Message {
+            flags: self.flags,
+            send_ttl: self.send_ttl,
+            integrity,
+            body,
+        }
+    }
+}
+
+pub(crate) const KINDS: [MessageType; 7] = [
+    MessageType::Path,
+    MessageType::Resv,
+    MessageType::PathErr,
+    MessageType::ResvErr,
+    MessageType::PathTear,
+    MessageType::ResvTear,
+    MessageType::ResvConf,
+];
+
+pub(crate) const STYLES: [Style; 3] = [Style::Wildcard, Style::FixedFilter, Style::SharedExplicit];
+
+pub(crate) fn has_flows(kind: MessageType) -> bool {
+    use MessageType::*;
+    matches!(kind, Resv | ResvErr | ResvTear | ResvConf)
+}
+
+/// The message as octets, written into a buffer that was full of something else.
+pub(crate) fn octets(message: &Message<'_>) -> Vec<u8> {
+    let mut buffer = vec![0xa5; message.buffer_len()];
+    assert_eq!(message.emit(&mut buffer), Ok(buffer.len()));
+    buffer
+}
+
+/// Writes length and checksum anew after octets were changed by hand.
+pub(crate) fn seal(message: &mut [u8]) {
+    let length = u16::try_from(message.len()).expect("test messages are short");
+    message[6..8].copy_from_slice(&length.to_be_bytes());
+    message[2..4].fill(0);
+    let check = earmark_wire::checksum::checksum(message);
+    message[2..4].copy_from_slice(&check.to_be_bytes());
+}
+
+pub(crate) const BUCKET: TokenBucket = TokenBucket {
+    rate: 250_000.0,
+    depth: 3000.0,
+    peak: 1_250_000.0,
+    min_policed_unit: 64,
+    max_packet_size: 1500,
+};
+
+pub(crate) const HOP: HopCharacteristics = HopCharacteristics {
+    non_is_hop: false,
+    bandwidth: 1_250_000.0,
+    latency_us: 50,
+    mtu: 1500,
+    guaranteed: None,
+    controlled_load: None,
+};
+
+/// One plain message of the kind, with the values that the foreign tools are asked for.
+pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
+    let address = |v4: &str, v6: &str| -> IpAddr {
+        let text = if ipv6 { v6 } else { v4 };
+        text.parse().expect("an address")
+    };
+    let source = |v4, v6, port| FilterSpec {
+        source: address(v4, v6),
+        selector: SourceSelector::Port(port),
+    };
+    let first = source("10.0.1.1", "2001:db8:1::1", 5000);
+    let second = source("10.0.1.2", "2001:db8:1::2", 5001);
+    let guaranteed = FlowSpec::Guaranteed(
+        BUCKET,
+        Rspec {
+            rate: 300_000.0,
+            slack_us: 20,
+        },
+    );
+    let load = FlowSpec::ControlledLoad(BUCKET);
+    let adspec = Adspec::for_sender().advertise(&HOP);
+    let mut body = vec![0xa5; adspec.buffer_len()];
+    adspec.emit(&mut body).expect("the buffer fits");
+    let code = match kind {
+        MessageType::ResvConf => ErrorCode::Confirmation,
+        _ => ErrorCode::AdmissionControlFailure,
+    };
+    let value = if kind == MessageType::ResvConf { 0 } else { 2 };
+    let fixed = if kind == MessageType::ResvErr { 1 } else { 2 };
+    Parts {
+        kind,
+        flags: 0,
+        send_ttl: 63,
+        integrity: None,
+        session: Session {
+            destination: address("10.0.9.9", "2001:db8:9::9"),
+            protocol: 17,
+            flags: 0,
+            port: 6000,
+        },
+        hop: RsvpHop {
+            address: address("10.0.2.1", "2001:db8:2::1"),
+            lih: 7,
+        },
+        refresh_ms: 30_000,
+        error: ErrorSpec {
+            node: address("10.0.3.3", "2001:db8:3::3"),
+            flags: 0,
+            code,
+            value,
+        },
+        confirm: Some(address("10.0.9.9", "2001:db8:9::9")),
+        scope: (style == Style::Wildcard && kind != MessageType::ResvTear)
+            .then(|| vec![first.source, second.source]),
+        carried: Vec::new(),
+        template: Some(first),
+        tspec: Some(BUCKET),
+        adspec: Some(body),
+        style,
+        flowspec: Some(load),
+        fixed: [(load, first), (guaranteed, second)][..fixed]
+            .iter()
+            .map(|(flowspec, filter)| FixedFilterFlow {
+                flowspec: Some(*flowspec),
+                filter: *filter,
+            })
+            .collect(),
+        filters: vec![first, second],
+    }
+}

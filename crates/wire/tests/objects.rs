@@ -1,0 +1,173 @@
+//! Every object of RFC 2205 appendix A against octets written down by hand from its picture there.
+
+use std::net::IpAddr;
+
+use earmark_wire::rsvp::*;
+
+fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u32> = digits.chars().filter_map(|c| c.to_digit(16)).collect();
+    digits
+        .chunks(2)
+        .map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("two digits"))
+        .collect()
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// What the object says, as JSON, when it stands alone behind a common header.
+fn shown(digits: &str) -> String {
+    let wire = [vec![0; 8], hex(digits)].concat();
+    let object = objects(&wire)
+        .next()
+        .expect("there is one")
+        .expect("it decodes");
+    serde_json::to_string(&object).expect("it serializes")
+}
+
+fn decoded(digits: &str, check: impl FnOnce(Object<'_>)) {
+    let wire = [vec![0; 8], hex(digits)].concat();
+    let object = objects(&wire)
+        .next()
+        .expect("there is one")
+        .expect("it decodes");
+    check(object.object);
+}
+
+const V6: &str = "20010db8 00000000 00000000 00000001";
+
+#[test]
+fn every_object_is_read_as_it_is_drawn() {
+    let v4 = address("10.1.2.3");
+    let v6 = address("2001:db8::1");
+    let session = |destination| Session {
+        destination,
+        protocol: 17,
+        flags: 1,
+        port: 6000,
+    };
+    decoded("000c0101 0a010203 11011770", |o| {
+        assert_eq!(o, Object::Session(session(v4)))
+    });
+    decoded(&format!("00180102 {V6} 11011770"), |o| {
+        assert_eq!(o, Object::Session(session(v6)))
+    });
+    let hop = |address| RsvpHop {
+        address,
+        lih: 0x0102_0304,
+    };
+    decoded("000c0301 0a010203 01020304", |o| {
+        assert_eq!(o, Object::RsvpHop(hop(v4)))
+    });
+    decoded(&format!("00180302 {V6} 01020304"), |o| {
+        assert_eq!(o, Object::RsvpHop(hop(v6)))
+    });
+    decoded("00080501 00007530", |o| {
+        assert_eq!(o, Object::TimeValues(30_000))
+    });
+    let error = |node| ErrorSpec {
+        node,
+        flags: ErrorSpec::IN_PLACE,
+        code: ErrorCode::AdmissionControlFailure,
+        value: 2,
+    };
+    decoded("000c0601 0a010203 01010002", |o| {
+        assert_eq!(o, Object::ErrorSpec(error(v4)))
+    });
+    decoded(&format!("00180602 {V6} 01010002"), |o| {
+        assert_eq!(o, Object::ErrorSpec(error(v6)))
+    });
+    decoded("000c0701 0a010203 0a010204", |o| {
+        assert_eq!(o, Object::Scope(List::Items(&[v4, address("10.1.2.4")])));
+    });
+    decoded(&format!("00140702 {V6}"), |o| {
+        assert_eq!(o, Object::Scope(List::Items(&[v6])))
+    });
+    decoded("00040701", |o| {
+        assert_eq!(o, Object::Scope(List::Items(&[])))
+    });
+    decoded("00080801 00000011", |o| {
+        assert_eq!(o, Object::Style(Style::Wildcard))
+    });
+    decoded("00080801 0000000a", |o| {
+        assert_eq!(o, Object::Style(Style::FixedFilter))
+    });
+    decoded("00080801 00000012", |o| {
+        assert_eq!(o, Object::Style(Style::SharedExplicit))
+    });
+    let filter = |source, selector| FilterSpec { source, selector };
+    let port = SourceSelector::Port(5000);
+    decoded("000c0a01 0a010203 00001388", |o| {
+        assert_eq!(o, Object::FilterSpec(filter(v4, port)))
+    });
+    decoded(&format!("00180a02 {V6} 00001388"), |o| {
+        assert_eq!(o, Object::FilterSpec(filter(v6, port)));
+    });
+    let label = SourceSelector::FlowLabel(0x000a_bcde);
+    decoded(&format!("00180b03 {V6} 000abcde"), |o| {
+        assert_eq!(o, Object::SenderTemplate(filter(v6, label)));
+    });
+    decoded("00080f01 0a010203", |o| {
+        assert_eq!(o, Object::ResvConfirm(v4))
+    });
+    decoded(&format!("00140f02 {V6}"), |o| {
+        assert_eq!(o, Object::ResvConfirm(v6))
+    });
+    decoded("00080401 01020304", |o| {
+        assert_eq!(o, Object::Integrity(&[1, 2, 3, 4]))
+    });
+    decoded("00080e01 01020304", |o| {
+        assert_eq!(o, Object::PolicyData(&[1, 2, 3, 4]))
+    });
+    decoded("0008c807 01020304", |o| {
+        assert_eq!(o, Object::Unknown(&[1, 2, 3, 4]))
+    });
+    decoded("00040063", |o| assert_eq!(o, Object::Null));
+}
+
+/// Unused fields are ignored on receipt (RFC 2205 appendix A).
+#[test]
+fn unused_fields_are_not_looked_at() {
+    let expected = FilterSpec {
+        source: address("10.1.2.3"),
+        selector: SourceSelector::Port(1),
+    };
+    decoded("000c0a01 0a010203 ffff0001", |o| {
+        assert_eq!(o, Object::FilterSpec(expected))
+    });
+}
+
+/// The form that `earmark decode --json` prints.
+#[test]
+fn objects_serialize_flat() {
+    let cases = [
+        (
+            "000c0101 0a010203 11011770",
+            r#"{"class_num":1,"c_type":1,"length":12,"offset":8,"class":"SESSION","destination":"10.1.2.3","protocol":17,"flags":1,"port":6000}"#,
+        ),
+        (
+            "00080801 0000000a",
+            r#"{"class_num":8,"c_type":1,"length":8,"offset":8,"class":"STYLE","style":"FF"}"#,
+        ),
+        (
+            "000c0601 0a010203 00150002",
+            r#"{"class_num":6,"c_type":1,"length":12,"offset":8,"class":"ERROR_SPEC","node":"10.1.2.3","flags":0,"code":21,"value":2,"text":"Traffic Control Error"}"#,
+        ),
+        (
+            "00240902 00000007 05000006 7f000005 48742400 453b8000 7f800000 00000040 000005dc",
+            r#"{"class_num":9,"c_type":2,"length":36,"offset":8,"class":"FLOWSPEC","service":"controlled-load","rate":250000.0,"depth":3000.0,"peak":"infinity","min_policed_unit":64,"max_packet_size":1500}"#,
+        ),
+        (
+            "0008c807 0102fe04",
+            r#"{"class_num":200,"c_type":7,"length":8,"offset":8,"class":"unknown","body":"0102fe04"}"#,
+        ),
+        (
+            "00080701 0a010203",
+            r#"{"class_num":7,"c_type":1,"length":8,"offset":8,"class":"SCOPE","senders":["10.1.2.3"]}"#,
+        ),
+    ];
+    for (digits, json) in cases {
+        assert_eq!(shown(digits), json);
+    }
+}
