@@ -14,7 +14,7 @@ use crate::api::Event;
 use crate::counters::DropReason;
 use crate::engine::{Rsvp, Turn, send};
 use crate::refresh::to_neighbor;
-use crate::state::{Index, Peer};
+use crate::state::{Index, Origin};
 
 /// Why a reservation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +52,18 @@ impl Rsvp {
             return self.drop(turn, datagram, DropReason::NoState);
         };
         let psb = self.store.psb(index);
-        match psb.hop {
-            Peer::Local(application) => turn.out.notify(Event::PathError {
+        match self.store.origin(psb.hop) {
+            Origin::Local(application) => turn.out.notify(Event::PathError {
                 application,
                 session: error.session,
                 error: error.error,
                 template: psb.template,
             }),
-            Peer::Neighbor(hop) => {
-                let Some(source) = self.incoming_address(turn, index, hop.address) else { return };
+            Origin::Neighbor(incoming, hop) => {
+                let interface = turn.context.interfaces.by_id(incoming);
+                let Some(source) = interface.and_then(|i| i.address_like(hop.address)) else {
+                    return;
+                };
                 let how = to_neighbor(source, hop.address);
                 send(&mut self.counters, turn.out, how, Body::PathErr(*error));
             }
@@ -81,7 +84,8 @@ impl Rsvp {
             let Some(psb) = self.store.find_sender(&error.session, &flow.filter) else { continue };
             // Errors come from upstream: through the interface that the sender's data comes through.
             let block = self.store.psb(psb);
-            if block.incoming != Some(datagram.interface) {
+            let incoming = self.store.neighbor_of(block.hop).map(|(interface, _)| interface);
+            if incoming != Some(datagram.interface) {
                 continue;
             }
             let Some(tcsb) = self.store.find_tcsb(psb, block.outgoing) else { continue };
@@ -109,8 +113,8 @@ impl Rsvp {
         let block = self.store.rsb(rsb);
         let tcsb = self.store.tcsb(block.tcsb);
         let session = self.store.session_of(tcsb.psb);
-        match (block.hop, tcsb.outgoing) {
-            (Peer::Local(application), _) => {
+        match self.store.origin(block.hop) {
+            Origin::Local(application) => {
                 // NotGuilty: this receiver asked for less than what failed (RFC 2205 section 3.11.1).
                 let guilty = flow.flowspec.is_none_or(|failed| !exceeds(&failed, &block.flowspec));
                 let flags = error.flags | if guilty { 0 } else { ErrorSpec::NOT_GUILTY };
@@ -122,11 +126,10 @@ impl Rsvp {
                     flowspec: flow.flowspec,
                 });
             }
-            (Peer::Neighbor(hop), Some(outgoing)) => {
+            Origin::Neighbor(outgoing, hop) => {
                 let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
                 emit_resv_err(self, turn, outgoing, &session, hop, error, carried, flows);
             }
-            (Peer::Neighbor(_), None) => {}
         }
     }
 
@@ -212,7 +215,7 @@ impl Rsvp {
         let tcsb = self.store.tcsb(block.tcsb);
         let filter: FilterSpec = self.store.psb(tcsb.psb).template;
         let flow = FixedFilterFlow { flowspec: Some(block.flowspec), filter };
-        let (Peer::Neighbor(hop), Some(outgoing)) = (block.hop, tcsb.outgoing) else { return };
+        let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
         self.pass_resv_err(turn, rsb, error, &flow, Carried::Objects(&[]));
     }
@@ -257,17 +260,6 @@ impl Rsvp {
     ) -> Option<ErrorSpec> {
         let node = turn.context.interfaces.by_id(outgoing)?.address_like(like)?;
         Some(fault.spec(node))
-    }
-
-    /// Our address on the interface that a sender's data comes in through.
-    fn incoming_address<E>(
-        &self,
-        turn: &Turn<'_, '_, E>,
-        psb: Index,
-        like: IpAddr,
-    ) -> Option<IpAddr> {
-        let incoming = self.store.psb(psb).incoming?;
-        turn.context.interfaces.by_id(incoming)?.address_like(like)
     }
 }
 

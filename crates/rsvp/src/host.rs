@@ -13,7 +13,7 @@ use crate::counters::DropReason;
 use crate::engine::{Rsvp, Turn};
 use crate::error::ResvFault;
 use crate::path::{PathFault, Way};
-use crate::state::{Index, NONE, Peer, Psb, key};
+use crate::state::{Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
 
 /// Applications with an open session. Few on a host, none on most routers, so ordered maps serve.
@@ -154,13 +154,11 @@ impl Rsvp {
                 template,
                 tspec,
                 hop: Peer::Local(application),
-                neighbor: NONE,
-                incoming: None,
                 outgoing: Some(outgoing),
                 ttl,
                 flags: Psb::E_POLICE,
                 adspec: sender_adspec(),
-                carried: None,
+                carried: Kept::default(),
                 expires_at: Time::MAX,
                 next: NONE,
                 previous: NONE,
@@ -216,10 +214,10 @@ impl Rsvp {
         }
         let psb = self.sender_for(&session, &filter, None).map_err(|_| Rejection::NoSuchSender)?;
         let request = Request {
-            peer: Peer::Local(application),
+            origin: Origin::Local(application),
             outgoing: None,
             flowspec,
-            carried: None,
+            carried: Kept::default(),
             confirm: confirm.then_some(session.destination),
             expires_at: Time::MAX,
         };
@@ -245,7 +243,7 @@ impl Rsvp {
         for filter in open.reserved {
             let Some(psb) = self.store.find_sender(&open.session, &filter) else { continue };
             let Some(tcsb) = self.store.find_tcsb(psb, None) else { continue };
-            if let Some(rsb) = self.store.find_rsb(tcsb, Peer::Local(application)) {
+            if let Some(rsb) = self.store.find_rsb(tcsb, Origin::Local(application)) {
                 self.drop_reservation(turn, psb, rsb, Change::Torn);
             }
         }

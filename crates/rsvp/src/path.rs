@@ -8,14 +8,13 @@ use earmark_core::{Context, Datagram, InterfaceId, Time};
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
-    ErrorCode, FilterSpec, Message, Path, RsvpHop, SenderTemplate, Session, SourceSelector,
+    ErrorCode, FilterSpec, Message, Path, SenderTemplate, Session, SourceSelector,
 };
 
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
 use crate::engine::{Rsvp, Turn};
-use crate::state::{Index, NONE, Peer, Psb, Timer, TimerKind, key};
-use crate::store::{is_kept, keep};
+use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb, Timer, TimerKind, key};
 
 /// Where the data of a session goes from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,27 +106,30 @@ impl Rsvp {
         arrival: &Arrival,
     ) -> Result<(), PathFault> {
         let psb = self.store.psb(index);
-        let Peer::Neighbor(old_hop) = psb.hop else {
+        if matches!(psb.hop, Peer::Local(_)) {
             // A sender of this very host does not come in from outside.
             return Err(PathFault::Silent(DropReason::OtherHop));
-        };
+        }
         let new_tspec = psb.tspec != path.sender.tspec;
         if new_tspec && path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
-        let new_hop = old_hop != path.hop || psb.incoming != Some(arrival.interface);
+        let origin = Origin::Neighbor(arrival.interface, path.hop);
+        let new_hop = self.store.origin(psb.hop) != origin;
         let new_way = psb.outgoing != arrival.outgoing;
         if new_hop {
-            self.change_previous_hop(turn.now, index, path.hop, arrival.interface);
+            let old = self.store.psb(index).hop;
+            self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
+            self.store.part(old, Block::Sender);
         }
         let psb = &mut self.store.psbs[index as usize];
         let new_adspec = psb.adspec.as_deref() != path.sender.adspec;
         if new_adspec {
             psb.adspec = path.sender.adspec.map(Box::from);
         }
-        let new_carried = !is_kept(psb.carried.as_deref(), path.carried);
+        let new_carried = !psb.carried.is(path.carried);
         if new_carried {
-            psb.carried = keep(path.carried);
+            psb.carried = Kept::of(path.carried);
         }
         psb.tspec = path.sender.tspec;
         psb.ttl = arrival.ttl;
@@ -135,8 +137,8 @@ impl Rsvp {
         // The timer only has to be touched when the end comes nearer.
         let nearer = arrival.expires_at < psb.expires_at;
         psb.expires_at = arrival.expires_at;
-        let neighbor = psb.neighbor;
-        self.store.heard(neighbor, turn.now);
+        let peer = psb.hop;
+        self.store.heard(peer, turn.now);
         if new_way {
             self.change_way(turn, index, arrival.outgoing);
         }
@@ -169,22 +171,20 @@ impl Rsvp {
             return Err(bad_tspec());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
-        let neighbor = self.store.neighbor(arrival.interface, path.hop.address, turn.now);
-        self.store.count_neighbor(neighbor, 1, 0);
+        let origin = Origin::Neighbor(arrival.interface, path.hop);
+        let hop = self.store.meet(origin, Block::Sender, turn.now);
         let index = self.enter_sender(
             turn.now,
             Psb {
                 session,
                 template: path.sender.template,
                 tspec: path.sender.tspec,
-                hop: Peer::Neighbor(path.hop),
-                neighbor,
-                incoming: Some(arrival.interface),
+                hop,
                 outgoing: arrival.outgoing,
                 ttl: arrival.ttl,
                 flags: arrival.flags,
                 adspec: path.sender.adspec.map(Box::from),
-                carried: keep(path.carried),
+                carried: Kept::of(path.carried),
                 expires_at: arrival.expires_at,
                 // The rest is filled in when it is entered.
                 next: NONE,
@@ -267,23 +267,6 @@ impl Rsvp {
         let armed = self.store.timers.arm(due, timer);
         self.store.psb_mut(index).timer = Some(armed);
         index
-    }
-
-    /// The previous hop of a sender is another one now.
-    fn change_previous_hop(
-        &mut self,
-        now: Time,
-        index: Index,
-        hop: RsvpHop,
-        interface: InterfaceId,
-    ) {
-        let neighbor = self.store.neighbor(interface, hop.address, now);
-        self.store.count_neighbor(neighbor, 1, 0);
-        let psb = self.store.psb_mut(index);
-        let old = core::mem::replace(&mut psb.neighbor, neighbor);
-        psb.hop = Peer::Neighbor(hop);
-        psb.incoming = Some(interface);
-        self.store.count_neighbor(old, -1, 0);
     }
 
     /// The data of a sender leaves through another interface now. Reservations on the old one stay until they time

@@ -60,7 +60,7 @@ impl Rsvp {
             session: Session { flags: if police { Session::E_POLICE } else { 0 }, ..session },
             hop: RsvpHop { address, lih: interface.id.0 },
             refresh_ms: self.config.timing(interface.id).refresh_ms(),
-            carried: Carried::Objects(psb.carried.as_deref().unwrap_or_default()),
+            carried: Carried::Objects(psb.carried.octets()),
             sender: SenderDescriptor { template: psb.template, tspec: psb.tspec, adspec },
         };
         let how = Outgoing {
@@ -84,7 +84,7 @@ impl Rsvp {
         confirm: Option<IpAddr>,
     ) {
         let psb = self.store.psb(index);
-        let (Peer::Neighbor(hop), Some(incoming)) = (psb.hop, psb.incoming) else { return };
+        let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
         let Some(tcsb) = self.store.find_tcsb(index, psb.outgoing) else { return };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
@@ -94,7 +94,7 @@ impl Rsvp {
         };
         self.scratch.clear();
         for rsb in self.store.rsbs_of(tcsb) {
-            let carried = self.store.rsb(rsb).carried.as_deref().unwrap_or_default();
+            let carried = self.store.rsb(rsb).carried.octets();
             merge_carried(&mut self.scratch, carried);
         }
         let resv = Resv {
@@ -137,8 +137,8 @@ impl Rsvp {
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
         let reserved = self.store.find_tcsb(index, psb.outgoing).is_some();
-        let at = match (psb.hop, psb.incoming) {
-            (Peer::Neighbor(_), Some(incoming)) if reserved => self.next_refresh(now, incoming),
+        let at = match self.store.neighbor_of(psb.hop) {
+            Some((incoming, _)) if reserved => self.next_refresh(now, incoming),
             _ => Time::MAX,
         };
         self.store.psb_mut(index).resv_refresh_at = at;

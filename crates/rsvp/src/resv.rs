@@ -13,8 +13,7 @@ use crate::counters::DropReason;
 use crate::engine::{Rsvp, Turn};
 use crate::error::ResvFault;
 use crate::path::is_neighbor;
-use crate::state::{Index, Peer};
-use crate::store::{is_kept, keep};
+use crate::state::{Index, Kept, Origin};
 use crate::traffic::Request;
 
 impl Rsvp {
@@ -76,10 +75,10 @@ impl Rsvp {
             return Err(bad_flowspec());
         }
         let request = Request {
-            peer: Peer::Neighbor(resv.hop),
+            origin: Origin::Neighbor(outgoing, resv.hop),
             outgoing: Some(outgoing),
             flowspec,
-            carried: keep(resv.carried),
+            carried: Kept::of(resv.carried),
             confirm: resv.confirm,
             expires_at,
         };
@@ -114,7 +113,7 @@ impl Rsvp {
         hop: RsvpHop,
     ) -> Option<Index> {
         let tcsb = self.store.find_tcsb(psb, Some(outgoing))?;
-        self.store.find_rsb(tcsb, Peer::Neighbor(hop))
+        self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, hop))
     }
 
     /// The outgoing interface that a logical interface handle of ours names.
@@ -131,7 +130,7 @@ impl Rsvp {
     #[inline]
     fn is_same_request(&self, rsb: Index, flowspec: &FlowSpec, resv: &Resv<'_>) -> bool {
         let rsb = self.store.rsb(rsb);
-        rsb.flowspec == *flowspec && is_kept(rsb.carried.as_deref(), resv.carried)
+        rsb.flowspec == *flowspec && rsb.carried.is(resv.carried)
     }
 
     /// A refresh writes when the state ends, and nothing else.
@@ -143,8 +142,8 @@ impl Rsvp {
         if nearer && let Some(timer) = rsb.timer {
             self.store.timers.rearm(timer, expires_at);
         }
-        let neighbor = rsb.neighbor;
-        self.store.heard(neighbor, now);
+        let peer = rsb.hop;
+        self.store.heard(peer, now);
     }
 }
 

@@ -6,15 +6,51 @@
 //! lists has length one; multicast and shared styles make the lists longer, not the blocks larger.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{RsvpHop, SenderTemplate, Session};
+use earmark_wire::rsvp::{Carried, RsvpHop, SenderTemplate, Session};
 
 use crate::api::Application;
+
+/// Objects that are kept to be carried on. Most blocks have none, so a thin pointer is what it takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept(#[allow(clippy::box_collection)] Option<Box<Vec<u8>>>);
+
+impl Kept {
+    /// Keeps what a message carries.
+    pub(crate) fn of(carried: Carried<'_>) -> Kept {
+        let mut octets = Vec::new();
+        for object in carried.iter() {
+            octets.extend_from_slice(object.bytes);
+        }
+        octets.shrink_to_fit();
+        if octets.is_empty() { Kept(None) } else { Kept(Some(Box::new(octets))) }
+    }
+
+    /// The objects, one after the other.
+    #[inline]
+    pub(crate) fn octets(&self) -> &[u8] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether this is just what a message carries.
+    #[inline]
+    pub(crate) fn is(&self, carried: Carried<'_>) -> bool {
+        let mut rest = self.octets();
+        for object in carried.iter() {
+            match rest.strip_prefix(object.bytes) {
+                Some(after) => rest = after,
+                None => return false,
+            }
+        }
+        rest.is_empty()
+    }
+}
 
 /// Index of a block in its slab.
 pub(crate) type Index = u32;
@@ -30,13 +66,30 @@ pub(crate) struct SessionBlock {
     pub(crate) senders: Index,
     /// How many senders it has.
     pub(crate) sender_count: u32,
+    /// Neighbours in the list of sessions with the same destination and protocol.
+    pub(crate) next: Index,
+    pub(crate) previous: Index,
 }
 
-/// Where a block came from or leads to: a neighbour, or an application of this host.
+/// Where a message comes from or a call: a neighbour, as its hop object names it, or an application of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The RSVP neighbour behind an interface.
+    Neighbor(InterfaceId, RsvpHop),
+    /// The API of this host.
+    Local(Application),
+}
+
+/// An [`Origin`] as state blocks keep it: what many blocks share stands in the [`Neighbor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// An RSVP neighbour and its logical interface handle.
-    Neighbor(RsvpHop),
+    Neighbor {
+        /// Which.
+        index: Index,
+        /// LIH of the hop object.
+        lih: u32,
+    },
     /// The API of this host.
     Local(Application),
 }
@@ -52,12 +105,8 @@ pub(crate) struct Psb {
     pub(crate) tcsbs: Index,
     pub(crate) template: SenderTemplate,
     pub(crate) tspec: SenderTspec,
-    /// PHOP.
+    /// PHOP, and with it IncInterface.
     pub(crate) hop: Peer,
-    /// The entry of PHOP among the neighbours; [`NONE`] for a local sender.
-    pub(crate) neighbor: Index,
-    /// IncInterface; `None` for a local sender.
-    pub(crate) incoming: Option<InterfaceId>,
     /// OutInterface_list, which has one entry for a unicast destination; `None` where the data ends on this host.
     pub(crate) outgoing: Option<InterfaceId>,
     /// TTL with which the Path arrived.
@@ -67,7 +116,7 @@ pub(crate) struct Psb {
     /// Body of the ADSPEC as received.
     pub(crate) adspec: Option<Box<[u8]>>,
     /// POLICY_DATA and unknown objects that must be carried on, as received.
-    pub(crate) carried: Option<Box<[u8]>>,
+    pub(crate) carried: Kept,
     /// When the Path is to be refreshed downstream; never, where there is no downstream.
     pub(crate) path_refresh_at: Time,
     /// When the Resv for this sender is to be refreshed upstream; never, without a reservation.
@@ -114,11 +163,9 @@ pub(crate) struct Rsb {
     pub(crate) next: Index,
     /// NHOP.
     pub(crate) hop: Peer,
-    /// The entry of NHOP among the neighbours; [`NONE`] for a local receiver.
-    pub(crate) neighbor: Index,
     pub(crate) flowspec: FlowSpec,
     /// POLICY_DATA and unknown objects that must be carried on, as received.
-    pub(crate) carried: Option<Box<[u8]>>,
+    pub(crate) carried: Kept,
     /// When the state dies without a refresh; never, for a local receiver.
     pub(crate) expires_at: Time,
     pub(crate) timer: Option<TimerId>,
@@ -135,6 +182,23 @@ pub(crate) struct Neighbor {
     pub(crate) reservations: u32,
     /// When it last refreshed or made state.
     pub(crate) heard: Time,
+}
+
+impl Neighbor {
+    /// How many blocks of a kind hang on it.
+    pub(crate) fn count(&mut self, block: Block) -> &mut u32 {
+        match block {
+            Block::Sender => &mut self.senders,
+            Block::Reservation => &mut self.reservations,
+        }
+    }
+}
+
+/// The kinds of block that hang on neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Block {
+    Sender,
+    Reservation,
 }
 
 /// Why a timer was armed.

@@ -4,32 +4,23 @@
 //! |---|---|---|---|
 //! | `senders` | (session, sender template) | one a [`Psb`] | peers, so SipHash with a random key |
 //! | `sessions` | session | one a [`SessionBlock`] | peers, likewise |
-//! | `destinations` | (address, protocol) | one a destination | peers, likewise |
+//! | `destinations` | (address, protocol) | one a destination, the first of its sessions | peers, likewise |
 //! | `neighbors_by_address` | (interface, address) | one a neighbour | an ordered map |
 //!
 //! No index is ever walked; what is listed is listed in slab order, so that order never depends on a hash.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
 use earmark_core::timer::TimingWheel;
 use earmark_core::{InterfaceId, Time};
-use earmark_wire::rsvp::{Carried, SenderTemplate, Session, SourceSelector};
+use earmark_wire::rsvp::{RsvpHop, SenderTemplate, Session, SourceSelector};
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use siphasher::sip::SipHasher13;
 use slab::Slab;
 
-use crate::state::{Index, NONE, Neighbor, Peer, Psb, Rsb, SessionBlock, Tcsb, Timer};
-
-/// How the sessions of one destination use ports (RFC 2205 section 3.2, rule 1).
-#[derive(Debug)]
-struct Destination {
-    address: IpAddr,
-    protocol: u8,
-    without_ports: u32,
-    with_ports: u32,
-}
+use crate::state::{Block, Index, NONE, Neighbor, Origin, Peer, Psb, Rsb, SessionBlock, Tcsb, Timer};
 
 /// All state of one engine.
 #[derive(Debug)]
@@ -42,7 +33,7 @@ pub(crate) struct Store {
     pub(crate) timers: TimingWheel<Timer>,
     sessions: HashTable<Index>,
     senders: HashTable<Index>,
-    destinations: HashTable<Destination>,
+    destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
     hash_key: (u64, u64),
 }
@@ -117,36 +108,47 @@ impl Store {
             .copied()
     }
 
-    /// Whether a new session would mix zero and non-zero destination ports.
+    /// Whether a new session would mix zero and non-zero destination ports. The sessions of a destination never do, so
+    /// one of them speaks for all.
     pub(crate) fn ports_conflict(&self, session: &Session) -> bool {
-        let hash = self.hash_destination(session.destination, session.protocol);
-        let found = self.destinations.find(hash, |d| {
-            d.address == session.destination && d.protocol == session.protocol
-        });
-        found.is_some_and(|d| if session.port == 0 { d.with_ports > 0 } else { d.without_ports > 0 })
+        let other = self.find_destination(session);
+        other.is_some_and(|i| (self.session(i).session.port == 0) != (session.port == 0))
     }
 
     /// Enters a session that is not there yet.
     pub(crate) fn insert_session(&mut self, session: Session) -> Index {
-        let block = SessionBlock { session, senders: NONE, sender_count: 0 };
-        let index = self.session_blocks.insert(block) as Index;
+        grow(&mut self.session_blocks);
+        let index = self.session_blocks.vacant_key() as Index;
+        let next = self.replace_destination(&session, Some(index));
+        let block = SessionBlock { session, senders: NONE, sender_count: 0, next, previous: NONE };
+        self.session_blocks.insert(block);
+        if next != NONE {
+            self.session_blocks[next as usize].previous = index;
+        }
         let hash = self.hash_session(&session);
         let (blocks, key) = (&self.session_blocks, self.hash_key);
         self.sessions.insert_unique(hash, index, |&i| {
             hash_session(key, &blocks[i as usize].session)
         });
-        self.count_destination(&session, 1);
         index
     }
 
     /// Takes a session without senders out.
     pub(crate) fn remove_session(&mut self, index: Index) {
-        let session = self.session_blocks.remove(index as usize).session;
+        let SessionBlock { session, next, previous, .. } = *self.session(index);
         let hash = self.hash_session(&session);
         if let Ok(entry) = self.sessions.find_entry(hash, |&i| i == index) {
             entry.remove();
         }
-        self.count_destination(&session, -1);
+        if next != NONE {
+            self.session_blocks[next as usize].previous = previous;
+        }
+        if previous != NONE {
+            self.session_blocks[previous as usize].next = next;
+        } else {
+            self.replace_destination(&session, Some(next).filter(|&next| next != NONE));
+        }
+        self.session_blocks.remove(index as usize);
     }
 
     /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
@@ -154,6 +156,7 @@ impl Store {
         let block = psb.session;
         let head = self.session(block).senders;
         let hash = self.hash_sender(&self.session(block).session, &psb.template);
+        grow(&mut self.psbs);
         let index = self.psbs.insert(Psb { next: head, previous: NONE, ..psb }) as Index;
         let (blocks, psbs, key) = (&self.session_blocks, &self.psbs, self.hash_key);
         self.senders.insert_unique(hash, index, |&i| {
@@ -224,8 +227,8 @@ impl Store {
 
     /// The reservation request of a next hop, or an application, in a traffic-control block.
     #[inline]
-    pub(crate) fn find_rsb(&self, tcsb: Index, peer: Peer) -> Option<Index> {
-        self.rsbs_of(tcsb).find(|&i| self.rsb(i).hop == peer)
+    pub(crate) fn find_rsb(&self, tcsb: Index, origin: Origin) -> Option<Index> {
+        self.rsbs_of(tcsb).find(|&i| self.origin(self.rsb(i).hop) == origin)
     }
 
     /// The first traffic-control block of a sender.
@@ -242,6 +245,7 @@ impl Store {
     pub(crate) fn insert_tcsb(&mut self, tcsb: Tcsb) -> Index {
         let psb = tcsb.psb;
         let next = self.psb(psb).tcsbs;
+        grow(&mut self.tcsbs);
         let index = self.tcsbs.insert(Tcsb { next, ..tcsb }) as Index;
         self.psb_mut(psb).tcsbs = index;
         index
@@ -265,6 +269,7 @@ impl Store {
     pub(crate) fn insert_rsb(&mut self, rsb: Rsb) -> Index {
         let tcsb = rsb.tcsb;
         let next = self.tcsb(tcsb).rsbs;
+        grow(&mut self.rsbs);
         let index = self.rsbs.insert(Rsb { next, ..rsb }) as Index;
         self.tcsb_mut(tcsb).rsbs = index;
         index
@@ -287,54 +292,88 @@ impl Store {
         rsb
     }
 
-    /// The entry of a neighbour, made if it is new.
-    pub(crate) fn neighbor(&mut self, interface: InterfaceId, address: IpAddr, now: Time) -> Index {
-        let neighbors = &mut self.neighbors;
-        *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
-            let new = Neighbor { interface, address, senders: 0, reservations: 0, heard: now };
-            neighbors.insert(new) as Index
-        })
-    }
-
-    /// Notes that a neighbour gave a sign of life.
+    /// Who a peer is.
     #[inline]
-    pub(crate) fn heard(&mut self, neighbor: Index, now: Time) {
-        if let Some(neighbor) = self.neighbors.get_mut(neighbor as usize) {
-            neighbor.heard = now;
+    pub(crate) fn origin(&self, peer: Peer) -> Origin {
+        match peer {
+            Peer::Neighbor { index, lih } => {
+                let neighbor = &self.neighbors[index as usize];
+                Origin::Neighbor(neighbor.interface, RsvpHop { address: neighbor.address, lih })
+            }
+            Peer::Local(application) => Origin::Local(application),
         }
     }
 
-    /// Counts a sender (`senders`) or reservation of a neighbour in or out; one without any is forgotten.
-    pub(crate) fn count_neighbor(&mut self, index: Index, senders: i32, reservations: i32) {
-        let Some(neighbor) = self.neighbors.get_mut(index as usize) else { return };
-        neighbor.senders = neighbor.senders.saturating_add_signed(senders);
-        neighbor.reservations = neighbor.reservations.saturating_add_signed(reservations);
+    /// The neighbour that a peer is, if it is one, and the interface it is behind.
+    #[inline]
+    pub(crate) fn neighbor_of(&self, peer: Peer) -> Option<(InterfaceId, RsvpHop)> {
+        match self.origin(peer) {
+            Origin::Neighbor(interface, hop) => Some((interface, hop)),
+            Origin::Local(_) => None,
+        }
+    }
+
+    /// A peer to be kept in a state block; a neighbour is entered if it is new, and one block more hangs on it.
+    pub(crate) fn meet(&mut self, origin: Origin, block: Block, now: Time) -> Peer {
+        let (interface, hop) = match origin {
+            Origin::Neighbor(interface, hop) => (interface, hop),
+            Origin::Local(application) => return Peer::Local(application),
+        };
+        let neighbors = &mut self.neighbors;
+        let address = hop.address;
+        let index = *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
+            let new = Neighbor { interface, address, senders: 0, reservations: 0, heard: now };
+            neighbors.insert(new) as Index
+        });
+        let neighbor = &mut self.neighbors[index as usize];
+        neighbor.heard = now;
+        *neighbor.count(block) += 1;
+        Peer::Neighbor { index, lih: hop.lih }
+    }
+
+    /// A block less hangs on a peer; a neighbour without any is forgotten.
+    pub(crate) fn part(&mut self, peer: Peer, block: Block) {
+        let Peer::Neighbor { index, .. } = peer else { return };
+        let neighbor = &mut self.neighbors[index as usize];
+        *neighbor.count(block) -= 1;
         if neighbor.senders == 0 && neighbor.reservations == 0 {
             let gone = self.neighbors.remove(index as usize);
             self.neighbors_by_address.remove(&(gone.interface, gone.address));
         }
     }
 
-    /// Counts a session of a destination in or out; a destination without any is forgotten.
-    fn count_destination(&mut self, session: &Session, by: i32) {
-        let (address, protocol) = (session.destination, session.protocol);
-        let hash = self.hash_destination(address, protocol);
-        let key = self.hash_key;
+    /// Notes that a peer gave a sign of life.
+    #[inline]
+    pub(crate) fn heard(&mut self, peer: Peer, now: Time) {
+        if let Peer::Neighbor { index, .. } = peer {
+            self.neighbors[index as usize].heard = now;
+        }
+    }
+
+    /// The first session of a destination.
+    fn find_destination(&self, session: &Session) -> Option<Index> {
+        let hash = self.hash_destination(session);
+        let same = |&i: &Index| same_destination(&self.session(i).session, session);
+        self.destinations.find(hash, same).copied()
+    }
+
+    /// Makes another session the first of its destination, or none. Gives the one that was first.
+    fn replace_destination(&mut self, session: &Session, first: Option<Index>) -> Index {
+        let hash = self.hash_destination(session);
+        let (blocks, key) = (&self.session_blocks, self.hash_key);
         let entry = self.destinations.entry(
             hash,
-            |d| d.address == address && d.protocol == protocol,
-            |d| hash_destination(key, d.address, d.protocol),
+            |&i| same_destination(&blocks[i as usize].session, session),
+            |&i| hash_destination(key, &blocks[i as usize].session),
         );
-        let mut entry = entry.or_insert(Destination { address, protocol, without_ports: 0, with_ports: 0 });
-        let destination = entry.get_mut();
-        let count = if session.port == 0 {
-            &mut destination.without_ports
-        } else {
-            &mut destination.with_ports
-        };
-        *count = count.saturating_add_signed(by);
-        if destination.with_ports == 0 && destination.without_ports == 0 {
-            entry.remove();
+        match (entry, first) {
+            (Entry::Occupied(mut entry), Some(first)) => core::mem::replace(entry.get_mut(), first),
+            (Entry::Occupied(entry), None) => entry.remove().0,
+            (Entry::Vacant(entry), Some(first)) => {
+                entry.insert(first);
+                NONE
+            }
+            (Entry::Vacant(_), None) => NONE,
         }
     }
 
@@ -346,31 +385,17 @@ impl Store {
         hash_sender(self.hash_key, session, template)
     }
 
-    fn hash_destination(&self, address: IpAddr, protocol: u8) -> u64 {
-        hash_destination(self.hash_key, address, protocol)
+    fn hash_destination(&self, session: &Session) -> u64 {
+        hash_destination(self.hash_key, session)
     }
 }
 
-/// Keeps objects that must be carried on, if there are any.
-pub(crate) fn keep(objects: Carried<'_>) -> Option<Box<[u8]>> {
-    let mut kept = alloc::vec::Vec::new();
-    for object in objects.iter() {
-        kept.extend_from_slice(object.bytes);
+/// Makes room for one more block. A slab that doubled would leave half of a large memory empty, so it grows by an
+/// eighth, and copies each block some eight times in all.
+fn grow<T>(slab: &mut Slab<T>) {
+    if slab.len() == slab.capacity() {
+        slab.reserve_exact((slab.len() / 8).max(64));
     }
-    if kept.is_empty() { None } else { Some(kept.into_boxed_slice()) }
-}
-
-/// Whether what is kept to be carried on is just what a message carries.
-#[inline]
-pub(crate) fn is_kept(kept: Option<&[u8]>, objects: Carried<'_>) -> bool {
-    let mut rest = kept.unwrap_or_default();
-    for object in objects.iter() {
-        match rest.strip_prefix(object.bytes) {
-            Some(after) => rest = after,
-            None => return false,
-        }
-    }
-    rest.is_empty()
 }
 
 fn chain(head: Index, next: impl Fn(Index) -> Index) -> impl Iterator<Item = Index> {
@@ -380,6 +405,10 @@ fn chain(head: Index, next: impl Fn(Index) -> Index) -> impl Iterator<Item = Ind
 
 fn same_session(a: &Session, b: &Session) -> bool {
     a.port == b.port && a.protocol == b.protocol && a.destination == b.destination
+}
+
+fn same_destination(a: &Session, b: &Session) -> bool {
+    a.protocol == b.protocol && a.destination == b.destination
 }
 
 /// A key as octets: fixed places, so that different keys are different octets. IPv4 keys are short ones.
@@ -430,8 +459,8 @@ impl Octets {
     }
 }
 
-fn hash_destination(key: (u64, u64), address: IpAddr, protocol: u8) -> u64 {
-    Octets::of_destination(address, protocol).hash(key)
+fn hash_destination(key: (u64, u64), session: &Session) -> u64 {
+    Octets::of_destination(session.destination, session.protocol).hash(key)
 }
 
 fn hash_session(key: (u64, u64), session: &Session) -> u64 {
@@ -441,4 +470,27 @@ fn hash_session(key: (u64, u64), session: &Session) -> u64 {
 #[inline]
 fn hash_sender(key: (u64, u64), session: &Session, template: &SenderTemplate) -> u64 {
     Octets::of_sender(session, template).hash(key)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use core::mem::size_of;
+
+    use super::*;
+
+    /// What one unicast session with one reservation takes, block by block, without what it borrows on the heap
+    /// (the ADSPEC, 92 octets) and without the slack of growing tables.
+    #[test]
+    fn blocks_stay_small() {
+        for (block, size, limit) in [
+            ("session", size_of::<SessionBlock>(), 40),
+            ("psb", size_of::<Psb>(), 152),
+            ("tcsb", size_of::<Tcsb>(), 64),
+            ("rsb", size_of::<Rsb>(), 80),
+        ] {
+            assert!(size <= limit, "a {block} block has {size} octets, more than {limit}");
+        }
+
+    }
 }

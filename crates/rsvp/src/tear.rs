@@ -12,7 +12,7 @@ use crate::api::{Change, Event};
 use crate::counters::DropReason;
 use crate::engine::{PROTOCOL, Rsvp, Turn, send};
 use crate::refresh::to_neighbor;
-use crate::state::{Index, Peer, Timer, TimerKind};
+use crate::state::{Block, Index, Peer, Timer, TimerKind};
 use crate::traffic::Remainder;
 
 impl Rsvp {
@@ -26,7 +26,8 @@ impl Rsvp {
             return self.drop(turn, datagram, DropReason::NoState);
         };
         // RFC 2205 section 3.1.5: the state is another hop's by now; its old hop has no say in it.
-        if self.store.psb(index).hop != Peer::Neighbor(tear.hop) {
+        let hop = self.store.neighbor_of(self.store.psb(index).hop);
+        if hop != Some((datagram.interface, tear.hop)) {
             return self.drop(turn, datagram, DropReason::OtherHop);
         }
         self.scratch.clear();
@@ -181,7 +182,7 @@ impl Rsvp {
 
     fn send_resv_tear<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index, flowspec: FlowSpec) {
         let psb = self.store.psb(index);
-        let (Peer::Neighbor(hop), Some(incoming)) = (psb.hop, psb.incoming) else { return };
+        let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
         let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
@@ -213,7 +214,7 @@ impl Rsvp {
         self.notify_path_state(turn, index, change);
         self.tell_applications_of_end(turn, index);
         let psb = self.store.remove_sender(index);
-        self.store.count_neighbor(psb.neighbor, -1, 0);
+        self.store.part(psb.hop, Block::Sender);
         mark(Checkpoint::TearPsb);
     }
 

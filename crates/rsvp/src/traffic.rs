@@ -3,7 +3,6 @@
 //! A change is first tried on the ledger, with everything computed and nothing written. Only what was granted is
 //! written into the state blocks, so that a refusal leaves nothing to undo.
 
-use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, Reason, Refusal};
@@ -17,16 +16,16 @@ use crate::api::{Change, Event};
 use crate::engine::{Rsvp, Turn};
 use crate::error::ResvFault;
 use crate::merge::least_upper_bound;
-use crate::state::{Index, NONE, Peer, Rsb, Tcsb, Timer, TimerKind};
+use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Rsb, Tcsb, Timer, TimerKind};
 
 /// What one next hop, or one application, asks for one sender.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) peer: Peer,
+    pub(crate) origin: Origin,
     /// OI; `None` for an application of this host.
     pub(crate) outgoing: Option<InterfaceId>,
     pub(crate) flowspec: FlowSpec,
-    pub(crate) carried: Option<Box<[u8]>>,
+    pub(crate) carried: Kept,
     /// Receiver that wants to know.
     pub(crate) confirm: Option<IpAddr>,
     pub(crate) expires_at: Time,
@@ -41,7 +40,7 @@ impl Rsvp {
         request: Request,
     ) -> Result<(), ResvFault> {
         let tcsb = self.store.find_tcsb(psb, request.outgoing);
-        let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, request.peer));
+        let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, request.origin));
         let merged = self.merged(tcsb, rsb, Some(&request.flowspec)).ok_or_else(|| {
             let value = TrafficControlError::ServiceConflict.code();
             ResvFault::new(ErrorCode::TrafficControlError, value)
@@ -75,7 +74,7 @@ impl Rsvp {
     ) -> Remainder {
         let tcsb = self.store.rsb(rsb).tcsb;
         let gone = self.store.remove_rsb(rsb);
-        self.store.count_neighbor(gone.neighbor, 0, -1);
+        self.store.part(gone.hop, Block::Reservation);
         mark(Checkpoint::TearRsb);
         let Some(merged) = self.merged(Some(tcsb), None, None) else {
             self.notify_reservation(turn, tcsb, change);
@@ -198,25 +197,17 @@ impl Rsvp {
             rsb.flowspec = request.flowspec;
             rsb.carried = carried;
             rsb.expires_at = request.expires_at;
-            let (timer, neighbor) = (rsb.timer, rsb.neighbor);
+            let (timer, peer) = (rsb.timer, rsb.hop);
             if let Some(timer) = timer {
                 self.store.timers.rearm(timer, request.expires_at);
             }
-            return self.store.heard(neighbor, now);
+            return self.store.heard(peer, now);
         }
-        let neighbor = match (request.peer, request.outgoing) {
-            (Peer::Neighbor(hop), Some(interface)) => {
-                let neighbor = self.store.neighbor(interface, hop.address, now);
-                self.store.count_neighbor(neighbor, 0, 1);
-                neighbor
-            }
-            _ => NONE,
-        };
+        let hop = self.store.meet(request.origin, Block::Reservation, now);
         let index = self.store.insert_rsb(Rsb {
             tcsb,
             next: NONE,
-            hop: request.peer,
-            neighbor,
+            hop,
             flowspec: request.flowspec,
             carried,
             expires_at: request.expires_at,

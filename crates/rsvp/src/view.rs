@@ -8,7 +8,7 @@ use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
 
 use crate::engine::Rsvp;
-use crate::state::{Index, Peer};
+use crate::state::Index;
 
 /// One sender of one session.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,8 +77,8 @@ impl Rsvp {
             session: self.store.session(psb.session).session,
             template: psb.template,
             tspec: psb.tspec,
-            previous_hop: address(psb.hop),
-            incoming: psb.incoming,
+            previous_hop: self.store.neighbor_of(psb.hop).map(|(_, hop)| hop.address),
+            incoming: self.store.neighbor_of(psb.hop).map(|(interface, _)| interface),
             outgoing: psb.outgoing,
             hops: psb
                 .adspec
@@ -99,7 +99,7 @@ impl Rsvp {
                 filter: self.store.psb(tcsb.psb).template,
                 flowspec: rsb.flowspec,
                 outgoing: tcsb.outgoing,
-                next_hop: address(rsb.hop),
+                next_hop: self.store.neighbor_of(rsb.hop).map(|(_, hop)| hop.address),
                 expires_at: rsb.expires_at,
             }
         })
@@ -114,12 +114,5 @@ impl Rsvp {
             reservations: neighbor.reservations,
             heard: neighbor.heard,
         })
-    }
-}
-
-fn address(peer: Peer) -> Option<IpAddr> {
-    match peer {
-        Peer::Neighbor(hop) => Some(hop.address),
-        Peer::Local(_) => None,
     }
 }

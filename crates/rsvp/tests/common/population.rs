@@ -1,0 +1,179 @@
+//! A router with many sessions, for measuring: each with a destination and a sender of its own, an ADSPEC, and a
+//! reservation of 64 kbit/s.
+#![allow(dead_code, unreachable_pub)]
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate, Route,
+    RouteTable, Time,
+};
+use earmark_rsvp::{Config, Event, Rsvp};
+use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
+use earmark_wire::rsvp::{
+    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, PathTear, Resv,
+    RsvpHop, SenderDescriptor, Session, SourceSelector,
+};
+
+const UPSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
+
+const TSPEC: SenderTspec = TokenBucket {
+    rate: 8_000.0,
+    depth: 3_000.0,
+    peak: f32::INFINITY,
+    min_policed_unit: 100,
+    max_packet_size: 1_500,
+};
+
+/// The router, and room for what it does.
+pub struct Population {
+    engine: Rsvp,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    ledger: Ledger,
+    out: Effects<Event>,
+    adspec: Vec<u8>,
+    now: Time,
+}
+
+impl Population {
+    /// A router with `sessions` reserved sessions, numbered from 0.
+    pub fn new(sessions: u32) -> Population {
+        let mut population = Population::empty();
+        for number in 0..sessions {
+            population.handle(&population.path(number));
+            population.handle(&population.resv(number));
+        }
+        assert_eq!(population.engine.population(), (sessions as usize, sessions as usize, sessions as usize));
+        population
+    }
+
+    /// The router before anybody came.
+    pub fn empty() -> Population {
+        let mut population = Population {
+            engine: Rsvp::new(Config::default(), &RandomStreams::new(1)),
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            out: Effects::new(),
+            adspec: Vec::new(),
+            now: Time::from_secs(1),
+        };
+        let bandwidth = Rate::from_mbps(400_000);
+        for (index, address) in [(1, "192.0.2.2"), (2, "198.51.100.1")] {
+            let id = InterfaceId(index);
+            population.interfaces.set(Interface {
+                id,
+                name: format!("eth{index}"),
+                addresses: vec![address.parse().expect("an address")],
+                mtu: 1500,
+                up: true,
+                bandwidth,
+                reservable: bandwidth,
+                latency_us: 10,
+            });
+            population.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 });
+        }
+        let prefix = "10.0.0.0/8".parse().expect("a prefix");
+        let hop = Hop { interface: InterfaceId(2), gateway: Some(DOWNSTREAM), source: None };
+        population.routes.insert(Route { prefix, metric: 0, hop });
+        let adspec = Adspec::for_sender();
+        population.adspec = vec![0; adspec.buffer_len()];
+        adspec.emit(&mut population.adspec).expect("it fits");
+        population
+    }
+
+    /// The Path of session `number`.
+    pub fn path(&self, number: u32) -> Arrival {
+        let (session, template) = names(number);
+        let path = Path {
+            session,
+            hop: RsvpHop { address: UPSTREAM, lih: 5 },
+            refresh_ms: 30_000,
+            carried: Carried::Objects(&[]),
+            sender: SenderDescriptor { template, tspec: TSPEC, adspec: Some(&self.adspec) },
+        };
+        Arrival::new(InterfaceId(1), template.source, session.destination, Body::Path(path))
+    }
+
+    /// The PathTear of session `number`.
+    pub fn path_tear(&self, number: u32) -> Arrival {
+        let (session, template) = names(number);
+        let tear = PathTear {
+            session,
+            hop: RsvpHop { address: UPSTREAM, lih: 5 },
+            carried: Carried::Objects(&[]),
+            template,
+            tspec: Some(TSPEC),
+        };
+        Arrival::new(InterfaceId(1), template.source, session.destination, Body::PathTear(tear))
+    }
+
+    /// The Resv for session `number`.
+    pub fn resv(&self, number: u32) -> Arrival {
+        let (session, filter) = names(number);
+        let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
+        let resv = Resv {
+            session,
+            hop: RsvpHop { address: DOWNSTREAM, lih: 2 },
+            refresh_ms: 30_000,
+            confirm: None,
+            scope: None,
+            carried: Carried::Objects(&[]),
+            flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+        };
+        let here = "198.51.100.1".parse().expect("an address");
+        Arrival::new(InterfaceId(2), DOWNSTREAM, here, Body::Resv(resv))
+    }
+
+    /// One message, all its consequences; gives how many there were.
+    #[inline(never)]
+    pub fn handle(&mut self, arrival: &Arrival) -> usize {
+        let context = &mut Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        self.out.clear();
+        self.engine.handle(self.now, Input::Datagram(arrival.datagram()), context, &mut self.out);
+        self.out.len()
+    }
+}
+
+/// A message on its way in.
+pub struct Arrival {
+    interface: InterfaceId,
+    source: IpAddr,
+    destination: IpAddr,
+    octets: Vec<u8>,
+}
+
+impl Arrival {
+    fn new(interface: InterfaceId, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
+        let message = Message { flags: 0, send_ttl: 62, integrity: None, body };
+        let mut octets = vec![0; message.buffer_len()];
+        message.emit(&mut octets).expect("it fits");
+        Arrival { interface, source, destination, octets }
+    }
+
+    fn datagram(&self) -> Datagram<'_> {
+        Datagram {
+            interface: self.interface,
+            source: self.source,
+            destination: self.destination,
+            ttl: 62,
+            router_alert: true,
+            payload: &self.octets,
+        }
+    }
+}
+
+fn names(number: u32) -> (Session, FilterSpec) {
+    let destination = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
+    let source = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number % 65_536));
+    let session = Session { destination, protocol: 17, flags: 0, port: 5004 };
+    (session, FilterSpec { source, selector: SourceSelector::Port(4000) })
+}
