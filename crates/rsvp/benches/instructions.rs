@@ -1,6 +1,6 @@
-//! Instructions per message at 10^3, 10^5 and 10^6 resident sessions. Run with `cargo bench -p earmark-rsvp`; it needs
-//! valgrind and gungraun-runner. The largest population takes minutes to build under valgrind and is left out unless
-//! `EARMARK_BENCH_LARGE` was set when the bench was compiled.
+//! Instructions per message at 10^3 and 10^5 resident sessions, and with `EARMARK_BENCH_LARGE=1` at 10^6 too, which
+//! takes minutes because valgrind also runs the set-up. Run with `cargo bench -p earmark-rsvp`; it needs valgrind and
+//! gungraun-runner.
 
 #[path = "../tests/common/population.rs"]
 mod population;
@@ -44,27 +44,46 @@ fn known_path_tear(sessions: u32) -> Case {
     (population, arrival)
 }
 
-macro_rules! messages {
-    ($($name:ident: $setup:path;)*) => {
-        $(
-            #[library_benchmark(setup = $setup)]
-            #[bench::at_1000(1_000)]
-            #[bench::at_100000(100_000)]
-            #[cfg_attr(earmark_bench_large, bench::at_1000000(1_000_000))]
-            fn $name((mut population, arrival): Case) -> (usize, Population) {
-                (black_box(population.handle(black_box(&arrival))), population)
-            }
-        )*
-        library_benchmark_group!(name = per_message, benchmarks = [$($name),*]);
-    };
+/// How many sessions are resident. The largest population takes a minute a benchmark, so it has to be asked for.
+fn populations() -> Vec<u32> {
+    match std::env::var_os("EARMARK_BENCH_LARGE") {
+        Some(_) => vec![1_000, 100_000, 1_000_000],
+        None => vec![1_000, 100_000],
+    }
 }
 
-messages! {
-    path_new: new_path;
-    path_refreshed: known_path;
-    resv_new: new_resv;
-    resv_refreshed: known_resv;
-    path_tear: known_path_tear;
+#[library_benchmark(setup = new_path)]
+#[benches::sessions(iter = populations())]
+fn path_new((mut population, arrival): Case) -> (usize, Population) {
+    (black_box(population.handle(black_box(&arrival))), population)
 }
 
-main!(library_benchmark_groups = per_message);
+#[library_benchmark(setup = known_path)]
+#[benches::sessions(iter = populations())]
+fn path_refreshed((mut population, arrival): Case) -> (usize, Population) {
+    (black_box(population.handle(black_box(&arrival))), population)
+}
+
+#[library_benchmark(setup = new_resv)]
+#[benches::sessions(iter = populations())]
+fn resv_new((mut population, arrival): Case) -> (usize, Population) {
+    (black_box(population.handle(black_box(&arrival))), population)
+}
+
+#[library_benchmark(setup = known_resv)]
+#[benches::sessions(iter = populations())]
+fn resv_refreshed((mut population, arrival): Case) -> (usize, Population) {
+    (black_box(population.handle(black_box(&arrival))), population)
+}
+
+#[library_benchmark(setup = known_path_tear)]
+#[benches::sessions(iter = populations())]
+fn path_tear((mut population, arrival): Case) -> (usize, Population) {
+    (black_box(population.handle(black_box(&arrival))), population)
+}
+
+library_benchmark_group!(
+    name = messages,
+    benchmarks = [path_new, path_refreshed, resv_new, resv_refreshed, path_tear]
+);
+main!(library_benchmark_groups = messages);
