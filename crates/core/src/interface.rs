@@ -1,6 +1,5 @@
 //! The interfaces of a node, as engines see them.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -52,32 +51,46 @@ impl Interface {
 }
 
 /// All interfaces of a node.
+///
+/// They are few, so sorted lists serve; each message looks into them several times, so they are kept flat.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interfaces {
-    by_id: BTreeMap<InterfaceId, Interface>,
-    /// Every address of the node; a few, so a sorted list serves.
-    addresses: Vec<(IpAddr, InterfaceId)>,
+    by_id: Vec<Interface>,
+    /// Every IPv4 address of the node.
+    v4: Vec<(u32, InterfaceId)>,
+    /// Every IPv6 address of the node.
+    v6: Vec<(u128, InterfaceId)>,
 }
 
 impl Interfaces {
     /// Enters an interface, or replaces what was known of it.
     pub fn set(&mut self, interface: Interface) {
-        self.forget_addresses(interface.id);
-        self.addresses
-            .extend(interface.addresses.iter().map(|&a| (a, interface.id)));
-        self.addresses.sort_unstable();
-        self.by_id.insert(interface.id, interface);
+        self.remove(interface.id);
+        for address in &interface.addresses {
+            match address {
+                IpAddr::V4(address) => self.v4.push((address.to_bits(), interface.id)),
+                IpAddr::V6(address) => self.v6.push((address.to_bits(), interface.id)),
+            }
+        }
+        self.v4.sort_unstable();
+        self.v6.sort_unstable();
+        let place = self.by_id.partition_point(|other| other.id < interface.id);
+        self.by_id.insert(place, interface);
     }
 
     /// Takes an interface out.
     pub fn remove(&mut self, id: InterfaceId) -> Option<Interface> {
-        self.forget_addresses(id);
-        self.by_id.remove(&id)
+        self.v4.retain(|&(_, owner)| owner != id);
+        self.v6.retain(|&(_, owner)| owner != id);
+        let place = self.by_id.iter().position(|interface| interface.id == id)?;
+        Some(self.by_id.remove(place))
     }
 
     /// The interface with this index.
+    #[inline]
     pub fn by_id(&self, id: InterfaceId) -> Option<&Interface> {
-        self.by_id.get(&id)
+        let place = self.by_id.partition_point(|other| other.id < id);
+        self.by_id.get(place).filter(|interface| interface.id == id)
     }
 
     /// The interface with this name.
@@ -86,27 +99,30 @@ impl Interfaces {
     }
 
     /// The interface that has this address, if it is one of ours.
+    #[inline]
     pub fn owner_of(&self, address: IpAddr) -> Option<InterfaceId> {
-        let found = self
-            .addresses
-            .binary_search_by(|(a, _)| a.cmp(&address))
-            .ok()?;
-        Some(self.addresses[found].1)
+        match address {
+            IpAddr::V4(address) => owner(&self.v4, address.to_bits()),
+            IpAddr::V6(address) => owner(&self.v6, address.to_bits()),
+        }
     }
 
     /// Whether this address is one of ours.
+    #[inline]
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.owner_of(address).is_some()
     }
 
     /// All of them, by index.
     pub fn iter(&self) -> impl Iterator<Item = &Interface> {
-        self.by_id.values()
+        self.by_id.iter()
     }
+}
 
-    fn forget_addresses(&mut self, id: InterfaceId) {
-        self.addresses.retain(|&(_, owner)| owner != id);
-    }
+#[inline]
+fn owner<A: Copy + Ord>(addresses: &[(A, InterfaceId)], address: A) -> Option<InterfaceId> {
+    let place = addresses.partition_point(|&(other, _)| other < address);
+    addresses.get(place).filter(|(other, _)| *other == address).map(|&(_, owner)| owner)
 }
 
 #[cfg(test)]

@@ -242,12 +242,35 @@ impl Rsvp {
             }
             MessageType::Resv => {
                 let Some(outgoing) = self.interface_of_lih(turn, hop.lih) else { return };
-                let Some(flows) = salvage.flows else { return };
                 let fault = ResvFault::new(code, value);
-                self.send_resv_err(turn, outgoing, &session, hop, &fault, flows);
+                match salvage.flows {
+                    Some(flows) => {
+                        self.send_resv_err(turn, outgoing, &session, hop, &fault, flows);
+                    }
+                    None => self.answer_unknown_style(turn, outgoing, hop, &fault, &salvage),
+                }
             }
             // RFC 2205 knows no error messages about other messages.
             _ => {}
+        }
+    }
+
+    /// Answers a Resv in a style that can be quoted but not understood.
+    fn answer_unknown_style<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        outgoing: InterfaceId,
+        to: RsvpHop,
+        fault: &ResvFault,
+        salvage: &Salvage<'_>,
+    ) {
+        let Some(error) = self.local_spec(turn, outgoing, to.address, fault) else { return };
+        let hop = RsvpHop { address: error.node, lih: outgoing.0 };
+        let mut answer = [0; Salvage::MAX_ANSWER];
+        let how = to_neighbor(error.node, to.address);
+        if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, how.ttl, &mut answer) {
+            turn.out.send(how, length).copy_from_slice(&answer[..length]);
+            self.counters.send(MessageType::ResvErr);
         }
     }
 

@@ -220,14 +220,14 @@ impl Rsvp {
             }
             return Ok(index);
         }
-        if self.store.ports_conflict(session) {
-            let code = ErrorCode::ConflictingDestPorts;
-            return Err(PathFault::Report(DropReason::Ports, code, 0));
-        }
         if self.store.session_blocks.len() >= self.config.max_sessions as usize {
             return Err(PathFault::Silent(DropReason::Limit));
         }
-        let index = self.store.insert_session(key(*session));
+        let conflict = ErrorCode::ConflictingDestPorts;
+        let index = self
+            .store
+            .insert_session(key(*session))
+            .ok_or(PathFault::Report(DropReason::Ports, conflict, 0))?;
         mark(Checkpoint::CreateSession);
         Ok(index)
     }

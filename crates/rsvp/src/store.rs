@@ -108,29 +108,39 @@ impl Store {
             .copied()
     }
 
-    /// Whether a new session would mix zero and non-zero destination ports. The sessions of a destination never do, so
-    /// one of them speaks for all.
-    pub(crate) fn ports_conflict(&self, session: &Session) -> bool {
-        let other = self.find_destination(session);
-        other.is_some_and(|i| (self.session(i).session.port == 0) != (session.port == 0))
-    }
-
-    /// Enters a session that is not there yet.
-    pub(crate) fn insert_session(&mut self, session: Session) -> Index {
+    /// Enters a session that is not there yet; `None` where it would mix zero and non-zero destination ports. The
+    /// sessions of a destination never do, so the first of them speaks for all.
+    pub(crate) fn insert_session(&mut self, session: Session) -> Option<Index> {
         grow(&mut self.session_blocks);
         let index = self.session_blocks.vacant_key() as Index;
-        let next = self.replace_destination(&session, Some(index));
+        let (blocks, key) = (&self.session_blocks, self.hash_key);
+        let next = match self.destinations.entry(
+            hash_destination(key, &session),
+            |&i| same_destination(&blocks[i as usize].session, &session),
+            |&i| hash_destination(key, &blocks[i as usize].session),
+        ) {
+            Entry::Occupied(mut entry) => {
+                let first = &blocks[*entry.get() as usize].session;
+                if (first.port == 0) != (session.port == 0) {
+                    return None;
+                }
+                core::mem::replace(entry.get_mut(), index)
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(index);
+                NONE
+            }
+        };
         let block = SessionBlock { session, senders: NONE, sender_count: 0, next, previous: NONE };
         self.session_blocks.insert(block);
         if next != NONE {
             self.session_blocks[next as usize].previous = index;
         }
-        let hash = self.hash_session(&session);
-        let (blocks, key) = (&self.session_blocks, self.hash_key);
-        self.sessions.insert_unique(hash, index, |&i| {
+        let blocks = &self.session_blocks;
+        self.sessions.insert_unique(hash_session(key, &session), index, |&i| {
             hash_session(key, &blocks[i as usize].session)
         });
-        index
+        Some(index)
     }
 
     /// Takes a session without senders out.
@@ -145,8 +155,14 @@ impl Store {
         }
         if previous != NONE {
             self.session_blocks[previous as usize].next = next;
-        } else {
-            self.replace_destination(&session, Some(next).filter(|&next| next != NONE));
+        } else if let Ok(mut entry) =
+            self.destinations.find_entry(hash_destination(self.hash_key, &session), |&i| i == index)
+        {
+            if next == NONE {
+                entry.remove();
+            } else {
+                *entry.get_mut() = next;
+            }
         }
         self.session_blocks.remove(index as usize);
     }
@@ -350,33 +366,6 @@ impl Store {
         }
     }
 
-    /// The first session of a destination.
-    fn find_destination(&self, session: &Session) -> Option<Index> {
-        let hash = self.hash_destination(session);
-        let same = |&i: &Index| same_destination(&self.session(i).session, session);
-        self.destinations.find(hash, same).copied()
-    }
-
-    /// Makes another session the first of its destination, or none. Gives the one that was first.
-    fn replace_destination(&mut self, session: &Session, first: Option<Index>) -> Index {
-        let hash = self.hash_destination(session);
-        let (blocks, key) = (&self.session_blocks, self.hash_key);
-        let entry = self.destinations.entry(
-            hash,
-            |&i| same_destination(&blocks[i as usize].session, session),
-            |&i| hash_destination(key, &blocks[i as usize].session),
-        );
-        match (entry, first) {
-            (Entry::Occupied(mut entry), Some(first)) => core::mem::replace(entry.get_mut(), first),
-            (Entry::Occupied(entry), None) => entry.remove().0,
-            (Entry::Vacant(entry), Some(first)) => {
-                entry.insert(first);
-                NONE
-            }
-            (Entry::Vacant(_), None) => NONE,
-        }
-    }
-
     fn hash_session(&self, session: &Session) -> u64 {
         hash_session(self.hash_key, session)
     }
@@ -385,9 +374,6 @@ impl Store {
         hash_sender(self.hash_key, session, template)
     }
 
-    fn hash_destination(&self, session: &Session) -> u64 {
-        hash_destination(self.hash_key, session)
-    }
 }
 
 /// Makes room for one more block. A slab that doubled would leave half of a large memory empty, so it grows by an

@@ -304,6 +304,29 @@ fn other_styles_are_unknown_here() {
     assert_eq!(resv_err(&outcomes).1.code, ErrorCode::UnknownStyle);
 }
 
+/// Appendix B, code 6: a style that nobody here has heard of is quoted back as it came.
+#[test]
+fn a_style_never_heard_of_is_quoted_back() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let flows = [flow(2)];
+    let mut octets = octets(Body::Resv(resv(&flows)), 64);
+    let style = octets.windows(4).position(|w| w == [0, 8, 8, 1]).expect("a STYLE object");
+    octets[style + 5..style + 8].copy_from_slice(&[0, 0, 0x1f]);
+    octets[2..4].copy_from_slice(&[0, 0]); // no checksum
+    let outcomes = router.octets_arrive(ETH2, ip("10.0.2.1"), 64, &octets);
+    let answer = outcomes.iter().find_map(|o| match o {
+        Outcome::Sent(how, octets) => Some((how.destination, octets.clone())),
+        _ => None,
+    });
+    let (destination, answer) = answer.expect("there is an answer");
+    assert_eq!(destination, ip(DOWNSTREAM));
+    assert_eq!(answer[1], 4, "a ResvErr");
+    assert!(answer.windows(8).any(|w| w == [0, 8, 8, 1, 0, 0, 0, 0x1f]), "{answer:?}");
+    // ERROR_SPEC: node, flags, code 6, value 0.
+    assert!(answer.windows(8).any(|w| w == [10, 0, 2, 1, 0, 6, 0, 0]), "{answer:?}");
+}
+
 /// RFC 2205 section 3.10: an unknown class 0bbbbbbb is an error to the sender of the message, 10bbbbbb is nothing, and
 /// 11bbbbbb is kept, sent on, and sent again with each refresh.
 #[test]

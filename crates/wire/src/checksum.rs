@@ -64,10 +64,7 @@ mod tests {
     /// The worked example of RFC 1071 section 3.
     #[test]
     fn the_example_of_the_rfc() {
-        assert_eq!(
-            sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
-            0xddf2
-        );
+        assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
         assert_eq!(sum(&[]), 0);
         assert_eq!(checksum(&[0xff; 64]), 0);
     }

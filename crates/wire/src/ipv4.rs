@@ -73,13 +73,10 @@ impl<'a> Packet<'a> {
             return Err(HeaderError::Version(version_ihl >> 4));
         }
         let header_len = usize::from(version_ihl & 0x0f) * 4;
-        let options = octets
-            .get(MIN_HEADER_LEN..header_len)
-            .ok_or(HeaderError::HeaderLength(header_len))?;
+        let options =
+            octets.get(MIN_HEADER_LEN..header_len).ok_or(HeaderError::HeaderLength(header_len))?;
         let total = usize::from(u16::from_be_bytes([l0, l1]));
-        let payload = octets
-            .get(header_len..total)
-            .ok_or(HeaderError::TotalLength(total))?;
+        let payload = octets.get(header_len..total).ok_or(HeaderError::TotalLength(total))?;
         if checksum::sum(octets.get(..header_len).unwrap_or_default()) != 0xffff {
             return Err(HeaderError::Checksum);
         }
@@ -89,11 +86,7 @@ impl<'a> Packet<'a> {
                 option_at(options, at).ok_or(HeaderError::OptionLength(MIN_HEADER_LEN + at))?;
             at += length;
         }
-        Ok(Packet {
-            header,
-            options,
-            payload,
-        })
+        Ok(Packet { header, options, payload })
     }
 
     /// Type of service: DSCP and ECN.
@@ -190,10 +183,7 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn router_alert(&self) -> Option<u16> {
         let alert = self.options().find(|option| option.kind == ROUTER_ALERT)?;
-        alert
-            .data
-            .first_chunk()
-            .map(|value| u16::from_be_bytes(*value))
+        alert.data.first_chunk().map(|value| u16::from_be_bytes(*value))
     }
 
     /// What the packet carries.
@@ -210,20 +200,8 @@ fn option_at(options: &[u8], at: usize) -> Option<(Ipv4Option<'_>, usize)> {
     match *rest {
         [] => None,
         // Whatever follows the end of the list is padding.
-        [END_OF_OPTIONS, ..] => Some((
-            Ipv4Option {
-                kind: END_OF_OPTIONS,
-                data: &[],
-            },
-            rest.len(),
-        )),
-        [NO_OPERATION, ..] => Some((
-            Ipv4Option {
-                kind: NO_OPERATION,
-                data: &[],
-            },
-            1,
-        )),
+        [END_OF_OPTIONS, ..] => Some((Ipv4Option { kind: END_OF_OPTIONS, data: &[] }, rest.len())),
+        [NO_OPERATION, ..] => Some((Ipv4Option { kind: NO_OPERATION, data: &[] }, 1)),
         [kind, length, ..] => {
             let length = usize::from(length);
             let data = rest.get(2..length)?;
@@ -275,12 +253,7 @@ impl Repr {
     /// Length of the header, octets.
     #[inline]
     pub const fn header_len(&self) -> usize {
-        MIN_HEADER_LEN
-            + if self.router_alert.is_some() {
-                ROUTER_ALERT_LEN
-            } else {
-                0
-            }
+        MIN_HEADER_LEN + if self.router_alert.is_some() { ROUTER_ALERT_LEN } else { 0 }
     }
 
     /// Writes the header, [`Repr::header_len`] octets with its checksum; says how many. The payload goes behind it.
@@ -292,11 +265,7 @@ impl Repr {
         let length = self.header_len();
         let total = u16::try_from(length.saturating_add(self.payload_len));
         let [l0, l1] = total.map_err(|_| EmitError::TooLong)?.to_be_bytes();
-        let version_ihl = if self.router_alert.is_some() {
-            0x46
-        } else {
-            0x45
-        };
+        let version_ihl = if self.router_alert.is_some() { 0x46 } else { 0x45 };
         let [i0, i1] = self.identification.to_be_bytes();
         let flags = if self.dont_fragment { 0x40 } else { 0 };
         let mut writer = Writer::new(buffer);
@@ -320,19 +289,8 @@ mod tests {
     use super::*;
 
     fn repr() -> impl Strategy<Value = Repr> {
-        let words = (
-            any::<u8>(),
-            any::<u16>(),
-            any::<bool>(),
-            any::<u8>(),
-            any::<u8>(),
-        );
-        let addresses = (
-            any::<u32>(),
-            any::<u32>(),
-            any::<Option<u16>>(),
-            0usize..100,
-        );
+        let words = (any::<u8>(), any::<u16>(), any::<bool>(), any::<u8>(), any::<u8>());
+        let addresses = (any::<u32>(), any::<u32>(), any::<Option<u16>>(), 0usize..100);
         (words, addresses).prop_map(|(words, addresses)| {
             let (tos, identification, dont_fragment, ttl, protocol) = words;
             let (source, destination, router_alert, payload_len) = addresses;
@@ -429,9 +387,6 @@ mod tests {
         assert_eq!(spoilt(21, 1, true), Err(HeaderError::OptionLength(20)));
         assert_eq!(spoilt(21, 5, true), Err(HeaderError::OptionLength(20)));
         assert_eq!(spoilt(8, 63, true), Ok(()));
-        assert_eq!(
-            Packet::parse(&ALERTED[..19]),
-            Err(HeaderError::Truncated(19))
-        );
+        assert_eq!(Packet::parse(&ALERTED[..19]), Err(HeaderError::Truncated(19)));
     }
 }

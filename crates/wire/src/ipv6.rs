@@ -62,27 +62,14 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// The first field that is wrong.
     pub fn parse(octets: &'a [u8]) -> Result<Packet<'a>, HeaderError> {
-        let (header, rest) = octets
-            .split_first_chunk::<HEADER_LEN>()
-            .ok_or(HeaderError::Truncated(octets.len()))?;
-        let [
-            w0,
-            w1,
-            w2,
-            w3,
-            l0,
-            l1,
-            next_header,
-            hop_limit,
-            addresses @ ..,
-        ] = *header;
+        let (header, rest) =
+            octets.split_first_chunk::<HEADER_LEN>().ok_or(HeaderError::Truncated(octets.len()))?;
+        let [w0, w1, w2, w3, l0, l1, next_header, hop_limit, addresses @ ..] = *header;
         if w0 >> 4 != 6 {
             return Err(HeaderError::Version(w0 >> 4));
         }
         let length = usize::from(u16::from_be_bytes([l0, l1]));
-        let payload = rest
-            .get(..length)
-            .ok_or(HeaderError::PayloadLength(length))?;
+        let payload = rest.get(..length).ok_or(HeaderError::PayloadLength(length))?;
         let [source, destination] = [0, 16].map(|at| {
             let octets = addresses.get(at..).and_then(<[u8]>::first_chunk::<16>);
             Ipv6Addr::from(octets.copied().unwrap_or_default())
@@ -107,9 +94,7 @@ impl<'a> Packet<'a> {
         let [next_header, eights, ..] = *self.payload else {
             return None;
         };
-        let (header, rest) = self
-            .payload
-            .split_at_checked((usize::from(eights) + 1) * 8)?;
+        let (header, rest) = self.payload.split_at_checked((usize::from(eights) + 1) * 8)?;
         let mut options = header.get(2..)?;
         while let [kind, after_kind @ ..] = options {
             if *kind == OPTION_PAD_1 {
@@ -189,12 +174,7 @@ impl Repr {
 
     /// Length of the headers, octets.
     pub const fn header_len(&self) -> usize {
-        HEADER_LEN
-            + if self.router_alert.is_some() {
-                ALERT_HEADER_LEN
-            } else {
-                0
-            }
+        HEADER_LEN + if self.router_alert.is_some() { ALERT_HEADER_LEN } else { 0 }
     }
 
     /// Writes the headers, [`Repr::header_len`] octets; says how many. The payload goes behind them.
@@ -204,16 +184,10 @@ impl Repr {
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let length = self.header_len();
         let behind = (length - HEADER_LEN).saturating_add(self.payload_len);
-        let [l0, l1] = u16::try_from(behind)
-            .map_err(|_| EmitError::TooLong)?
-            .to_be_bytes();
+        let [l0, l1] = u16::try_from(behind).map_err(|_| EmitError::TooLong)?.to_be_bytes();
         let class = u32::from(self.traffic_class) << 20;
         let first = 6 << 28 | class | self.flow_label & 0x000f_ffff;
-        let next = if self.router_alert.is_some() {
-            HOP_BY_HOP
-        } else {
-            self.next_header
-        };
+        let next = if self.router_alert.is_some() { HOP_BY_HOP } else { self.next_header };
         let mut writer = Writer::new(buffer);
         writer.put(first.to_be_bytes())?;
         writer.put([l0, l1, next, self.hop_limit])?;

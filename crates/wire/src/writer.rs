@@ -26,10 +26,7 @@ impl<'b> Writer<'b> {
     /// Appends `octets`.
     #[inline]
     pub(crate) fn put<const N: usize>(&mut self, octets: [u8; N]) -> Result<(), EmitError> {
-        let rest = self
-            .buffer
-            .get_mut(self.at..)
-            .ok_or(EmitError::BufferTooShort)?;
+        let rest = self.buffer.get_mut(self.at..).ok_or(EmitError::BufferTooShort)?;
         *rest.first_chunk_mut().ok_or(EmitError::BufferTooShort)? = octets;
         self.at += N;
         Ok(())
@@ -38,13 +35,8 @@ impl<'b> Writer<'b> {
     /// Appends `octets`.
     #[inline]
     pub(crate) fn put_slice(&mut self, octets: &[u8]) -> Result<(), EmitError> {
-        let rest = self
-            .buffer
-            .get_mut(self.at..)
-            .ok_or(EmitError::BufferTooShort)?;
-        rest.get_mut(..octets.len())
-            .ok_or(EmitError::BufferTooShort)?
-            .copy_from_slice(octets);
+        let rest = self.buffer.get_mut(self.at..).ok_or(EmitError::BufferTooShort)?;
+        rest.get_mut(..octets.len()).ok_or(EmitError::BufferTooShort)?.copy_from_slice(octets);
         self.at += octets.len();
         Ok(())
     }

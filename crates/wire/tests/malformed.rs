@@ -25,9 +25,7 @@ fn resv(style: Style) -> Vec<u8> {
 
 /// What parsing says, as kind and offset.
 fn verdict(wire: &[u8]) -> Result<(), (ErrorKind, usize)> {
-    Message::parse(wire)
-        .map(|_| ())
-        .map_err(|error| (error.kind, error.offset))
+    Message::parse(wire).map(|_| ()).map_err(|error| (error.kind, error.offset))
 }
 
 /// The verdict after octets were overwritten and length and checksum mended.
@@ -87,11 +85,7 @@ fn truncation_is_noticed_at_every_octet() {
         for ipv6 in [false, true] {
             let wire = octets(&sample(kind, Style::SharedExplicit, ipv6).message());
             for length in 0..wire.len() {
-                let expected = if length < 8 {
-                    (E::Truncated, length)
-                } else {
-                    (E::Length, 6)
-                };
+                let expected = if length < 8 { (E::Truncated, length) } else { (E::Length, 6) };
                 assert_eq!(verdict(&wire[..length]), Err(expected), "{kind:?}");
             }
         }
@@ -103,10 +97,7 @@ fn truncation_is_noticed_at_every_octet() {
         seal(&mut wire);
         let expected = match starts.iter().position(|start| *start == length) {
             Some(_) => (E::MissingObject, length),
-            None => (
-                E::ObjectLength,
-                *starts.iter().rfind(|s| **s < length).expect("there is"),
-            ),
+            None => (E::ObjectLength, *starts.iter().rfind(|s| **s < length).expect("there is")),
         };
         assert_eq!(verdict(&wire), Err(expected), "cut at {length}");
     }
@@ -115,20 +106,11 @@ fn truncation_is_noticed_at_every_octet() {
 #[test]
 fn objects_must_be_framed_rightly() {
     for length in [0u16, 1, 3, 5, 6, 7, 11, 13, 400, 0xffff] {
-        assert_eq!(
-            changed(path(), HOP, &length.to_be_bytes()),
-            Err((E::ObjectLength, HOP))
-        );
+        assert_eq!(changed(path(), HOP, &length.to_be_bytes()), Err((E::ObjectLength, HOP)));
     }
     // A length that is fine by itself, but not for this C-Type.
-    assert_eq!(
-        changed(path(), SESSION, &[0, 24]),
-        Err((E::ObjectSize, SESSION))
-    );
-    assert_eq!(
-        inserted(changed_octets(SESSION, &[0, 8]), 16, &[]),
-        Err((E::ObjectSize, SESSION))
-    );
+    assert_eq!(changed(path(), SESSION, &[0, 24]), Err((E::ObjectSize, SESSION)));
+    assert_eq!(inserted(changed_octets(SESSION, &[0, 8]), 16, &[]), Err((E::ObjectSize, SESSION)));
 }
 
 fn changed_octets(at: usize, octets: &[u8]) -> Vec<u8> {
@@ -142,16 +124,7 @@ fn every_required_object_is_missed() {
     use ObjectClass as C;
     use earmark_wire::rsvp::MessageType as M;
     let cases: [(M, &[C]); 7] = [
-        (
-            M::Path,
-            &[
-                C::Session,
-                C::RsvpHop,
-                C::TimeValues,
-                C::SenderTemplate,
-                C::SenderTspec,
-            ],
-        ),
+        (M::Path, &[C::Session, C::RsvpHop, C::TimeValues, C::SenderTemplate, C::SenderTspec]),
         (M::Resv, &[C::Session, C::RsvpHop, C::TimeValues]),
         (M::PathErr, &[C::Session, C::ErrorSpec]),
         (M::ResvErr, &[C::Session, C::RsvpHop, C::ErrorSpec]),
@@ -161,26 +134,16 @@ fn every_required_object_is_missed() {
     ];
     for (kind, required) in cases {
         for class in required {
-            let wire = without(
-                &octets(&sample(kind, Style::FixedFilter, true).message()),
-                *class,
-            );
+            let wire = without(&octets(&sample(kind, Style::FixedFilter, true).message()), *class);
             let error = Message::parse(&wire).expect_err("something is missing");
             let found = (error.kind, error.offset, error.class_num);
-            assert_eq!(
-                found,
-                (E::MissingObject, wire.len(), class.code()),
-                "{kind:?}"
-            );
+            assert_eq!(found, (E::MissingObject, wire.len(), class.code()), "{kind:?}");
             assert_eq!(error.report(), None);
         }
     }
     // Without STYLE the flow descriptors behind it stand in the wrong place; with nothing behind, it is missing.
     let wire = without(&resv(Style::Wildcard), ObjectClass::Style);
-    assert_eq!(
-        verdict(&wire),
-        Err((E::ObjectOrder, find(&wire, C::FlowSpec, 0).0))
-    );
+    assert_eq!(verdict(&wire), Err((E::ObjectOrder, find(&wire, C::FlowSpec, 0).0)));
     let wire = without(&wire, C::FlowSpec);
     assert_eq!(verdict(&wire), Err((E::MissingObject, wire.len())));
 }
@@ -195,27 +158,18 @@ fn objects_that_do_not_belong_there_are_refused() {
     let tear = octets(&sample(M::PathTear, Style::Wildcard, false).message());
     assert_eq!(inserted(tear, HOP, &policy), Err((E::IllegalObject, HOP)));
     let (_, session) = find(&path(), ObjectClass::Session, 0);
-    assert_eq!(
-        inserted(path(), HOP, &session),
-        Err((E::DuplicateObject, HOP))
-    );
+    assert_eq!(inserted(path(), HOP, &session), Err((E::DuplicateObject, HOP)));
 }
 
 #[test]
 fn integrity_comes_first_and_flow_descriptors_last() {
     let integrity = [0, 8, 4, 1, 1, 2, 3, 4];
     assert_eq!(inserted(path(), SESSION, &integrity), Ok(()));
-    assert_eq!(
-        inserted(path(), HOP, &integrity),
-        Err((E::ObjectOrder, HOP))
-    );
+    assert_eq!(inserted(path(), HOP, &integrity), Err((E::ObjectOrder, HOP)));
     let wire = resv(Style::FixedFilter);
     let (at, _) = find(&wire, ObjectClass::Style, 0);
     let (_, filter) = find(&wire, ObjectClass::FilterSpec, 0);
-    assert_eq!(
-        inserted(wire.clone(), at, &filter),
-        Err((E::ObjectOrder, at))
-    );
+    assert_eq!(inserted(wire.clone(), at, &filter), Err((E::ObjectOrder, at)));
     let (at, _) = find(&wire, ObjectClass::FilterSpec, 0);
     let policy = [0, 8, 14, 1, 0, 0, 0, 0];
     assert_eq!(inserted(wire, at, &policy), Err((E::ObjectOrder, at)));
@@ -238,15 +192,10 @@ fn unknown_classes_are_treated_by_their_high_bits() {
         wire.splice(HOP..HOP, [0, 8, class, 7, 0, 0, 0, 0]);
         seal(&mut wire);
         let message = Message::parse(&wire).expect("it must not be rejected");
-        let Body::Path(path) = message.body else {
-            panic!("it is a Path")
-        };
+        let Body::Path(path) = message.body else { panic!("it is a Path") };
         assert_eq!(path.carried.octets(), carried);
         assert_eq!(
-            path.carried
-                .iter()
-                .map(|object| object.offset)
-                .sum::<usize>(),
+            path.carried.iter().map(|object| object.offset).sum::<usize>(),
             carried / 8 * HOP
         );
     }
@@ -259,10 +208,7 @@ fn unknown_c_types_are_refused_and_answered() {
         wire[at + 3] = 9;
         seal(&mut wire);
         let error = Message::parse(&wire).expect_err("the C-Type is unknown");
-        assert_eq!(
-            (error.kind, error.offset, error.c_type),
-            (E::UnknownCType, at, 9)
-        );
+        assert_eq!((error.kind, error.offset, error.c_type), (E::UnknownCType, at, 9));
         let value = u16::from_be_bytes([wire[at + 2], 9]);
         assert_eq!(error.report(), Some((ErrorCode::UnknownObjectCType, value)));
     }
@@ -279,21 +225,11 @@ fn unknown_styles_are_refused_and_answered() {
     assert_eq!(error.report(), Some((ErrorCode::UnknownStyle, 0)));
 
     let salvage = Salvage::scan(&wire);
-    assert_eq!(
-        (salvage.flows, salvage.option_vector),
-        (None, Some(0b11010))
-    );
+    assert_eq!((salvage.flows, salvage.option_vector), (None, Some(0b11010)));
     let hop = salvage.hop.expect("it can be read");
-    let node = ErrorSpec {
-        node: hop.address,
-        flags: 0,
-        code: ErrorCode::UnknownStyle,
-        value: 0,
-    };
+    let node = ErrorSpec { node: hop.address, flags: 0, code: ErrorCode::UnknownStyle, value: 0 };
     let mut answer = [0xa5; Salvage::MAX_ANSWER];
-    let length = salvage
-        .emit_resv_err(&hop, &node, 1, &mut answer)
-        .expect("it fits");
+    let length = salvage.emit_resv_err(&hop, &node, 1, &mut answer).expect("it fits");
     let answer = &mut answer[..length.expect("session and style are there")];
     // The answer carries the style as it came; with a known one it is a ResvErr like any other.
     let (at, _) = (8 + 12 + 12 + 12, ());
@@ -303,10 +239,7 @@ fn unknown_styles_are_refused_and_answered() {
     let Body::ResvErr(parsed) = Message::parse(answer).expect("it is well formed").body else {
         panic!("it is a ResvErr");
     };
-    assert_eq!(
-        (parsed.session, parsed.error),
-        (salvage.session.expect("it is there"), node)
-    );
+    assert_eq!((parsed.session, parsed.error), (salvage.session.expect("it is there"), node));
     assert_eq!(parsed.flows.style(), Style::FixedFilter);
 }
 
@@ -325,7 +258,8 @@ fn flow_descriptors_must_fit_the_style() {
     let f = flowspec.as_slice();
     let s = filter.as_slice();
     // Style, objects behind it, which of them is refused; as many as there are means: the end of the message.
-    let cases: [(Style, &[&[u8]], Option<usize>); 16] = [
+    type Case<'a> = (Style, &'a [&'a [u8]], Option<usize>);
+    let cases: [Case<'_>; 16] = [
         (Style::Wildcard, &[f], None),
         (Style::Wildcard, &[], Some(0)),
         (Style::Wildcard, &[f, f], Some(1)),
@@ -346,12 +280,8 @@ fn flow_descriptors_must_fit_the_style() {
     for (style, list, refused) in cases {
         let wire = without(&resv(style), ObjectClass::FlowSpec);
         let mut wire = without(&wire, ObjectClass::FilterSpec);
-        let offset = wire.len()
-            + list
-                .iter()
-                .take(refused.unwrap_or(0))
-                .map(|o| o.len())
-                .sum::<usize>();
+        let offset =
+            wire.len() + list.iter().take(refused.unwrap_or(0)).map(|o| o.len()).sum::<usize>();
         wire.extend(list.concat());
         seal(&mut wire);
         let expected = refused.map_or(Ok(()), |_| Err((E::FlowDescriptors, offset)));
@@ -384,24 +314,13 @@ fn an_omitted_flowspec_repeats_its_predecessor() {
 fn errors_and_teardowns_have_rules_of_their_own() {
     for style in STYLES {
         let tear = octets(&sample(MessageType::ResvTear, style, false).message());
-        assert_eq!(
-            verdict(&without(&tear, ObjectClass::FlowSpec)),
-            Ok(()),
-            "{style:?}"
-        );
+        assert_eq!(verdict(&without(&tear, ObjectClass::FlowSpec)), Ok(()), "{style:?}");
         let error = octets(&sample(MessageType::ResvErr, style, false).message());
         let bare = without(&error, ObjectClass::FilterSpec);
-        assert_eq!(
-            verdict(&without(&bare, ObjectClass::FlowSpec)),
-            Ok(()),
-            "{style:?}"
-        );
+        assert_eq!(verdict(&without(&bare, ObjectClass::FlowSpec)), Ok(()), "{style:?}");
     }
     let tear = octets(&sample(MessageType::ResvTear, Style::FixedFilter, false).message());
-    let tear = without(
-        &without(&tear, ObjectClass::FlowSpec),
-        ObjectClass::FilterSpec,
-    );
+    let tear = without(&without(&tear, ObjectClass::FlowSpec), ObjectClass::FilterSpec);
     assert_eq!(verdict(&tear), Err((E::FlowDescriptors, tear.len())));
     let mut error = octets(&sample(MessageType::ResvErr, Style::FixedFilter, false).message());
     let (_, filter) = find(&error, ObjectClass::FilterSpec, 0);
@@ -423,43 +342,15 @@ fn contradictions_between_objects_are_found() {
     let mut mixed = without(&wire, ObjectClass::Session);
     mixed.splice(8..8, session6);
     seal(&mut mixed);
-    assert_eq!(
-        verdict(&mixed),
-        Err((E::AddressFamily, find(&mixed, ObjectClass::RsvpHop, 0).0))
-    );
+    assert_eq!(verdict(&mixed), Err((E::AddressFamily, find(&mixed, ObjectClass::RsvpHop, 0).0)));
     // RFC 2205 section 3.2, rule 2.
-    assert_eq!(
-        changed(wire.clone(), SESSION + 10, &[0, 0]),
-        Err((E::BadSourcePort, TEMPLATE))
-    );
-    assert_eq!(
-        changed(
-            changed_octets(SESSION + 10, &[0, 0]),
-            TEMPLATE + 10,
-            &[0, 0]
-        ),
-        Ok(())
-    );
-    assert_eq!(
-        changed(wire.clone(), SESSION + 8, &[0]),
-        Err((E::ZeroProtocol, SESSION))
-    );
-    assert_eq!(
-        changed(wire.clone(), SESSION + 4, &[0; 4]),
-        Err((E::ZeroAddress, SESSION))
-    );
-    assert_eq!(
-        changed(wire.clone(), TEMPLATE + 4, &[0; 4]),
-        Err((E::ZeroAddress, TEMPLATE))
-    );
-    assert_eq!(
-        changed(wire.clone(), HOP + 4, &[0; 4]),
-        Err((E::HopAddress, HOP))
-    );
-    assert_eq!(
-        changed(wire, HOP + 4, &[224, 0, 0, 1]),
-        Err((E::HopAddress, HOP))
-    );
+    assert_eq!(changed(wire.clone(), SESSION + 10, &[0, 0]), Err((E::BadSourcePort, TEMPLATE)));
+    assert_eq!(changed(changed_octets(SESSION + 10, &[0, 0]), TEMPLATE + 10, &[0, 0]), Ok(()));
+    assert_eq!(changed(wire.clone(), SESSION + 8, &[0]), Err((E::ZeroProtocol, SESSION)));
+    assert_eq!(changed(wire.clone(), SESSION + 4, &[0; 4]), Err((E::ZeroAddress, SESSION)));
+    assert_eq!(changed(wire.clone(), TEMPLATE + 4, &[0; 4]), Err((E::ZeroAddress, TEMPLATE)));
+    assert_eq!(changed(wire.clone(), HOP + 4, &[0; 4]), Err((E::HopAddress, HOP)));
+    assert_eq!(changed(wire, HOP + 4, &[224, 0, 0, 1]), Err((E::HopAddress, HOP)));
 }
 
 /// Broken integrated-services data: named by the octet inside the object, answered as a traffic-control error.
@@ -469,86 +360,16 @@ fn broken_traffic_specifications_are_answered() {
     let resv = resv(Style::Wildcard);
     let (flowspec, _) = find(&resv, ObjectClass::FlowSpec, 0);
     let cases = [
-        (
-            path(),
-            TSPEC + 4,
-            0x10,
-            FormatProblem::Version,
-            4,
-            Sub::BadTspec,
-        ),
-        (
-            path(),
-            TSPEC + 7,
-            6,
-            FormatProblem::Length,
-            4 + 28,
-            Sub::BadTspec,
-        ),
-        (
-            path(),
-            TSPEC + 7,
-            8,
-            FormatProblem::Length,
-            4,
-            Sub::BadTspec,
-        ),
-        (
-            path(),
-            TSPEC + 12,
-            126,
-            FormatProblem::UnexpectedParameter,
-            12,
-            Sub::BadTspec,
-        ),
-        (
-            path(),
-            ADSPEC + 8,
-            2,
-            FormatProblem::ServiceOrder,
-            8,
-            Sub::BadAdspec,
-        ),
-        (
-            path(),
-            ADSPEC + 12,
-            11,
-            FormatProblem::MissingParameter,
-            8,
-            Sub::BadAdspec,
-        ),
-        (
-            path(),
-            ADSPEC + 20,
-            4,
-            FormatProblem::UnexpectedParameter,
-            20,
-            Sub::BadAdspec,
-        ),
-        (
-            resv.clone(),
-            flowspec + 8,
-            3,
-            FormatProblem::UnknownService,
-            8,
-            Sub::ServiceUnsupported,
-        ),
-        (
-            resv.clone(),
-            flowspec + 8,
-            2,
-            FormatProblem::MissingParameter,
-            36,
-            Sub::BadFlowspec,
-        ),
-        (
-            resv,
-            flowspec + 15,
-            4,
-            FormatProblem::Length,
-            12,
-            Sub::BadFlowspec,
-        ),
+        (path(), TSPEC + 4, 0x10, FormatProblem::Version, 4, Sub::BadTspec),
+        (path(), TSPEC + 7, 6, FormatProblem::Length, 4 + 28, Sub::BadTspec),
+        (path(), TSPEC + 7, 8, FormatProblem::Length, 4, Sub::BadTspec),
+        (path(), TSPEC + 12, 126, FormatProblem::UnexpectedParameter, 12, Sub::BadTspec),
+        (path(), ADSPEC + 8, 2, FormatProblem::ServiceOrder, 8, Sub::BadAdspec),
+        (path(), ADSPEC + 12, 11, FormatProblem::MissingParameter, 8, Sub::BadAdspec),
+        (path(), ADSPEC + 20, 4, FormatProblem::UnexpectedParameter, 20, Sub::BadAdspec),
+        (resv.clone(), flowspec + 8, 3, FormatProblem::UnknownService, 8, Sub::ServiceUnsupported),
+        (resv.clone(), flowspec + 8, 2, FormatProblem::MissingParameter, 36, Sub::BadFlowspec),
+        (resv, flowspec + 15, 4, FormatProblem::Length, 12, Sub::BadFlowspec),
     ];
     for (mut wire, at, octet, problem, offset, sub_code) in cases {
         let object = [TSPEC, ADSPEC, flowspec]
@@ -558,14 +379,8 @@ fn broken_traffic_specifications_are_answered() {
         wire[at] = octet;
         seal(&mut wire);
         let error = Message::parse(&wire).expect_err("it is broken");
-        assert_eq!(
-            (error.kind, error.offset),
-            (E::Intserv(problem), object + offset)
-        );
-        assert_eq!(
-            error.report(),
-            Some((ErrorCode::TrafficControlError, sub_code.code()))
-        );
+        assert_eq!((error.kind, error.offset), (E::Intserv(problem), object + offset));
+        assert_eq!(error.report(), Some((ErrorCode::TrafficControlError, sub_code.code())));
     }
 }
 
@@ -617,21 +432,12 @@ fn errors_name_field_and_offset() {
     let mut wire = path();
     wire[HOP + 3] = 9;
     seal(&mut wire);
-    assert_eq!(
-        text(&wire),
-        "RSVP_HOP object (C-Type 9) at octet 20: unknown C-Type"
-    );
+    assert_eq!(text(&wire), "RSVP_HOP object (C-Type 9) at octet 20: unknown C-Type");
     let mut wire = path();
     wire[HOP + 2] = 77;
     seal(&mut wire);
-    assert_eq!(
-        text(&wire),
-        "object of class 77 (C-Type 1) at octet 20: unknown class"
-    );
+    assert_eq!(text(&wire), "object of class 77 (C-Type 1) at octet 20: unknown class");
     let wire = without(&path(), ObjectClass::TimeValues);
     let end = wire.len();
-    assert_eq!(
-        text(&wire),
-        format!("TIME_VALUES object at octet {end}: required, but missing")
-    );
+    assert_eq!(text(&wire), format!("TIME_VALUES object at octet {end}: required, but missing"));
 }

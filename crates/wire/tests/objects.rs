@@ -6,10 +6,7 @@ use earmark_wire::rsvp::*;
 
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> = digits.chars().filter_map(|c| c.to_digit(16)).collect();
-    digits
-        .chunks(2)
-        .map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("two digits"))
-        .collect()
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("two digits")).collect()
 }
 
 fn address(text: &str) -> IpAddr {
@@ -19,20 +16,15 @@ fn address(text: &str) -> IpAddr {
 /// What the object says, as JSON, when it stands alone behind a common header.
 fn shown(digits: &str) -> String {
     let wire = [vec![0; 8], hex(digits)].concat();
-    let object = objects(&wire)
-        .next()
-        .expect("there is one")
-        .expect("it decodes");
+    let object = objects(&wire).next().expect("there is one").expect("it decodes");
     serde_json::to_string(&object).expect("it serializes")
 }
 
-fn decoded(digits: &str, check: impl FnOnce(Object<'_>)) {
+/// An object that stands alone behind a common header is read as `expected`.
+fn reads(digits: &str, expected: Object<'_>) {
     let wire = [vec![0; 8], hex(digits)].concat();
-    let object = objects(&wire)
-        .next()
-        .expect("there is one")
-        .expect("it decodes");
-    check(object.object);
+    let object = objects(&wire).next().expect("there is one").expect("it decodes");
+    assert_eq!(object.object, expected, "{digits}");
 }
 
 const V6: &str = "20010db8 00000000 00000000 00000001";
@@ -41,101 +33,46 @@ const V6: &str = "20010db8 00000000 00000000 00000001";
 fn every_object_is_read_as_it_is_drawn() {
     let v4 = address("10.1.2.3");
     let v6 = address("2001:db8::1");
-    let session = |destination| Session {
-        destination,
-        protocol: 17,
-        flags: 1,
-        port: 6000,
-    };
-    decoded("000c0101 0a010203 11011770", |o| {
-        assert_eq!(o, Object::Session(session(v4)))
-    });
-    decoded(&format!("00180102 {V6} 11011770"), |o| {
-        assert_eq!(o, Object::Session(session(v6)))
-    });
-    let hop = |address| RsvpHop {
-        address,
-        lih: 0x0102_0304,
-    };
-    decoded("000c0301 0a010203 01020304", |o| {
-        assert_eq!(o, Object::RsvpHop(hop(v4)))
-    });
-    decoded(&format!("00180302 {V6} 01020304"), |o| {
-        assert_eq!(o, Object::RsvpHop(hop(v6)))
-    });
-    decoded("00080501 00007530", |o| {
-        assert_eq!(o, Object::TimeValues(30_000))
-    });
+    let session = |destination| Session { destination, protocol: 17, flags: 1, port: 6000 };
+    reads("000c0101 0a010203 11011770", Object::Session(session(v4)));
+    reads(&format!("00180102 {V6} 11011770"), Object::Session(session(v6)));
+    let hop = |address| RsvpHop { address, lih: 0x0102_0304 };
+    reads("000c0301 0a010203 01020304", Object::RsvpHop(hop(v4)));
+    reads(&format!("00180302 {V6} 01020304"), Object::RsvpHop(hop(v6)));
+    reads("00080501 00007530", Object::TimeValues(30_000));
     let error = |node| ErrorSpec {
         node,
         flags: ErrorSpec::IN_PLACE,
         code: ErrorCode::AdmissionControlFailure,
         value: 2,
     };
-    decoded("000c0601 0a010203 01010002", |o| {
-        assert_eq!(o, Object::ErrorSpec(error(v4)))
-    });
-    decoded(&format!("00180602 {V6} 01010002"), |o| {
-        assert_eq!(o, Object::ErrorSpec(error(v6)))
-    });
-    decoded("000c0701 0a010203 0a010204", |o| {
-        assert_eq!(o, Object::Scope(List::Items(&[v4, address("10.1.2.4")])));
-    });
-    decoded(&format!("00140702 {V6}"), |o| {
-        assert_eq!(o, Object::Scope(List::Items(&[v6])))
-    });
-    decoded("00040701", |o| {
-        assert_eq!(o, Object::Scope(List::Items(&[])))
-    });
-    decoded("00080801 00000011", |o| {
-        assert_eq!(o, Object::Style(Style::Wildcard))
-    });
-    decoded("00080801 0000000a", |o| {
-        assert_eq!(o, Object::Style(Style::FixedFilter))
-    });
-    decoded("00080801 00000012", |o| {
-        assert_eq!(o, Object::Style(Style::SharedExplicit))
-    });
+    reads("000c0601 0a010203 01010002", Object::ErrorSpec(error(v4)));
+    reads(&format!("00180602 {V6} 01010002"), Object::ErrorSpec(error(v6)));
+    reads("000c0701 0a010203 0a010204", Object::Scope(List::Items(&[v4, address("10.1.2.4")])));
+    reads(&format!("00140702 {V6}"), Object::Scope(List::Items(&[v6])));
+    reads("00040701", Object::Scope(List::Items(&[])));
+    reads("00080801 00000011", Object::Style(Style::Wildcard));
+    reads("00080801 0000000a", Object::Style(Style::FixedFilter));
+    reads("00080801 00000012", Object::Style(Style::SharedExplicit));
     let filter = |source, selector| FilterSpec { source, selector };
     let port = SourceSelector::Port(5000);
-    decoded("000c0a01 0a010203 00001388", |o| {
-        assert_eq!(o, Object::FilterSpec(filter(v4, port)))
-    });
-    decoded(&format!("00180a02 {V6} 00001388"), |o| {
-        assert_eq!(o, Object::FilterSpec(filter(v6, port)));
-    });
+    reads("000c0a01 0a010203 00001388", Object::FilterSpec(filter(v4, port)));
+    reads(&format!("00180a02 {V6} 00001388"), Object::FilterSpec(filter(v6, port)));
     let label = SourceSelector::FlowLabel(0x000a_bcde);
-    decoded(&format!("00180b03 {V6} 000abcde"), |o| {
-        assert_eq!(o, Object::SenderTemplate(filter(v6, label)));
-    });
-    decoded("00080f01 0a010203", |o| {
-        assert_eq!(o, Object::ResvConfirm(v4))
-    });
-    decoded(&format!("00140f02 {V6}"), |o| {
-        assert_eq!(o, Object::ResvConfirm(v6))
-    });
-    decoded("00080401 01020304", |o| {
-        assert_eq!(o, Object::Integrity(&[1, 2, 3, 4]))
-    });
-    decoded("00080e01 01020304", |o| {
-        assert_eq!(o, Object::PolicyData(&[1, 2, 3, 4]))
-    });
-    decoded("0008c807 01020304", |o| {
-        assert_eq!(o, Object::Unknown(&[1, 2, 3, 4]))
-    });
-    decoded("00040063", |o| assert_eq!(o, Object::Null));
+    reads(&format!("00180b03 {V6} 000abcde"), Object::SenderTemplate(filter(v6, label)));
+    reads("00080f01 0a010203", Object::ResvConfirm(v4));
+    reads(&format!("00140f02 {V6}"), Object::ResvConfirm(v6));
+    reads("00080401 01020304", Object::Integrity(&[1, 2, 3, 4]));
+    reads("00080e01 01020304", Object::PolicyData(&[1, 2, 3, 4]));
+    reads("0008c807 01020304", Object::Unknown(&[1, 2, 3, 4]));
+    reads("00040063", Object::Null);
 }
 
 /// Unused fields are ignored on receipt (RFC 2205 appendix A).
 #[test]
 fn unused_fields_are_not_looked_at() {
-    let expected = FilterSpec {
-        source: address("10.1.2.3"),
-        selector: SourceSelector::Port(1),
-    };
-    decoded("000c0a01 0a010203 ffff0001", |o| {
-        assert_eq!(o, Object::FilterSpec(expected))
-    });
+    let expected = FilterSpec { source: address("10.1.2.3"), selector: SourceSelector::Port(1) };
+    reads("000c0a01 0a010203 ffff0001", Object::FilterSpec(expected));
 }
 
 /// The form that `earmark decode --json` prints.

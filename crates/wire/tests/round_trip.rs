@@ -15,13 +15,9 @@ use proptest::prelude::*;
 fn address(ipv6: bool) -> BoxedStrategy<IpAddr> {
     if ipv6 {
         // Not zero, not multicast.
-        any::<u128>()
-            .prop_map(|n| Ipv6Addr::from(n >> 8 | 1 << 110).into())
-            .boxed()
+        any::<u128>().prop_map(|n| Ipv6Addr::from(n >> 8 | 1 << 110).into()).boxed()
     } else {
-        (1u32..0xe000_0000)
-            .prop_map(|n| Ipv4Addr::from(n).into())
-            .boxed()
+        (1u32..0xe000_0000).prop_map(|n| Ipv4Addr::from(n).into()).boxed()
     }
 }
 
@@ -42,13 +38,9 @@ fn bucket() -> impl Strategy<Value = TokenBucket> {
 fn flowspec() -> impl Strategy<Value = FlowSpec> {
     (bucket(), option::of((any::<u32>(), any::<u32>()))).prop_map(|(bucket, rspec)| match rspec {
         None => FlowSpec::ControlledLoad(bucket),
-        Some((rate, slack_us)) => FlowSpec::Guaranteed(
-            bucket,
-            Rspec {
-                rate: f32::from_bits(rate),
-                slack_us,
-            },
-        ),
+        Some((rate, slack_us)) => {
+            FlowSpec::Guaranteed(bucket, Rspec { rate: f32::from_bits(rate), slack_us })
+        }
     })
 }
 
@@ -76,35 +68,19 @@ fn object(classes: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
 
 /// An ADSPEC body with an override, a parameter and two services that nobody knows.
 fn adspec() -> impl Strategy<Value = Vec<u8>> {
-    (
-        any::<[u32; 5]>(),
-        any::<bool>(),
-        any::<bool>(),
-        vec(any::<[u8; 4]>(), 0..4),
-    )
-        .prop_map(|(values, guaranteed, load, unknown)| {
+    (any::<[u32; 5]>(), any::<bool>(), any::<bool>(), vec(any::<[u8; 4]>(), 0..4)).prop_map(
+        |(values, guaranteed, load, unknown)| {
             let word = |id: u8, value: u32| [&[id, 0, 0, 1][..], &value.to_be_bytes()].concat();
             let fragment = |id: u8, broken: bool, data: Vec<u8>| {
                 let words = u8::try_from(data.len() / 4).expect("short");
                 [vec![id, if broken { 0x80 } else { 0 }, 0, words], data].concat()
             };
             let [hops, bandwidth, latency, mtu, c] = values;
-            let general = [
-                word(4, hops),
-                word(6, bandwidth),
-                word(8, latency),
-                word(10, mtu),
-                word(60, c),
-            ];
+            let general =
+                [word(4, hops), word(6, bandwidth), word(8, latency), word(10, mtu), word(60, c)];
             let mut parts = vec![fragment(1, guaranteed, general.concat())];
             if guaranteed {
-                let terms = [
-                    word(133, c),
-                    word(134, mtu),
-                    word(135, 0),
-                    word(136, 1),
-                    word(6, 9),
-                ];
+                let terms = [word(133, c), word(134, mtu), word(135, 0), word(136, 1), word(6, 9)];
                 parts.push(fragment(2, load, terms.concat()));
             }
             parts.push(fragment(3, load, unknown.concat()));
@@ -115,15 +91,12 @@ fn adspec() -> impl Strategy<Value = Vec<u8>> {
             let data = parts.concat();
             let words = u16::try_from(data.len() / 4).expect("short").to_be_bytes();
             [vec![0, 0, words[0], words[1]], data].concat()
-        })
+        },
+    )
 }
 
 fn parts() -> impl Strategy<Value = Parts> {
-    (
-        any::<bool>(),
-        proptest::sample::select(&KINDS[..]),
-        proptest::sample::select(&STYLES[..]),
-    )
+    (any::<bool>(), proptest::sample::select(&KINDS[..]), proptest::sample::select(&STYLES[..]))
         .prop_flat_map(|(ipv6, kind, style)| {
             let common = (
                 0u8..16,
@@ -167,16 +140,8 @@ fn parts() -> impl Strategy<Value = Parts> {
                 flags,
                 send_ttl,
                 integrity,
-                session: Session {
-                    destination,
-                    protocol,
-                    flags: session_flags,
-                    port,
-                },
-                hop: RsvpHop {
-                    address: hop.0,
-                    lih: hop.1,
-                },
+                session: Session { destination, protocol, flags: session_flags, port },
+                hop: RsvpHop { address: hop.0, lih: hop.1 },
                 refresh_ms: hop.2,
                 error: ErrorSpec {
                     node: error.0,
@@ -309,11 +274,7 @@ fn the_samples_survive_the_wire() {
             for ipv6 in [false, true] {
                 let parts = sample(kind, style, ipv6);
                 let wire = octets(&parts.message());
-                assert_eq!(
-                    Message::parse(&wire),
-                    Ok(parts.message()),
-                    "{kind:?} {style:?}"
-                );
+                assert_eq!(Message::parse(&wire), Ok(parts.message()), "{kind:?} {style:?}");
             }
         }
     }
@@ -332,8 +293,5 @@ fn what_does_not_fit_is_refused() {
     let mut parts = parts;
     parts.filters = vec![parts.filters[0]; 3000];
     let mut buffer = vec![0; 100_000];
-    assert_eq!(
-        parts.message().emit(&mut buffer),
-        Err(earmark_wire::EmitError::TooLong)
-    );
+    assert_eq!(parts.message().emit(&mut buffer), Err(earmark_wire::EmitError::TooLong));
 }

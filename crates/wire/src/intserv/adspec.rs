@@ -15,8 +15,11 @@ use super::format::{
 use super::iana::{Parameter, Service};
 use crate::writer::{EmitError, Writer};
 
-/// Latency that nobody knows (RFC 2215 section 3.4).
-const INDETERMINATE: u32 = u32::MAX;
+mod compose;
+mod standard;
+
+pub use compose::{GuaranteedHop, HopCharacteristics, LocalOverrides};
+
 /// Length of a parameter of one word, header included, octets.
 const WORD_PARAMETER: usize = HEADER + 4;
 
@@ -125,67 +128,15 @@ pub struct UnknownFragment<'a> {
     pub data: &'a [u8],
 }
 
-/// What one element of the path has to offer on the link ahead.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HopCharacteristics {
-    /// Between the previous RSVP hop and this one there may be elements without integrated services (the IP TTL and
-    /// Send_TTL differ, RFC 2205 section 3.8).
-    pub non_is_hop: bool,
-    /// Bandwidth available to packets, octets per second; 0 where it is not known.
-    pub bandwidth: f32,
-    /// Latency of the link and this element, microseconds; all ones where it is not known.
-    pub latency_us: u32,
-    /// MTU of the link, octets.
-    pub mtu: u32,
-    /// Guaranteed service, if it is offered.
-    pub guaranteed: Option<GuaranteedHop>,
-    /// Controlled load, if it is offered, with values of its own.
-    pub controlled_load: Option<LocalOverrides>,
-}
-
-/// How far this element misses the fluid model (RFC 2212).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct GuaranteedHop {
-    /// Rate-dependent error C, octets.
-    pub c: u32,
-    /// Rate-independent error D, microseconds.
-    pub d: u32,
-    /// It reshapes traffic, so that the sums start anew with its own terms.
-    pub reshapes: bool,
-    /// Values that hold for this service only.
-    pub overrides: LocalOverrides,
-}
-
-/// What an element offers to one service where that differs from what it offers to all.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LocalOverrides {
-    /// See [`HopCharacteristics::bandwidth`].
-    pub bandwidth: Option<f32>,
-    /// See [`HopCharacteristics::latency_us`].
-    pub latency_us: Option<u32>,
-    /// See [`HopCharacteristics::mtu`].
-    pub mtu: Option<u32>,
-}
-
 impl<'a> Adspec<'a> {
     /// What a sender starts with: nothing is on the path yet, both services are wanted (RFC 2210 section 3.3).
     ///
     /// All values are neutral, so that [`Adspec::advertise`] with the sender's own link gives what leaves the host.
     pub const fn for_sender() -> Adspec<'static> {
         let none = Parameters { octets: &[] };
-        let overrides = Overrides {
-            hops: None,
-            bandwidth: None,
-            latency_us: None,
-            mtu: None,
-            extra: none,
-        };
-        let terms = GuaranteedTerms {
-            c_total: 0,
-            d_total: 0,
-            c_sum: 0,
-            d_sum: 0,
-        };
+        let overrides =
+            Overrides { hops: None, bandwidth: None, latency_us: None, mtu: None, extra: none };
+        let terms = GuaranteedTerms { c_total: 0, d_total: 0, c_sum: 0, d_sum: 0 };
         Adspec {
             general: General {
                 break_bit: false,
@@ -195,19 +146,9 @@ impl<'a> Adspec<'a> {
                 mtu: u32::MAX,
                 extra: none,
             },
-            guaranteed: Some(Guaranteed {
-                break_bit: false,
-                terms: Some(terms),
-                overrides,
-            }),
-            controlled_load: Some(ControlledLoad {
-                break_bit: false,
-                overrides,
-            }),
-            others: Fragments {
-                octets: &[],
-                broken: false,
-            },
+            guaranteed: Some(Guaranteed { break_bit: false, terms: Some(terms), overrides }),
+            controlled_load: Some(ControlledLoad { break_bit: false, overrides }),
+            others: Fragments { octets: &[], broken: false },
         }
     }
 
@@ -216,16 +157,33 @@ impl<'a> Adspec<'a> {
     /// # Errors
     /// The frame is not the one of RFC 2210 section 3.3.
     pub fn parse(body: &'a [u8]) -> Result<Adspec<'a>, FormatError> {
+        match standard::parse(body) {
+            Some(adspec) => Ok(adspec),
+            None => Adspec::parse_any(body),
+        }
+    }
+
+    /// Whether [`Adspec::parse`] would succeed.
+    ///
+    /// # Errors
+    /// Those of [`Adspec::parse`].
+    #[inline]
+    pub fn check(body: &[u8]) -> Result<(), FormatError> {
+        match standard::words(body) {
+            Some(_) => Ok(()),
+            None => Adspec::parse_any(body).map(|_| ()),
+        }
+    }
+
+    /// Fragment by fragment, parameter by parameter.
+    fn parse_any(body: &'a [u8]) -> Result<Adspec<'a>, FormatError> {
         let mut message = Reader::message(body)?;
         let general = General::parse(&mut message)?;
         let mut adspec = Adspec {
             general,
             guaranteed: None,
             controlled_load: None,
-            others: Fragments {
-                octets: message.rest(),
-                broken: false,
-            },
+            others: Fragments { octets: message.rest(), broken: false },
         };
         let mut last = Service::General.code();
         while !message.is_empty() {
@@ -253,19 +211,11 @@ impl<'a> Adspec<'a> {
 
     /// Length of the body, octets.
     pub fn buffer_len(&self) -> usize {
-        let others: usize = self
-            .others
-            .iter()
-            .map(|other| HEADER + other.data.len())
-            .sum();
+        let others: usize = self.others.iter().map(|other| HEADER + other.data.len()).sum();
         HEADER
             + (HEADER + self.general.data_len())
-            + self
-                .guaranteed
-                .map_or(0, |guaranteed| HEADER + guaranteed.data_len())
-            + self
-                .controlled_load
-                .map_or(0, |load| HEADER + load.overrides.data_len())
+            + self.guaranteed.map_or(0, |guaranteed| HEADER + guaranteed.data_len())
+            + self.controlled_load.map_or(0, |load| HEADER + load.overrides.data_len())
             + others
     }
 
@@ -274,6 +224,14 @@ impl<'a> Adspec<'a> {
     /// # Errors
     /// The buffer is too short.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        match standard::emit(self, buffer) {
+            Some(length) => Ok(length),
+            None => self.emit_any(buffer),
+        }
+    }
+
+    /// Fragment by fragment, parameter by parameter.
+    fn emit_any(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         put_message(&mut writer, self.buffer_len() - HEADER)?;
         self.general.put(&mut writer)?;
@@ -301,14 +259,11 @@ impl<'a> Adspec<'a> {
     /// A bandwidth that is no bandwidth.
     pub fn validate(&self) -> Result<(), ValueError> {
         let overrides = [
-            self.guaranteed
-                .and_then(|guaranteed| guaranteed.overrides.bandwidth),
-            self.controlled_load
-                .and_then(|load| load.overrides.bandwidth),
+            self.guaranteed.and_then(|guaranteed| guaranteed.overrides.bandwidth),
+            self.controlled_load.and_then(|load| load.overrides.bandwidth),
         ];
-        let bandwidths = [self.general.bandwidth]
-            .into_iter()
-            .chain(overrides.into_iter().flatten());
+        let bandwidths =
+            [self.general.bandwidth].into_iter().chain(overrides.into_iter().flatten());
         for bandwidth in bandwidths {
             if !bandwidth.is_finite() || bandwidth.is_sign_negative() {
                 return Err(ValueError::PathBandwidth);
@@ -316,62 +271,6 @@ impl<'a> Adspec<'a> {
         }
         Ok(())
     }
-
-    /// What goes on to the next hop when this is what arrived (RFC 2210 section 3.3.5, RFC 2215 section 2).
-    #[must_use]
-    pub fn advertise(&self, hop: &HopCharacteristics) -> Adspec<'a> {
-        let arrived = &self.general;
-        let guaranteed = self.guaranteed.map(|fragment| match &hop.guaranteed {
-            None => Guaranteed {
-                break_bit: true,
-                ..fragment
-            },
-            Some(local) => Guaranteed {
-                break_bit: fragment.break_bit,
-                terms: Some(fragment.terms.unwrap_or_default().add(local)),
-                overrides: fragment.overrides.compose(arrived, hop, &local.overrides),
-            },
-        });
-        let controlled_load = self
-            .controlled_load
-            .map(|fragment| match &hop.controlled_load {
-                None => ControlledLoad {
-                    break_bit: true,
-                    ..fragment
-                },
-                Some(local) => ControlledLoad {
-                    break_bit: fragment.break_bit,
-                    overrides: fragment.overrides.compose(arrived, hop, local),
-                },
-            });
-        Adspec {
-            general: General {
-                break_bit: arrived.break_bit || hop.non_is_hop,
-                hops: arrived.hops.saturating_add(1),
-                bandwidth: compose_bandwidth(arrived.bandwidth, hop.bandwidth),
-                latency_us: compose_latency(arrived.latency_us, hop.latency_us),
-                mtu: arrived.mtu.min(hop.mtu),
-                extra: arrived.extra,
-            },
-            guaranteed,
-            controlled_load,
-            others: Fragments {
-                broken: true,
-                ..self.others
-            },
-        }
-    }
-}
-
-/// The smaller one; 0, which stands for unknown, wins, and so does nonsense that arrived, lest it look sound.
-fn compose_bandwidth(arrived: f32, local: f32) -> f32 {
-    if local < arrived { local } else { arrived }
-}
-
-/// The sum; all ones, which stands for unknown, wins and is the limit (RFC 2215 section 3.4).
-fn compose_latency(arrived: u32, local: u32) -> u32 {
-    const { assert!(INDETERMINATE == u32::MAX, "saturation is what makes it win") };
-    arrived.saturating_add(local)
 }
 
 impl<'a> General<'a> {
@@ -388,14 +287,7 @@ impl<'a> General<'a> {
             return Err(start.error(FormatProblem::MissingParameter));
         };
         let extra = values.extra;
-        Ok(General {
-            break_bit: header.high_bit,
-            hops,
-            bandwidth,
-            latency_us,
-            mtu,
-            extra,
-        })
+        Ok(General { break_bit: header.high_bit, hops, bandwidth, latency_us, mtu, extra })
     }
 
     /// The same values in the form that a service's own have.
@@ -422,10 +314,7 @@ impl<'a> General<'a> {
 impl<'a> Guaranteed<'a> {
     fn parse(break_bit: bool, mut data: Reader<'a>) -> Result<Guaranteed<'a>, FormatError> {
         if data.is_empty() {
-            return Ok(Guaranteed {
-                break_bit,
-                ..Guaranteed::default()
-            });
+            return Ok(Guaranteed { break_bit, ..Guaranteed::default() });
         }
         let mut term = |which| data.parameter(which).map(u32::from_be_bytes);
         let terms = GuaranteedTerms {
@@ -434,16 +323,11 @@ impl<'a> Guaranteed<'a> {
             c_sum: term(Parameter::CSum)?,
             d_sum: term(Parameter::DSum)?,
         };
-        Ok(Guaranteed {
-            break_bit,
-            terms: Some(terms),
-            overrides: Overrides::parse(data)?,
-        })
+        Ok(Guaranteed { break_bit, terms: Some(terms), overrides: Overrides::parse(data)? })
     }
 
     fn data_len(&self) -> usize {
-        self.terms
-            .map_or(0, |_| 4 * WORD_PARAMETER + self.overrides.data_len())
+        self.terms.map_or(0, |_| 4 * WORD_PARAMETER + self.overrides.data_len())
     }
 
     fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
@@ -459,33 +343,11 @@ impl<'a> Guaranteed<'a> {
     }
 }
 
-impl GuaranteedTerms {
-    /// These and the terms of one more element (RFC 2212: sums stop at all ones).
-    fn add(self, hop: &GuaranteedHop) -> GuaranteedTerms {
-        let (c_sum, d_sum) = if hop.reshapes {
-            (0, 0)
-        } else {
-            (self.c_sum, self.d_sum)
-        };
-        GuaranteedTerms {
-            c_total: self.c_total.saturating_add(hop.c),
-            d_total: self.d_total.saturating_add(hop.d),
-            c_sum: c_sum.saturating_add(hop.c),
-            d_sum: d_sum.saturating_add(hop.d),
-        }
-    }
-}
-
 impl<'a> Overrides<'a> {
     /// Reads the general parameters of a fragment, each at most once.
     fn parse(mut data: Reader<'a>) -> Result<Overrides<'a>, FormatError> {
-        let extra = Parameters {
-            octets: data.rest(),
-        };
-        let mut overrides = Overrides {
-            extra,
-            ..Overrides::default()
-        };
+        let extra = Parameters { octets: data.rest() };
+        let mut overrides = Overrides { extra, ..Overrides::default() };
         while !data.is_empty() {
             let start = data;
             let (header, mut value) = data.part()?;
@@ -510,6 +372,15 @@ impl<'a> Overrides<'a> {
         Ok(overrides)
     }
 
+    /// Whether there is nothing to write; what is not known may still be there when this says no.
+    fn is_empty(&self) -> bool {
+        self.hops.is_none()
+            && self.bandwidth.is_none()
+            && self.latency_us.is_none()
+            && self.mtu.is_none()
+            && self.extra.octets.is_empty()
+    }
+
     fn data_len(&self) -> usize {
         let present = [
             self.hops.is_some(),
@@ -518,21 +389,13 @@ impl<'a> Overrides<'a> {
             self.mtu.is_some(),
         ];
         let known = present.into_iter().filter(|there| *there).count() * WORD_PARAMETER;
-        known
-            + self
-                .extra
-                .iter()
-                .map(|(_, octets)| octets.len())
-                .sum::<usize>()
+        known + self.extra.iter().map(|(_, octets)| octets.len()).sum::<usize>()
     }
 
     fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let known = [
             (Parameter::NumberOfIsHops, self.hops),
-            (
-                Parameter::AvailablePathBandwidth,
-                self.bandwidth.map(f32::to_bits),
-            ),
+            (Parameter::AvailablePathBandwidth, self.bandwidth.map(f32::to_bits)),
             (Parameter::MinimumPathLatency, self.latency_us),
             (Parameter::PathMtu, self.mtu),
         ];
@@ -545,49 +408,6 @@ impl<'a> Overrides<'a> {
             writer.put_slice(octets)?;
         }
         Ok(())
-    }
-
-    /// The rules for override values: own value before default value, on both sides.
-    fn compose(
-        &self,
-        arrived: &General<'_>,
-        hop: &HopCharacteristics,
-        local: &LocalOverrides,
-    ) -> Overrides<'a> {
-        /// `None` where neither side has a value of its own.
-        fn either<T: Copy>(
-            arrived: Option<T>,
-            arrived_default: T,
-            local: Option<T>,
-            local_default: T,
-            compose: impl Fn(T, T) -> T,
-        ) -> Option<T> {
-            (arrived.is_some() || local.is_some()).then(|| {
-                compose(
-                    arrived.unwrap_or(arrived_default),
-                    local.unwrap_or(local_default),
-                )
-            })
-        }
-        Overrides {
-            hops: self.hops.map(|hops| hops.saturating_add(1)),
-            bandwidth: either(
-                self.bandwidth,
-                arrived.bandwidth,
-                local.bandwidth,
-                hop.bandwidth,
-                compose_bandwidth,
-            ),
-            latency_us: either(
-                self.latency_us,
-                arrived.latency_us,
-                local.latency_us,
-                hop.latency_us,
-                compose_latency,
-            ),
-            mtu: either(self.mtu, arrived.mtu, local.mtu, hop.mtu, u32::min),
-            extra: self.extra,
-        }
     }
 }
 
@@ -637,11 +457,7 @@ impl<'a> Fragments<'a> {
                 let (header, data) = reader.part().ok()?;
                 if let Service::Unknown(service) = Service::from_code(header.number) {
                     let break_bit = header.high_bit || broken;
-                    return Some(UnknownFragment {
-                        service,
-                        break_bit,
-                        data: data.rest(),
-                    });
+                    return Some(UnknownFragment { service, break_bit, data: data.rest() });
                 }
             }
             None
@@ -660,5 +476,41 @@ impl UnknownFragment<'_> {
         let service = Service::Unknown(self.service);
         put_service(writer, service, self.break_bit, self.data.len())?;
         writer.put_slice(self.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The shortcut must say what the long way says, about the standard shape and about what only looks like it.
+        #[test]
+        fn the_shortcut_agrees_with_the_long_way(
+            values: [u32; 8],
+            damage in proptest::option::of((0usize..80, any::<u8>())),
+        ) {
+            let mut adspec = Adspec::for_sender();
+            let [hops, bandwidth, latency_us, mtu, c_total, d_total, c_sum, d_sum] = values;
+            let bandwidth = f32::from_bits(bandwidth & 0x7f7f_ffff);
+            adspec.general = General { hops, bandwidth, latency_us, mtu, ..adspec.general };
+            let terms = GuaranteedTerms { c_total, d_total, c_sum, d_sum };
+            adspec.guaranteed = Some(Guaranteed { terms: Some(terms), ..Guaranteed::default() });
+            let mut body = [0; 80];
+            prop_assert_eq!(standard::emit(&adspec, &mut body), Some(80));
+            let mut long_way = [0xff; 80];
+            prop_assert_eq!(adspec.emit_any(&mut long_way), Ok(80));
+            prop_assert_eq!(body, long_way);
+            prop_assert_eq!(standard::parse(&body), Some(adspec));
+            if let Some((at, octet)) = damage {
+                body[at] = octet;
+            }
+            let (long, short) = (Adspec::parse_any(&body), Adspec::parse(&body));
+            let nan = long.is_ok_and(|adspec| adspec.general.bandwidth.is_nan());
+            prop_assert!(nan || long == short);
+            prop_assert_eq!(long.map(|_| ()), Adspec::check(&body));
+        }
     }
 }

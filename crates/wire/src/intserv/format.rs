@@ -94,19 +94,14 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(super) fn error(&self, problem: FormatProblem) -> FormatError {
-        FormatError {
-            problem,
-            offset: self.offset,
-        }
+        FormatError { problem, offset: self.offset }
     }
 
     /// The next `N` octets.
     #[inline]
     pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
-        let (head, rest) = self
-            .octets
-            .split_first_chunk()
-            .ok_or(self.error(FormatProblem::Length))?;
+        let (head, rest) =
+            self.octets.split_first_chunk().ok_or(self.error(FormatProblem::Length))?;
         self.octets = rest;
         self.offset += N;
         Ok(*head)
@@ -118,24 +113,12 @@ impl<'a> Reader<'a> {
         let start = *self;
         let [number, flags, high, low] = self.take()?;
         let octets = usize::from(u16::from_be_bytes([high, low])) * 4;
-        let (inside, rest) = self
-            .octets
-            .split_at_checked(octets)
-            .ok_or(start.error(FormatProblem::Length))?;
-        let reader = Reader {
-            octets: inside,
-            offset: self.offset,
-        };
+        let (inside, rest) =
+            self.octets.split_at_checked(octets).ok_or(start.error(FormatProblem::Length))?;
+        let reader = Reader { octets: inside, offset: self.offset };
         self.octets = rest;
         self.offset += octets;
-        Ok((
-            Header {
-                number,
-                high_bit: flags & 0x80 != 0,
-                octets,
-            },
-            reader,
-        ))
+        Ok((Header { number, high_bit: flags & 0x80 != 0, octets }, reader))
     }
 
     /// A reader of the whole data after the message header, whose length must fit exactly.
@@ -146,11 +129,7 @@ impl<'a> Reader<'a> {
             return Err(reader.error(FormatProblem::Version));
         }
         let (_, inside) = reader.part()?;
-        if reader.is_empty() {
-            Ok(inside)
-        } else {
-            Err(reader.error(FormatProblem::Length))
-        }
+        if reader.is_empty() { Ok(inside) } else { Err(reader.error(FormatProblem::Length)) }
     }
 
     /// The value of the parameter that must come next.
@@ -176,9 +155,7 @@ impl<'a> Reader<'a> {
 
 /// A header word in front of `octets` octets.
 fn header(number: u8, high_bit: bool, octets: usize) -> Result<[u8; 4], EmitError> {
-    let [high, low] = u16::try_from(octets / 4)
-        .map_err(|_| EmitError::TooLong)?
-        .to_be_bytes();
+    let [high, low] = u16::try_from(octets / 4).map_err(|_| EmitError::TooLong)?.to_be_bytes();
     Ok([number, if high_bit { 0x80 } else { 0 }, high, low])
 }
 

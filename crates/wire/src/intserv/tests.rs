@@ -20,10 +20,7 @@ fn hex(digits: &str) -> Vec<u8> {
         .filter_map(|c| c.to_digit(16))
         .map(|digit| u8::try_from(digit).expect("a digit is small"))
         .collect();
-    digits
-        .chunks(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect()
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 /// r = 250 000 is 0x48742400, b = 3000 is 0x453b8000, positive infinity 0x7f800000.
@@ -42,15 +39,9 @@ fn a_sender_tspec_is_laid_out_as_in_the_rfc() {
 /// The pictures of RFC 2210 sections 3.2.1 and 3.2.2; R = 300 000 is 0x48927c00.
 #[test]
 fn flowspecs_are_laid_out_as_in_the_rfc() {
-    let rspec = Rspec {
-        rate: 300_000.0,
-        slack_us: 20,
-    };
+    let rspec = Rspec { rate: 300_000.0, slack_us: 20 };
     let cases = [
-        (
-            FlowSpec::ControlledLoad(BUCKET),
-            std::format!("00000007 05000006 {BUCKET_HEX}"),
-        ),
+        (FlowSpec::ControlledLoad(BUCKET), std::format!("00000007 05000006 {BUCKET_HEX}")),
         (
             FlowSpec::Guaranteed(BUCKET, rspec),
             std::format!("0000000a 02000009 {BUCKET_HEX} 82000002 48927c00 00000014"),
@@ -71,10 +62,7 @@ fn flowspecs_are_laid_out_as_in_the_rfc() {
 /// Reserved bits and parameter flags are ignored (RFC 2210 appendix 1).
 #[test]
 fn reserved_bits_are_not_looked_at() {
-    let body = hex(&std::format!(
-        "0fff0007 057f0006 {}",
-        BUCKET_HEX.replacen("7f00", "7fff", 1)
-    ));
+    let body = hex(&std::format!("0fff0007 057f0006 {}", BUCKET_HEX.replacen("7f00", "7fff", 1)));
     assert_eq!(FlowSpec::parse(&body), Ok(FlowSpec::ControlledLoad(BUCKET)));
 }
 
@@ -92,32 +80,14 @@ fn values_that_make_no_sense_are_named() {
     assert_eq!(bucket(|b| b.rate = -0.0), Err(ValueError::TokenRate));
     assert_eq!(bucket(|b| b.rate = -1.0), Err(ValueError::TokenRate));
     assert_eq!(bucket(|b| b.rate = f32::NAN), Err(ValueError::TokenRate));
-    assert_eq!(
-        bucket(|b| b.rate = f32::INFINITY),
-        Err(ValueError::TokenRate)
-    );
-    assert_eq!(
-        bucket(|b| b.depth = f32::INFINITY),
-        Err(ValueError::BucketDepth)
-    );
+    assert_eq!(bucket(|b| b.rate = f32::INFINITY), Err(ValueError::TokenRate));
+    assert_eq!(bucket(|b| b.depth = f32::INFINITY), Err(ValueError::BucketDepth));
     assert_eq!(bucket(|b| b.depth = 0.0), Err(ValueError::BucketDepth));
     assert_eq!(bucket(|b| b.peak = f32::NAN), Err(ValueError::PeakRate));
-    assert_eq!(
-        bucket(|b| b.peak = f32::NEG_INFINITY),
-        Err(ValueError::PeakRate)
-    );
-    assert_eq!(
-        bucket(|b| b.peak = 249_999.0),
-        Err(ValueError::PeakBelowTokenRate)
-    );
-    assert_eq!(
-        bucket(|b| b.min_policed_unit = 0),
-        Err(ValueError::MinPolicedUnit)
-    );
-    assert_eq!(
-        bucket(|b| b.max_packet_size = 63),
-        Err(ValueError::MaxPacketSize)
-    );
+    assert_eq!(bucket(|b| b.peak = f32::NEG_INFINITY), Err(ValueError::PeakRate));
+    assert_eq!(bucket(|b| b.peak = 249_999.0), Err(ValueError::PeakBelowTokenRate));
+    assert_eq!(bucket(|b| b.min_policed_unit = 0), Err(ValueError::MinPolicedUnit));
+    assert_eq!(bucket(|b| b.max_packet_size = 63), Err(ValueError::MaxPacketSize));
 
     let guaranteed = |rate| FlowSpec::Guaranteed(BUCKET, Rspec { rate, slack_us: 0 }).validate();
     assert_eq!(guaranteed(250_000.0), Ok(()));
@@ -129,21 +99,9 @@ fn values_that_make_no_sense_are_named() {
 /// What a text format keeps of a bucket is every bit of it.
 #[test]
 fn equality_is_that_of_bits() {
-    let nan = TokenBucket {
-        rate: f32::NAN,
-        ..BUCKET
-    };
+    let nan = TokenBucket { rate: f32::NAN, ..BUCKET };
     assert_eq!(nan, nan);
-    assert_ne!(
-        TokenBucket {
-            rate: 0.0,
-            ..BUCKET
-        },
-        TokenBucket {
-            rate: -0.0,
-            ..BUCKET
-        }
-    );
+    assert_ne!(TokenBucket { rate: 0.0, ..BUCKET }, TokenBucket { rate: -0.0, ..BUCKET });
 }
 
 /// The picture of RFC 2210 section 3.3.6, with values: 3 hops, 1 250 000 octets/s (0x49989680), 150 us, MTU 1500.
@@ -153,23 +111,10 @@ const EXAMPLE: &str = "00000013 01000008 04000001 00000003 06000001 49989680 080
 
 fn example() -> Adspec<'static> {
     let mut adspec = Adspec::for_sender();
-    adspec.general = General {
-        hops: 3,
-        bandwidth: 1_250_000.0,
-        latency_us: 150,
-        mtu: 1500,
-        ..adspec.general
-    };
-    let terms = GuaranteedTerms {
-        c_total: 3000,
-        d_total: 100,
-        c_sum: 1500,
-        d_sum: 50,
-    };
-    adspec.guaranteed = Some(Guaranteed {
-        terms: Some(terms),
-        ..Guaranteed::default()
-    });
+    adspec.general =
+        General { hops: 3, bandwidth: 1_250_000.0, latency_us: 150, mtu: 1500, ..adspec.general };
+    let terms = GuaranteedTerms { c_total: 3000, d_total: 100, c_sum: 1500, d_sum: 50 };
+    adspec.guaranteed = Some(Guaranteed { terms: Some(terms), ..Guaranteed::default() });
     adspec
 }
 
@@ -182,17 +127,9 @@ const HOP: HopCharacteristics = HopCharacteristics {
         c: 1500,
         d: 12,
         reshapes: false,
-        overrides: LocalOverrides {
-            bandwidth: None,
-            latency_us: None,
-            mtu: None,
-        },
+        overrides: LocalOverrides { bandwidth: None, latency_us: None, mtu: None },
     }),
-    controlled_load: Some(LocalOverrides {
-        bandwidth: None,
-        latency_us: None,
-        mtu: None,
-    }),
+    controlled_load: Some(LocalOverrides { bandwidth: None, latency_us: None, mtu: None }),
 };
 
 fn emitted(adspec: &Adspec<'_>) -> Vec<u8> {
@@ -224,54 +161,22 @@ fn a_hop_composes_every_value() {
         ..example().general
     };
     assert_eq!(next.general, expected);
-    let terms = GuaranteedTerms {
-        c_total: 4500,
-        d_total: 112,
-        c_sum: 3000,
-        d_sum: 62,
-    };
-    assert_eq!(
-        next.guaranteed.and_then(|guaranteed| guaranteed.terms),
-        Some(terms)
-    );
-    assert_eq!(
-        next.guaranteed.map(|guaranteed| guaranteed.break_bit),
-        Some(false)
-    );
+    let terms = GuaranteedTerms { c_total: 4500, d_total: 112, c_sum: 3000, d_sum: 62 };
+    assert_eq!(next.guaranteed.and_then(|guaranteed| guaranteed.terms), Some(terms));
+    assert_eq!(next.guaranteed.map(|guaranteed| guaranteed.break_bit), Some(false));
 
-    let reshaping = GuaranteedHop {
-        reshapes: true,
-        ..HOP.guaranteed.unwrap_or_default()
-    };
-    let next = example().advertise(&HopCharacteristics {
-        guaranteed: Some(reshaping),
-        ..HOP
-    });
-    let terms = GuaranteedTerms {
-        c_total: 4500,
-        d_total: 112,
-        c_sum: 1500,
-        d_sum: 12,
-    };
-    assert_eq!(
-        next.guaranteed.and_then(|guaranteed| guaranteed.terms),
-        Some(terms)
-    );
+    let reshaping = GuaranteedHop { reshapes: true, ..HOP.guaranteed.unwrap_or_default() };
+    let next = example().advertise(&HopCharacteristics { guaranteed: Some(reshaping), ..HOP });
+    let terms = GuaranteedTerms { c_total: 4500, d_total: 112, c_sum: 1500, d_sum: 12 };
+    assert_eq!(next.guaranteed.and_then(|guaranteed| guaranteed.terms), Some(terms));
 }
 
 /// What is unknown stays so, and sums stop at their limit.
 #[test]
 fn unknown_values_win() {
-    let hop = HopCharacteristics {
-        latency_us: u32::MAX,
-        bandwidth: 0.0,
-        ..HOP
-    };
+    let hop = HopCharacteristics { latency_us: u32::MAX, bandwidth: 0.0, ..HOP };
     let next = example().advertise(&hop).advertise(&HOP);
-    assert_eq!(
-        (next.general.latency_us, next.general.bandwidth),
-        (u32::MAX, 0.0)
-    );
+    assert_eq!((next.general.latency_us, next.general.bandwidth), (u32::MAX, 0.0));
     let mut far = example();
     far.general.latency_us = u32::MAX - 2;
     assert_eq!(far.advertise(&HOP).general.latency_us, u32::MAX);
@@ -279,31 +184,18 @@ fn unknown_values_win() {
 
 #[test]
 fn break_bits_are_set_where_a_service_is_missing_and_stay() {
-    let poor = HopCharacteristics {
-        guaranteed: None,
-        controlled_load: None,
-        non_is_hop: true,
-        ..HOP
-    };
+    let poor =
+        HopCharacteristics { guaranteed: None, controlled_load: None, non_is_hop: true, ..HOP };
     let next = example().advertise(&poor).advertise(&HOP);
     assert!(next.general.break_bit);
-    assert_eq!(
-        next.guaranteed.map(|guaranteed| guaranteed.break_bit),
-        Some(true)
-    );
+    assert_eq!(next.guaranteed.map(|guaranteed| guaranteed.break_bit), Some(true));
     assert_eq!(next.controlled_load.map(|load| load.break_bit), Some(true));
     // Headers of words 2, 11 and 20 of the picture.
     let body = emitted(&next);
     assert_eq!((body[5], body[41], body[77]), (0x80, 0x80, 0x80));
     // A hop without the service does not touch its terms.
-    let terms = example()
-        .advertise(&poor)
-        .guaranteed
-        .and_then(|guaranteed| guaranteed.terms);
-    assert_eq!(
-        terms,
-        example().guaranteed.and_then(|guaranteed| guaranteed.terms)
-    );
+    let terms = example().advertise(&poor).guaranteed.and_then(|guaranteed| guaranteed.terms);
+    assert_eq!(terms, example().guaranteed.and_then(|guaranteed| guaranteed.terms));
 }
 
 /// An empty fragment is filled by the first hop that offers the service, its break bit kept (RFC 2210 section 3.3.3);
@@ -315,17 +207,8 @@ fn fragments_are_filled_but_not_added() {
     let adspec = Adspec::parse(&body).expect("it is well formed");
     assert_eq!(emitted(&adspec), body);
     let next = adspec.advertise(&HOP);
-    let terms = GuaranteedTerms {
-        c_total: 1500,
-        d_total: 12,
-        c_sum: 1500,
-        d_sum: 12,
-    };
-    let expected = Guaranteed {
-        break_bit: true,
-        terms: Some(terms),
-        ..Guaranteed::default()
-    };
+    let terms = GuaranteedTerms { c_total: 1500, d_total: 12, c_sum: 1500, d_sum: 12 };
+    let expected = Guaranteed { break_bit: true, terms: Some(terms), ..Guaranteed::default() };
     assert_eq!(next.guaranteed, Some(expected));
     assert_eq!(next.controlled_load, None);
 }
@@ -333,38 +216,22 @@ fn fragments_are_filled_but_not_added() {
 /// RFC 2210 section 3.3.5: own value before default value, on both sides; new ones are added.
 #[test]
 fn override_values_are_composed_and_added() {
-    let own = LocalOverrides {
-        bandwidth: Some(500_000.0),
-        latency_us: None,
-        mtu: Some(576),
-    };
-    let hop = HopCharacteristics {
-        controlled_load: Some(own),
-        ..HOP
-    };
+    let own = LocalOverrides { bandwidth: Some(500_000.0), latency_us: None, mtu: Some(576) };
+    let hop = HopCharacteristics { controlled_load: Some(own), ..HOP };
     let load = |adspec: &Adspec<'_>| {
         let overrides = adspec.controlled_load.expect("it is there").overrides;
         (overrides.bandwidth, overrides.latency_us, overrides.mtu)
     };
     let once = example().advertise(&hop);
     assert_eq!(load(&once), (Some(500_000.0), None, Some(576)));
-    assert_eq!(
-        (once.general.bandwidth, once.general.mtu),
-        (1_000_000.0, 1500)
-    );
+    assert_eq!((once.general.bandwidth, once.general.mtu), (1_000_000.0, 1500));
     // At a hop without values of its own, those that arrived meet its default ones.
-    let slow = HopCharacteristics {
-        bandwidth: 400_000.0,
-        ..HOP
-    };
+    let slow = HopCharacteristics { bandwidth: 400_000.0, ..HOP };
     let twice = once.advertise(&slow);
     assert_eq!(load(&twice), (Some(400_000.0), None, Some(576)));
     let body = emitted(&twice);
     assert_eq!(Adspec::parse(&body), Ok(twice));
-    assert_eq!(
-        body[76..],
-        hex("05000004 06000001 48c35000 0a000001 00000240")
-    );
+    assert_eq!(body[76..], hex("05000004 06000001 48c35000 0a000001 00000240"));
 }
 
 /// What nobody here knows is passed on with its break bit set (RFC 2210 section 3.3).
@@ -377,10 +244,7 @@ fn unknown_services_are_passed_on_broken() {
     let adspec = Adspec::parse(&body).expect("it is well formed");
     assert_eq!(emitted(&adspec), body);
     let next = emitted(&adspec.advertise(&HOP));
-    assert_eq!(
-        next[40..],
-        hex("03800001 aabbccdd 05000000 c8800003 01000002 11111111 22222222")
-    );
+    assert_eq!(next[40..], hex("03800001 aabbccdd 05000000 c8800003 01000002 11111111 22222222"));
 }
 
 /// What a sender's host announces after its own link was taken into account.
@@ -389,10 +253,7 @@ fn a_new_adspec_takes_the_values_of_the_first_link() {
     let first = Adspec::for_sender().advertise(&HOP);
     let general = first.general;
     assert_eq!((general.hops, general.bandwidth), (1, 1_000_000.0));
-    assert_eq!(
-        (general.latency_us, general.mtu, general.break_bit),
-        (25, 9000, false)
-    );
+    assert_eq!((general.latency_us, general.mtu, general.break_bit), (25, 9000, false));
     assert_eq!(first.validate(), Ok(()));
     assert_eq!(emitted(&first).len(), hex(EXAMPLE).len());
 }
@@ -404,23 +265,11 @@ fn bandwidths_that_make_no_sense_are_named() {
         adspec.general.bandwidth = bandwidth;
         assert_eq!(adspec.validate(), Err(ValueError::PathBandwidth));
         // It must not look sound after the next hop either.
-        let next = adspec.advertise(&HopCharacteristics {
-            bandwidth: 1e9,
-            ..HOP
-        });
-        assert!(
-            bandwidth == f32::INFINITY || next.validate().is_err(),
-            "{bandwidth}"
-        );
+        let next = adspec.advertise(&HopCharacteristics { bandwidth: 1e9, ..HOP });
+        assert!(bandwidth == f32::INFINITY || next.validate().is_err(), "{bandwidth}");
         let mut adspec = example();
-        let overrides = Overrides {
-            bandwidth: Some(bandwidth),
-            ..Overrides::default()
-        };
-        adspec.controlled_load = Some(ControlledLoad {
-            break_bit: false,
-            overrides,
-        });
+        let overrides = Overrides { bandwidth: Some(bandwidth), ..Overrides::default() };
+        adspec.controlled_load = Some(ControlledLoad { break_bit: false, overrides });
         assert_eq!(adspec.validate(), Err(ValueError::PathBandwidth));
     }
 }

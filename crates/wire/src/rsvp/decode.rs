@@ -34,21 +34,13 @@ fn address_and<const N: usize>(object: &RawObject<'_>) -> Result<(IpAddr, [u8; N
 #[inline]
 pub(super) fn session(object: &RawObject<'_>) -> Result<Session, ParseError> {
     let (destination, [protocol, flags, p0, p1]) = address_and(object)?;
-    Ok(Session {
-        destination,
-        protocol,
-        flags,
-        port: u16::from_be_bytes([p0, p1]),
-    })
+    Ok(Session { destination, protocol, flags, port: u16::from_be_bytes([p0, p1]) })
 }
 
 #[inline]
 pub(super) fn rsvp_hop(object: &RawObject<'_>) -> Result<RsvpHop, ParseError> {
     let (address, lih) = address_and(object)?;
-    Ok(RsvpHop {
-        address,
-        lih: u32::from_be_bytes(lih),
-    })
+    Ok(RsvpHop { address, lih: u32::from_be_bytes(lih) })
 }
 
 #[inline]
@@ -66,12 +58,7 @@ pub(super) fn time_values(object: &RawObject<'_>) -> Result<u32, ParseError> {
 pub(super) fn error_spec(object: &RawObject<'_>) -> Result<ErrorSpec, ParseError> {
     let (node, [flags, code, v0, v1]) = address_and(object)?;
     let code = ErrorCode::from_code(code);
-    Ok(ErrorSpec {
-        node,
-        flags,
-        code,
-        value: u16::from_be_bytes([v0, v1]),
-    })
+    Ok(ErrorSpec { node, flags, code, value: u16::from_be_bytes([v0, v1]) })
 }
 
 #[inline]
@@ -120,26 +107,17 @@ pub(super) fn style(object: &RawObject<'_>) -> Result<Style, ParseError> {
 pub(super) fn filter_spec(object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
     if object.c_type() == c_type::IPV6_FLOW_LABEL {
         let Some((source, [_, l0, l1, l2])) =
-            object
-                .body()
-                .split_first_chunk::<16>()
-                .and_then(|(source, rest)| {
-                    Some((Ipv6Addr::from(*source), <[u8; 4]>::try_from(rest).ok()?))
-                })
+            object.body().split_first_chunk::<16>().and_then(|(source, rest)| {
+                Some((Ipv6Addr::from(*source), <[u8; 4]>::try_from(rest).ok()?))
+            })
         else {
             return Err(object.error(ErrorKind::ObjectSize));
         };
         let selector = SourceSelector::FlowLabel(u32::from_be_bytes([0, l0, l1, l2]));
-        return Ok(FilterSpec {
-            source: source.into(),
-            selector,
-        });
+        return Ok(FilterSpec { source: source.into(), selector });
     }
     let (source, [_, _, p0, p1]) = address_and(object)?;
-    Ok(FilterSpec {
-        source,
-        selector: SourceSelector::Port(u16::from_be_bytes([p0, p1])),
-    })
+    Ok(FilterSpec { source, selector: SourceSelector::Port(u16::from_be_bytes([p0, p1])) })
 }
 
 /// The body of an object that must be of the form of RFC 2210, and the error of that form as one of this object.
@@ -153,10 +131,7 @@ fn intserv<'a, T>(
     }
     parse(object.body()).map_err(|error| {
         let offset = object.offset + super::frame::OBJECT_HEADER + error.offset;
-        ParseError {
-            offset,
-            ..object.error(ErrorKind::Intserv(error.problem))
-        }
+        ParseError { offset, ..object.error(ErrorKind::Intserv(error.problem)) }
     })
 }
 
@@ -173,4 +148,10 @@ pub(super) fn flowspec(object: &RawObject<'_>) -> Result<FlowSpec, ParseError> {
 #[inline]
 pub(super) fn adspec<'a>(object: &RawObject<'a>) -> Result<Adspec<'a>, ParseError> {
     intserv(object, Adspec::parse)
+}
+
+/// Whether [`adspec`] would succeed; cheaper, for what is only kept and passed on.
+#[inline]
+pub(super) fn check_adspec(object: &RawObject<'_>) -> Result<(), ParseError> {
+    intserv(object, Adspec::check)
 }

@@ -32,12 +32,7 @@ impl Message<'_> {
     /// The buffer is too short, or the message too long for its length field.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
-        start(
-            &mut writer,
-            self.body.message_type().code(),
-            self.flags,
-            self.send_ttl,
-        )?;
+        start(&mut writer, self.body.message_type().code(), self.flags, self.send_ttl)?;
         if let Some(integrity) = &self.integrity {
             writer.put_slice(integrity.bytes)?;
         }
@@ -54,16 +49,7 @@ pub(super) fn start(
     flags: u8,
     send_ttl: u8,
 ) -> Result<(), EmitError> {
-    writer.put([
-        VERSION_1 | (flags & 0x0f),
-        message_type,
-        0,
-        0,
-        send_ttl,
-        0,
-        0,
-        0,
-    ])
+    writer.put([VERSION_1 | (flags & 0x0f), message_type, 0, 0, send_ttl, 0, 0, 0])
 }
 
 /// Writes length and checksum.
@@ -189,9 +175,7 @@ impl FlowDescriptors<'_> {
     fn objects_len(&self) -> usize {
         const STYLE: usize = OBJECT_HEADER + 4;
         let flowspec_len = |flowspec: &Option<FlowSpec>| {
-            flowspec
-                .as_ref()
-                .map_or(0, |flowspec| OBJECT_HEADER + flowspec.buffer_len())
+            flowspec.as_ref().map_or(0, |flowspec| OBJECT_HEADER + flowspec.buffer_len())
         };
         let descriptors: usize = match self {
             FlowDescriptors::Wildcard(flowspec) => flowspec_len(flowspec),
@@ -218,9 +202,7 @@ impl FlowDescriptors<'_> {
             }),
             FlowDescriptors::SharedExplicit(flowspec, filters) => {
                 put_flowspec(w, flowspec)?;
-                filters
-                    .iter()
-                    .try_for_each(|f| put_filter(w, ObjectClass::FilterSpec, &f))
+                filters.iter().try_for_each(|f| put_filter(w, ObjectClass::FilterSpec, &f))
             }
         }
     }
@@ -243,11 +225,7 @@ fn filter_len(filter: &FilterSpec) -> usize {
 #[inline]
 fn scope_len(scope: &Option<List<'_, IpAddr>>) -> usize {
     let octets = |senders: List<'_, IpAddr>| -> usize {
-        OBJECT_HEADER
-            + senders
-                .iter()
-                .map(|a| if a.is_ipv4() { 4 } else { 16 })
-                .sum::<usize>()
+        OBJECT_HEADER + senders.iter().map(|a| if a.is_ipv4() { 4 } else { 16 }).sum::<usize>()
     };
     scope.map_or(0, octets)
 }
@@ -281,11 +259,7 @@ fn put_with_address<const N: usize>(
     address: IpAddr,
     more: [u8; N],
 ) -> Result<(), EmitError> {
-    let (c_type, size) = if address.is_ipv4() {
-        (c_type::IPV4, 4)
-    } else {
-        (c_type::IPV6, 16)
-    };
+    let (c_type, size) = if address.is_ipv4() { (c_type::IPV4, 4) } else { (c_type::IPV6, 16) };
     put_header(w, class, c_type, size + N)?;
     put_address(w, address)?;
     w.put(more)
@@ -331,25 +305,14 @@ fn put_scope(
     let Some(senders) = scope else {
         return Ok(());
     };
-    let c_type = if session.is_ipv4() {
-        c_type::IPV4
-    } else {
-        c_type::IPV6
-    };
-    put_header(
-        w,
-        ObjectClass::Scope,
-        c_type,
-        scope_len(scope) - OBJECT_HEADER,
-    )?;
+    let c_type = if session.is_ipv4() { c_type::IPV4 } else { c_type::IPV6 };
+    put_header(w, ObjectClass::Scope, c_type, scope_len(scope) - OBJECT_HEADER)?;
     senders.iter().try_for_each(|sender| put_address(w, sender))
 }
 
 #[inline]
 fn put_carried(w: &mut Writer<'_>, carried: &Carried<'_>) -> Result<(), EmitError> {
-    carried
-        .iter()
-        .try_for_each(|object| w.put_slice(object.bytes))
+    carried.iter().try_for_each(|object| w.put_slice(object.bytes))
 }
 
 #[inline]
@@ -372,12 +335,7 @@ pub(super) fn put_flowspec(
     let Some(flowspec) = flowspec else {
         return Ok(());
     };
-    put_header(
-        w,
-        ObjectClass::FlowSpec,
-        c_type::INTSERV,
-        flowspec.buffer_len(),
-    )?;
+    put_header(w, ObjectClass::FlowSpec, c_type::INTSERV, flowspec.buffer_len())?;
     flowspec.put(w)
 }
 
@@ -404,12 +362,7 @@ pub(super) fn put_filter(
 
 #[inline]
 pub(super) fn put_tspec(w: &mut Writer<'_>, tspec: &SenderTspec) -> Result<(), EmitError> {
-    put_header(
-        w,
-        ObjectClass::SenderTspec,
-        c_type::INTSERV,
-        SenderTspec::BODY_LEN,
-    )?;
+    put_header(w, ObjectClass::SenderTspec, c_type::INTSERV, SenderTspec::BODY_LEN)?;
     tspec.put(w)
 }
 

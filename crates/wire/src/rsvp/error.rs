@@ -139,12 +139,7 @@ pub struct ParseError {
 impl ParseError {
     /// A field of the common header is wrong.
     pub(super) fn header(kind: ErrorKind, offset: usize) -> ParseError {
-        ParseError {
-            kind,
-            offset,
-            class_num: 0,
-            c_type: 0,
-        }
+        ParseError { kind, offset, class_num: 0, c_type: 0 }
     }
 
     /// The error code and value with which a Path or Resv must be answered, or `None` where RFC 2205 has the failure
@@ -173,12 +168,7 @@ impl ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ParseError {
-            kind,
-            offset,
-            class_num,
-            c_type,
-        } = self;
+        let ParseError { kind, offset, class_num, c_type } = self;
         if let Some(field) = kind.header_field() {
             return write!(f, "{field} at octet {offset}: {kind}");
         }

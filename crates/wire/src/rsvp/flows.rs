@@ -35,21 +35,9 @@ impl Rules {
     fn of(message: MessageType) -> Rules {
         match message {
             // Flowspecs of a teardown mean nothing and may be left out, so a wildcard one has nothing left.
-            MessageType::ResvTear => Rules {
-                flowspec: false,
-                some: true,
-                one: false,
-            },
-            MessageType::ResvErr => Rules {
-                flowspec: false,
-                some: false,
-                one: true,
-            },
-            _ => Rules {
-                flowspec: true,
-                some: true,
-                one: false,
-            },
+            MessageType::ResvTear => Rules { flowspec: false, some: true, one: false },
+            MessageType::ResvErr => Rules { flowspec: false, some: false, one: true },
+            _ => Rules { flowspec: true, some: true, one: false },
         }
     }
 }
@@ -97,15 +85,7 @@ impl<'a> Grammar<'a> {
     /// There is no more; the whole list, unless it must not end here.
     #[inline]
     pub(super) fn finish(self) -> Option<FlowDescriptors<'a>> {
-        let Grammar {
-            style,
-            rules,
-            wire,
-            flowspec,
-            flowspecs,
-            filters,
-            after_flowspec,
-        } = self;
+        let Grammar { style, rules, wire, flowspec, flowspecs, filters, after_flowspec } = self;
         let complete = match style {
             Style::Wildcard => flowspecs > 0 || !rules.flowspec,
             Style::FixedFilter => !after_flowspec && (filters > 0 || !rules.some),

@@ -27,16 +27,7 @@ impl CommonHeader {
     #[inline]
     pub(super) fn split(message: &[u8]) -> Option<(CommonHeader, &[u8])> {
         let (header, rest) = message.split_first_chunk::<COMMON_HEADER>()?;
-        let [
-            version_flags,
-            message_type,
-            c0,
-            c1,
-            send_ttl,
-            _reserved,
-            l0,
-            l1,
-        ] = *header;
+        let [version_flags, message_type, c0, c1, send_ttl, _reserved, l0, l1] = *header;
         let header = CommonHeader {
             version: version_flags >> 4,
             flags: version_flags & 0x0f,
@@ -72,12 +63,7 @@ impl<'a> RawObject<'a> {
     #[cold]
     pub(super) fn error(&self, kind: ErrorKind) -> ParseError {
         let (class_num, c_type) = (self.class_num(), self.c_type());
-        ParseError {
-            kind,
-            offset: self.offset,
-            class_num,
-            c_type,
-        }
+        ParseError { kind, offset: self.offset, class_num, c_type }
     }
 }
 
@@ -92,10 +78,7 @@ impl<'a> Frames<'a> {
     /// `offset` is where `objects` starts within the message.
     #[inline]
     pub(super) fn new(objects: &'a [u8], offset: usize) -> Self {
-        Frames {
-            rest: objects,
-            offset,
-        }
+        Frames { rest: objects, offset }
     }
 
     /// What has not been read yet.
@@ -122,10 +105,7 @@ impl<'a> Iterator for Frames<'a> {
             self.rest.split_at_checked(length)
         });
         let Some((bytes, rest)) = object else {
-            let broken = RawObject {
-                offset,
-                bytes: self.rest,
-            };
+            let broken = RawObject { offset, bytes: self.rest };
             self.rest = &[];
             return Some(Err(broken.error(ErrorKind::ObjectLength)));
         };
@@ -176,9 +156,7 @@ impl<'a> Carried<'a> {
             Carried::Wire(octets) => (Frames::new(octets, COMMON_HEADER), false),
             Carried::Objects(octets) => (Frames::new(octets, 0), true),
         };
-        frames
-            .map_while(Result::ok)
-            .filter(move |object| all || is_carried(object.class_num()))
+        frames.map_while(Result::ok).filter(move |object| all || is_carried(object.class_num()))
     }
 
     /// Whether there are none.
@@ -197,9 +175,7 @@ impl<'a> Carried<'a> {
 /// By content, wherever the objects stand.
 impl PartialEq for Carried<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.iter()
-            .map(|object| object.bytes)
-            .eq(other.iter().map(|object| object.bytes))
+        self.iter().map(|object| object.bytes).eq(other.iter().map(|object| object.bytes))
     }
 }
 

@@ -45,10 +45,7 @@ impl<'a, T: Item> List<'a, T> {
     /// The items, in the order of the message.
     #[inline]
     pub fn iter(&self) -> ListIter<'a, T> {
-        ListIter {
-            list: *self,
-            memory: T::Memory::default(),
-        }
+        ListIter { list: *self, memory: T::Memory::default() }
     }
 
     /// How many there are; takes a walk over the message while they are on the wire.
@@ -151,10 +148,7 @@ impl Item for FixedFilterFlow {
                 ObjectClass::FlowSpec => *flowspec = Some(decode::flowspec(&object).ok()?),
                 ObjectClass::FilterSpec => {
                     let filter = decode::filter_spec(&object).ok()?;
-                    return Some(FixedFilterFlow {
-                        flowspec: *flowspec,
-                        filter,
-                    });
+                    return Some(FixedFilterFlow { flowspec: *flowspec, filter });
                 }
                 _ => {}
             }

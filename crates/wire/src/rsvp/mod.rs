@@ -22,6 +22,7 @@ mod objects;
 mod parse;
 mod rules;
 mod salvage;
+mod usual;
 mod view;
 
 pub use error::{ErrorKind, ParseError};

@@ -14,6 +14,7 @@ use super::iana::{MessageType, ObjectClass, c_type};
 use super::message::*;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, SourceSelector};
 use super::rules::{FLOWS, REPEATABLE, Rules, bit};
+use super::usual;
 use crate::checksum;
 use crate::intserv::SenderTspec;
 
@@ -28,24 +29,43 @@ impl<'a> Message<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, ParseError> {
         let (header, objects) = common_header(bytes)?;
         let message_type = MessageType::from_code(header.message_type);
-        let Some(rules) = Rules::of(message_type) else {
-            return Err(ParseError::header(ErrorKind::MessageType, 1));
-        };
-        let mut found = Found::default();
-        let mut frames = Frames::new(objects, COMMON_HEADER);
-        while let Some(object) = frames.next() {
-            found.add(&object?, &rules, message_type, frames.rest())?;
+        let (flags, send_ttl) = (header.flags, header.send_ttl);
+        if message_type == MessageType::Path
+            && let Some(body) = usual::path(objects)
+        {
+            return Ok(Message { flags, send_ttl, integrity: None, body });
         }
-        found.check(&rules, bytes)?;
-        let integrity = found.integrity;
-        let body = found.body(message_type, bytes, objects)?;
-        Ok(Message {
-            flags: header.flags,
-            send_ttl: header.send_ttl,
-            integrity,
-            body,
-        })
+        let (integrity, body) = any_body(message_type, bytes, objects)?;
+        Ok(Message { flags, send_ttl, integrity, body })
     }
+}
+
+/// Object by object, whatever the message and the order.
+fn any_body<'a>(
+    message_type: MessageType,
+    bytes: &[u8],
+    objects: &'a [u8],
+) -> Result<(Option<RawObject<'a>>, Body<'a>), ParseError> {
+    let Some(rules) = Rules::of(message_type) else {
+        return Err(ParseError::header(ErrorKind::MessageType, 1));
+    };
+    let mut found = Found::default();
+    let mut frames = Frames::new(objects, COMMON_HEADER);
+    while let Some(object) = frames.next() {
+        found.add(&object?, &rules, message_type, frames.rest())?;
+    }
+    found.check(&rules, bytes)?;
+    let flows = match found.flows.take() {
+        Some(grammar) => Some(
+            grammar
+                .finish()
+                .ok_or_else(|| at_end(ErrorKind::FlowDescriptors, ObjectClass::Style, bytes))?,
+        ),
+        None => None,
+    };
+    let integrity = found.integrity;
+    let body = found.body(message_type, objects, flows);
+    Ok((integrity, body.ok_or_else(|| missing(rules.required, bytes))?))
 }
 
 /// The common header, checked against the whole message, and the objects after it.
@@ -178,11 +198,7 @@ impl<'a> Found<'a> {
             }
             ObjectClass::FlowSpec => {
                 let flowspec = decode::flowspec(object)?;
-                if !self
-                    .flows
-                    .as_mut()
-                    .is_some_and(|flows| flows.flowspec(flowspec))
-                {
+                if !self.flows.as_mut().is_some_and(|flows| flows.flowspec(flowspec)) {
                     return Err(object.error(ErrorKind::FlowDescriptors));
                 }
             }
@@ -195,7 +211,7 @@ impl<'a> Found<'a> {
             ObjectClass::SenderTemplate => self.template = Some(self.sender(object)?),
             ObjectClass::SenderTspec => self.tspec = Some(decode::sender_tspec(object)?),
             ObjectClass::Adspec => {
-                decode::adspec(object)?;
+                decode::check_adspec(object)?;
                 self.adspec = Some(object.body());
             }
             ObjectClass::PolicyData => self.carried = true,
@@ -262,113 +278,51 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Puts the objects together.
+    /// Puts the objects together; `None` if a required one is missing, which [`Found::check`] has ruled out.
     #[inline]
     fn body(
         self,
         message_type: MessageType,
-        bytes: &[u8],
         objects: &'a [u8],
-    ) -> Result<Body<'a>, ParseError> {
-        use ObjectClass as Class;
-        fn need<T>(value: Option<T>, class: Class, bytes: &[u8]) -> Result<T, ParseError> {
-            value.ok_or_else(|| missing(bit(class), bytes))
-        }
-        let carried = if self.carried {
-            Carried::Wire(objects)
-        } else {
-            Carried::NONE
-        };
+        flows: Option<FlowDescriptors<'a>>,
+    ) -> Option<Body<'a>> {
+        let carried = if self.carried { Carried::Wire(objects) } else { Carried::NONE };
         let scope = self.scope;
-        let session = need(self.session, Class::Session, bytes)?;
-        let hop = need(self.hop, Class::RsvpHop, bytes);
-        let error = need(self.error, Class::ErrorSpec, bytes);
-        let refresh_ms = need(self.refresh_ms, Class::TimeValues, bytes);
-        let template = need(self.template, Class::SenderTemplate, bytes);
-        let flows = match self.flows.map(Grammar::finish) {
-            Some(Some(flows)) => Ok(flows),
-            Some(None) => Err(at_end(ErrorKind::FlowDescriptors, Class::Style, bytes)),
-            None => Err(missing(bit(Class::Style), bytes)),
-        };
-        Ok(match message_type {
+        let session = self.session?;
+        Some(match message_type {
             MessageType::Path => {
-                let tspec = need(self.tspec, Class::SenderTspec, bytes)?;
-                let sender = SenderDescriptor {
-                    template: template?,
-                    tspec,
-                    adspec: self.adspec,
-                };
-                Body::Path(Path {
-                    session,
-                    hop: hop?,
-                    refresh_ms: refresh_ms?,
-                    carried,
-                    sender,
-                })
+                let (hop, refresh_ms, adspec) = (self.hop?, self.refresh_ms?, self.adspec);
+                let (template, tspec) = (self.template?, self.tspec?);
+                let sender = SenderDescriptor { template, tspec, adspec };
+                Body::Path(Path { session, hop, refresh_ms, carried, sender })
             }
-            MessageType::Resv => Body::Resv(Resv {
-                session,
-                hop: hop?,
-                refresh_ms: refresh_ms?,
-                confirm: self.confirm,
-                scope,
-                carried,
-                flows: flows?,
-            }),
+            MessageType::Resv => {
+                let (hop, refresh_ms, confirm) = (self.hop?, self.refresh_ms?, self.confirm);
+                let flows = flows?;
+                Body::Resv(Resv { session, hop, refresh_ms, confirm, scope, carried, flows })
+            }
             MessageType::PathErr => {
-                let sender = self.template.map(|template| (template, self.tspec));
-                Body::PathErr(PathErr {
-                    session,
-                    error: error?,
-                    carried,
-                    sender,
-                })
+                let (error, tspec) = (self.error?, self.tspec);
+                let sender = self.template.map(|template| (template, tspec));
+                Body::PathErr(PathErr { session, error, carried, sender })
             }
             MessageType::ResvErr => {
-                let (hop, error, flows) = (hop?, error?, flows?);
-                Body::ResvErr(ResvErr {
-                    session,
-                    hop,
-                    error,
-                    scope,
-                    carried,
-                    flows,
-                })
+                let (hop, error, flows) = (self.hop?, self.error?, flows?);
+                Body::ResvErr(ResvErr { session, hop, error, scope, carried, flows })
             }
             MessageType::PathTear => {
-                let (hop, template, tspec) = (hop?, template?, self.tspec);
-                Body::PathTear(PathTear {
-                    session,
-                    hop,
-                    carried,
-                    template,
-                    tspec,
-                })
+                let (hop, template, tspec) = (self.hop?, self.template?, self.tspec);
+                Body::PathTear(PathTear { session, hop, carried, template, tspec })
             }
             MessageType::ResvTear => {
-                let (hop, flows) = (hop?, flows?);
-                Body::ResvTear(ResvTear {
-                    session,
-                    hop,
-                    scope,
-                    carried,
-                    flows,
-                })
+                let (hop, flows) = (self.hop?, flows?);
+                Body::ResvTear(ResvTear { session, hop, scope, carried, flows })
             }
             MessageType::ResvConf => {
-                let confirm = need(self.confirm, Class::ResvConfirm, bytes)?;
-                let (error, flows) = (error?, flows?);
-                Body::ResvConf(ResvConf {
-                    session,
-                    error,
-                    confirm,
-                    carried,
-                    flows,
-                })
+                let (error, confirm, flows) = (self.error?, self.confirm?, flows?);
+                Body::ResvConf(ResvConf { session, error, confirm, carried, flows })
             }
-            MessageType::Unknown(_) => {
-                return Err(ParseError::header(ErrorKind::MessageType, 1));
-            }
+            MessageType::Unknown(_) => return None,
         })
     }
 }
@@ -389,12 +343,7 @@ fn missing(classes: u16, bytes: &[u8]) -> ParseError {
 /// Something that should have come before the end of the message has not.
 #[cold]
 fn at_end(kind: ErrorKind, class: ObjectClass, bytes: &[u8]) -> ParseError {
-    ParseError {
-        kind,
-        offset: bytes.len(),
-        class_num: class.code(),
-        c_type: 0,
-    }
+    ParseError { kind, offset: bytes.len(), class_num: class.code(), c_type: 0 }
 }
 
 /// Names the first object that is at fault. Only failures pay for the second walk over the message.
@@ -404,9 +353,7 @@ fn culprit(bytes: &[u8], kind: ErrorKind, at_fault: impl Fn(&RawObject<'_>) -> b
     Frames::new(objects, COMMON_HEADER)
         .map_while(Result::ok)
         .find(at_fault)
-        .map_or(at_end(kind, ObjectClass::Session, bytes), |object| {
-            object.error(kind)
-        })
+        .map_or(at_end(kind, ObjectClass::Session, bytes), |object| object.error(kind))
 }
 
 /// The address family of an object, if it has one: whether it is IPv4.
@@ -420,5 +367,60 @@ fn family_of(object: &RawObject<'_>) -> Option<bool> {
         | ObjectClass::SenderTemplate
         | ObjectClass::ResvConfirm => Some(object.c_type() == c_type::IPV4),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::intserv::{Adspec, TokenBucket};
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        /// The shortcut must say what the long way says, and must not take what the long way refuses.
+        #[test]
+        fn the_shortcut_agrees_with_the_long_way(
+            words: [u32; 6],
+            ports: [bool; 2],
+            with_adspec: bool,
+            damage in proptest::option::of((8usize..200, any::<u8>())),
+        ) {
+            let [destination, hop, source, lih, refresh_ms, port] = words;
+            let address = |bits: u32| IpAddr::V4((bits & 0x7fff_ffff | 1).into());
+            let mut adspec = [0; 80];
+            prop_assert_eq!(Adspec::for_sender().emit(&mut adspec), Ok(80));
+            let [port, source_port] =
+                [(ports[0], port >> 16), (ports[1], port)].map(|(some, port)| if some { port as u16 } else { 0 });
+            let template =
+                FilterSpec { source: address(source), selector: SourceSelector::Port(source_port) };
+            let body = Body::Path(Path {
+                session: Session { destination: address(destination), protocol: 17, flags: 0, port },
+                hop: RsvpHop { address: address(hop), lih },
+                refresh_ms,
+                carried: Carried::NONE,
+                sender: SenderDescriptor {
+                    template,
+                    tspec: TokenBucket::default(),
+                    adspec: with_adspec.then_some(&adspec),
+                },
+            });
+            let message = Message { flags: 0, send_ttl: 1, integrity: None, body };
+            let mut wire = std::vec![0; message.buffer_len()];
+            prop_assert!(message.emit(&mut wire).is_ok());
+            if let Some((at, octet)) = damage
+                && let Some(target) = wire.get_mut(at)
+            {
+                *target = octet;
+            } else {
+                let usual = port != 0 || source_port == 0;
+                prop_assert_eq!(usual::path(&wire[8..]), usual.then_some(body));
+            }
+            if let Some(short) = usual::path(&wire[8..]) {
+                prop_assert_eq!(any_body(MessageType::Path, &wire, &wire[8..]), Ok((None, short)));
+            }
+        }
     }
 }

@@ -29,10 +29,7 @@ pub(super) const fn bit(class: ObjectClass) -> u16 {
 impl Rules {
     const fn new(required: &[ObjectClass], optional: &[ObjectClass]) -> Rules {
         let required = set(required);
-        Rules {
-            required,
-            allowed: required | set(optional) | set(&[ObjectClass::Integrity]),
-        }
+        Rules { required, allowed: required | set(optional) | set(&[ObjectClass::Integrity]) }
     }
 
     /// The BNF of RFC 2205 sections 3.1.3 to 3.1.9. A Path or PathTear without sender descriptor is allowed there but
@@ -83,10 +80,7 @@ impl Rules {
 }
 
 /// Classes of which a message may have several objects.
-pub(super) const REPEATABLE: u16 = set(&[
-    ObjectClass::PolicyData,
-    ObjectClass::FlowSpec,
-    ObjectClass::FilterSpec,
-]);
+pub(super) const REPEATABLE: u16 =
+    set(&[ObjectClass::PolicyData, ObjectClass::FlowSpec, ObjectClass::FilterSpec]);
 /// Classes that come after STYLE and nowhere else.
 pub(super) const FLOWS: u16 = set(&[ObjectClass::FlowSpec, ObjectClass::FilterSpec]);

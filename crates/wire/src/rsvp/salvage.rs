@@ -110,9 +110,7 @@ impl<'a> Salvage<'a> {
                 let pair = flowspec.zip(filter).and_then(|(first, second)| {
                     let behind = first.offset + first.bytes.len();
                     let end = second.offset + second.bytes.len();
-                    (behind == second.offset)
-                        .then(|| bytes.get(first.offset..end))
-                        .flatten()
+                    (behind == second.offset).then(|| bytes.get(first.offset..end)).flatten()
                 });
                 FlowDescriptors::FixedFilter(List::Wire(pair.unwrap_or(only_filter)))
             }

@@ -180,11 +180,8 @@ fn adspec_fields<M: SerializeMap>(adspec: &Adspec<'_>, map: &mut M) -> Result<()
         map.serialize_entry("guaranteed", &service)?;
     }
     if let Some(fragment) = adspec.controlled_load {
-        let service = Service {
-            break_bit: fragment.break_bit,
-            terms: None,
-            overrides: fragment.overrides,
-        };
+        let service =
+            Service { break_bit: fragment.break_bit, terms: None, overrides: fragment.overrides };
         map.serialize_entry("controlled_load", &service)?;
     }
     Ok(())
@@ -207,13 +204,7 @@ impl Serialize for Service<'_> {
             map.serialize_entry("c_sum", &terms.c_sum)?;
             map.serialize_entry("d_sum", &terms.d_sum)?;
         }
-        let Overrides {
-            hops,
-            bandwidth,
-            latency_us,
-            mtu,
-            ..
-        } = self.overrides;
+        let Overrides { hops, bandwidth, latency_us, mtu, .. } = self.overrides;
         for (name, value) in [("hops", hops), ("latency_us", latency_us), ("mtu", mtu)] {
             if let Some(value) = value {
                 map.serialize_entry(name, &value)?;

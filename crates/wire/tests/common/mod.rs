@@ -53,78 +53,32 @@ impl Parts {
                     tspec: tspec.unwrap_or_default(),
                     adspec: self.adspec.as_deref(),
                 };
-                Body::Path(Path {
-                    session,
-                    hop,
-                    refresh_ms,
-                    carried,
-                    sender,
-                })
+                Body::Path(Path { session, hop, refresh_ms, carried, sender })
             }
             MessageType::Resv => {
                 let confirm = self.confirm;
-                Body::Resv(Resv {
-                    session,
-                    hop,
-                    refresh_ms,
-                    confirm,
-                    scope,
-                    carried,
-                    flows,
-                })
+                Body::Resv(Resv { session, hop, refresh_ms, confirm, scope, carried, flows })
             }
             MessageType::PathErr => {
                 let sender = self.template.map(|template| (template, tspec));
-                Body::PathErr(PathErr {
-                    session,
-                    error,
-                    carried,
-                    sender,
-                })
+                Body::PathErr(PathErr { session, error, carried, sender })
             }
-            MessageType::ResvErr => Body::ResvErr(ResvErr {
-                session,
-                hop,
-                error,
-                scope,
-                carried,
-                flows,
-            }),
-            MessageType::PathTear => Body::PathTear(PathTear {
-                session,
-                hop,
-                carried,
-                template,
-                tspec,
-            }),
-            MessageType::ResvTear => Body::ResvTear(ResvTear {
-                session,
-                hop,
-                scope,
-                carried,
-                flows,
-            }),
+            MessageType::ResvErr => {
+                Body::ResvErr(ResvErr { session, hop, error, scope, carried, flows })
+            }
+            MessageType::PathTear => {
+                Body::PathTear(PathTear { session, hop, carried, template, tspec })
+            }
+            MessageType::ResvTear => {
+                Body::ResvTear(ResvTear { session, hop, scope, carried, flows })
+            }
             _ => {
                 let confirm = self.confirm.unwrap_or(hop.address);
-                Body::ResvConf(ResvConf {
-                    session,
-                    error,
-                    confirm,
-                    carried,
-                    flows,
-                })
+                Body::ResvConf(ResvConf { session, error, confirm, carried, flows })
             }
         };
-        let integrity = self
-            .integrity
-            .as_deref()
-            .map(|bytes| RawObject { offset: 8, bytes });
-        Message {
-            flags: self.flags,
-            send_ttl: self.send_ttl,
-            integrity,
-            body,
-        }
+        let integrity = self.integrity.as_deref().map(|bytes| RawObject { offset: 8, bytes });
+        Message { flags: self.flags, send_ttl: self.send_ttl, integrity, body }
     }
 }
 
@@ -184,19 +138,11 @@ pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
         let text = if ipv6 { v6 } else { v4 };
         text.parse().expect("an address")
     };
-    let source = |v4, v6, port| FilterSpec {
-        source: address(v4, v6),
-        selector: SourceSelector::Port(port),
-    };
+    let source =
+        |v4, v6, port| FilterSpec { source: address(v4, v6), selector: SourceSelector::Port(port) };
     let first = source("10.0.1.1", "2001:db8:1::1", 5000);
     let second = source("10.0.1.2", "2001:db8:1::2", 5001);
-    let guaranteed = FlowSpec::Guaranteed(
-        BUCKET,
-        Rspec {
-            rate: 300_000.0,
-            slack_us: 20,
-        },
-    );
+    let guaranteed = FlowSpec::Guaranteed(BUCKET, Rspec { rate: 300_000.0, slack_us: 20 });
     let load = FlowSpec::ControlledLoad(BUCKET);
     let adspec = Adspec::for_sender().advertise(&HOP);
     let mut body = vec![0xa5; adspec.buffer_len()];
@@ -218,17 +164,9 @@ pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
             flags: 0,
             port: 6000,
         },
-        hop: RsvpHop {
-            address: address("10.0.2.1", "2001:db8:2::1"),
-            lih: 7,
-        },
+        hop: RsvpHop { address: address("10.0.2.1", "2001:db8:2::1"), lih: 7 },
         refresh_ms: 30_000,
-        error: ErrorSpec {
-            node: address("10.0.3.3", "2001:db8:3::3"),
-            flags: 0,
-            code,
-            value,
-        },
+        error: ErrorSpec { node: address("10.0.3.3", "2001:db8:3::3"), flags: 0, code, value },
         confirm: Some(address("10.0.9.9", "2001:db8:9::9")),
         scope: (style == Style::Wildcard && kind != MessageType::ResvTear)
             .then(|| vec![first.source, second.source]),
