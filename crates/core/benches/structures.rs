@@ -38,11 +38,7 @@ fn timers() {
     let deadlines: Vec<Time> = (0..MILLION).map(|_| Time::ZERO + jitter()).collect();
     let mut wheel = TimingWheel::new();
     let ids: Vec<_> = measure("timer: arm, a million in all", MILLION, || {
-        deadlines
-            .iter()
-            .zip(0_u32..)
-            .map(|(&at, n)| wheel.arm(at, n))
-            .collect()
+        deadlines.iter().zip(0_u32..).map(|(&at, n)| wheel.arm(at, n)).collect()
     });
     measure("timer: next deadline", MILLION, || {
         for _ in 0..MILLION {
@@ -54,17 +50,13 @@ fn timers() {
             wheel.rearm(id, at);
         }
     });
-    measure(
-        "timer: fire, falls included, a millisecond at a time",
-        MILLION,
-        || {
-            for millis in 0..=45_000 {
-                while let Some(fired) = wheel.pop_due(Time::from_millis(millis)) {
-                    black_box(fired);
-                }
+    measure("timer: fire, falls included, a millisecond at a time", MILLION, || {
+        for millis in 0..=45_000 {
+            while let Some(fired) = wheel.pop_due(Time::from_millis(millis)) {
+                black_box(fired);
             }
-        },
-    );
+        }
+    });
     assert!(wheel.is_empty());
 }
 
@@ -82,11 +74,7 @@ fn length(random: &mut Stream) -> u8 {
 
 fn routes() {
     let mut random = RandomStreams::new(1).stream("routes");
-    let hop = Hop {
-        interface: InterfaceId(1),
-        gateway: None,
-        source: None,
-    };
+    let hop = Hop { interface: InterfaceId(1), gateway: None, source: None };
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for _ in 0..ROUTES {
         // 25 routes to a /16, and 8 to a /32 of IPv6, as in the tables of the backbone.
@@ -100,51 +88,31 @@ fn routes() {
     }
     for (family, routes) in [("IPv4", v4), ("IPv6", v6)] {
         let mut table = RouteTable::new();
-        measure(
-            &format!("routes: insert, 65 000 {family} in all"),
-            ROUTES.into(),
-            || {
-                for &(address, length) in &routes {
-                    table.insert(Route {
-                        prefix: Prefix::new(address, length),
-                        metric: 1,
-                        hop,
-                    });
-                }
-            },
-        );
+        measure(&format!("routes: insert, 65 000 {family} in all"), ROUTES.into(), || {
+            for &(address, length) in &routes {
+                table.insert(Route { prefix: Prefix::new(address, length), metric: 1, hop });
+            }
+        });
         let mut order: Vec<usize> = (0..routes.len()).collect();
         order.sort_by_cached_key(|_| random.next_u64());
-        measure(
-            &format!("routes: look-up, known {family} destinations"),
-            ROUTES.into(),
-            || {
-                for &n in &order {
-                    black_box(table.lookup(routes[n].0));
-                }
-            },
-        );
+        measure(&format!("routes: look-up, known {family} destinations"), ROUTES.into(), || {
+            for &n in &order {
+                black_box(table.lookup(routes[n].0));
+            }
+        });
         let one = routes[0].0;
-        measure(
-            &format!("routes: look-up, the same {family} destination"),
-            MILLION,
-            || {
-                for _ in 0..MILLION {
-                    black_box(table.lookup(black_box(one)));
-                }
-            },
-        );
+        measure(&format!("routes: look-up, the same {family} destination"), MILLION, || {
+            for _ in 0..MILLION {
+                black_box(table.lookup(black_box(one)));
+            }
+        });
     }
 }
 
 fn ledger() {
     let mut ledger = Ledger::new();
     for link in 1..=16 {
-        let capacity = LinkCapacity {
-            bandwidth: Rate::MAX,
-            reservable: Rate::MAX,
-            mtu: 1_500,
-        };
+        let capacity = LinkCapacity { bandwidth: Rate::MAX, reservable: Rate::MAX, mtu: 1_500 };
         ledger.set_link(InterfaceId(link), capacity);
     }
     let flow = Flow {
@@ -160,45 +128,24 @@ fn ledger() {
         burst: 5_000,
         max_packet: 1_000,
     };
-    let claims: Vec<_> = measure(
-        "ledger: claim, a million on 16 links in all",
-        MILLION,
-        || {
-            (0..MILLION as u32)
-                .map(|block| {
-                    let owner = Owner {
-                        protocol: Protocol::Rsvp,
-                        block,
-                    };
-                    ledger
-                        .claim(InterfaceId(1 + block % 16), owner, &flow, demand)
-                        .expect("fits")
-                })
-                .collect()
-        },
-    );
+    let claims: Vec<_> = measure("ledger: claim, a million on 16 links in all", MILLION, || {
+        (0..MILLION as u32)
+            .map(|block| {
+                let owner = Owner { protocol: Protocol::Rsvp, block };
+                ledger.claim(InterfaceId(1 + block % 16), owner, &flow, demand).expect("fits")
+            })
+            .collect()
+    });
     measure("ledger: change", MILLION, || {
         for &claim in &claims {
-            ledger
-                .change(
-                    claim,
-                    Demand {
-                        rate: Rate::from_mbps(2),
-                        ..demand
-                    },
-                )
-                .expect("fits");
+            ledger.change(claim, Demand { rate: Rate::from_mbps(2), ..demand }).expect("fits");
         }
     });
-    measure(
-        "ledger: ask for waiting requests where there are none",
-        MILLION,
-        || {
-            for _ in 0..MILLION {
-                black_box(ledger.next_grantable());
-            }
-        },
-    );
+    measure("ledger: ask for waiting requests where there are none", MILLION, || {
+        for _ in 0..MILLION {
+            black_box(ledger.next_grantable());
+        }
+    });
     measure("ledger: release", MILLION, || {
         for &claim in &claims {
             ledger.release(claim);

@@ -65,10 +65,7 @@ pub struct Effects<E> {
 
 impl<E> Default for Effects<E> {
     fn default() -> Self {
-        Effects {
-            list: Vec::new(),
-            octets: Vec::new(),
-        }
+        Effects { list: Vec::new(), octets: Vec::new() }
     }
 }
 
@@ -82,8 +79,7 @@ impl<E> Effects<E> {
     pub fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8] {
         let start = self.octets.len();
         self.octets.resize(start + length, 0);
-        self.list
-            .push(Effect::Send(how, start as u32..(start + length) as u32));
+        self.list.push(Effect::Send(how, start as u32..(start + length) as u32));
         &mut self.octets[start..]
     }
 
@@ -151,10 +147,7 @@ mod tests {
         ttl: 1,
         router_alert: false,
     };
-    const CLAIM: ClaimId = ClaimId {
-        slot: 1,
-        generation: 0,
-    };
+    const CLAIM: ClaimId = ClaimId { slot: 1, generation: 0 };
 
     #[test]
     fn effects_come_out_in_order_each_with_its_own_octets() {

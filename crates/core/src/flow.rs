@@ -37,18 +37,12 @@ impl Prefix {
             IpAddr::V4(a) => {
                 let length = length.min(32);
                 let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-                Prefix {
-                    address: IpAddr::V4(Ipv4Addr::from(u32::from(a) & mask)),
-                    length,
-                }
+                Prefix { address: IpAddr::V4(Ipv4Addr::from(u32::from(a) & mask)), length }
             }
             IpAddr::V6(a) => {
                 let length = length.min(128);
                 let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-                Prefix {
-                    address: IpAddr::V6(Ipv6Addr::from(u128::from(a) & mask)),
-                    length,
-                }
+                Prefix { address: IpAddr::V6(Ipv6Addr::from(u128::from(a) & mask)), length }
             }
         }
     }
@@ -129,15 +123,7 @@ mod tests {
     fn lengths_past_the_family_are_cut_in_code_and_refused_in_text() {
         assert_eq!(Prefix::new(address("10.1.2.3"), 99).length(), 32);
         assert_eq!(Prefix::new(address("::1"), 200).length(), 128);
-        for text in [
-            "10.0.0.0/33",
-            "::/129",
-            "10.0.0.0",
-            "10.0.0/8",
-            "10.0.0.0/",
-            "/8",
-            "::/-1",
-        ] {
+        for text in ["10.0.0.0/33", "::/129", "10.0.0.0", "10.0.0/8", "10.0.0.0/", "/8", "::/-1"] {
             assert_eq!(text.parse::<Prefix>(), Err(PrefixError), "{text}");
         }
     }

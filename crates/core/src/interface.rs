@@ -43,10 +43,7 @@ impl Interface {
 
     /// The address to show to neighbours of the same family as `like`.
     pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
-        self.addresses
-            .iter()
-            .copied()
-            .find(|a| a.is_ipv4() == like.is_ipv4())
+        self.addresses.iter().copied().find(|a| a.is_ipv4() == like.is_ipv4())
     }
 }
 
@@ -153,16 +150,10 @@ mod tests {
         let mut interfaces = Interfaces::default();
         interfaces.set(interface(2, "eth1", &["10.0.1.1", "2001:db8::1"]));
         interfaces.set(interface(1, "eth0", &["10.0.0.1"]));
-        assert_eq!(
-            interfaces.owner_of(address("10.0.1.1")),
-            Some(InterfaceId(2))
-        );
+        assert_eq!(interfaces.owner_of(address("10.0.1.1")), Some(InterfaceId(2)));
         assert_eq!(interfaces.owner_of(address("10.0.1.2")), None);
         assert!(interfaces.is_local(address("2001:db8::1")));
-        assert_eq!(
-            interfaces.by_name("eth0").map(|i| i.id),
-            Some(InterfaceId(1))
-        );
+        assert_eq!(interfaces.by_name("eth0").map(|i| i.id), Some(InterfaceId(1)));
         assert_eq!(interfaces.by_id(InterfaceId(3)), None);
         let ids: Vec<u32> = interfaces.iter().map(|i| i.id.0).collect();
         assert_eq!(ids, vec![1, 2], "by index, not by arrival");
@@ -184,17 +175,8 @@ mod tests {
     #[test]
     fn neighbours_see_the_first_address_of_their_family() {
         let both = interface(1, "eth0", &["2001:db8::1", "10.0.0.1", "10.0.0.2"]);
-        assert_eq!(
-            both.address_like(address("192.0.2.1")),
-            Some(address("10.0.0.1"))
-        );
-        assert_eq!(
-            both.address_like(address("::1")),
-            Some(address("2001:db8::1"))
-        );
-        assert_eq!(
-            interface(1, "eth0", &["10.0.0.1"]).address_like(address("::1")),
-            None
-        );
+        assert_eq!(both.address_like(address("192.0.2.1")), Some(address("10.0.0.1")));
+        assert_eq!(both.address_like(address("::1")), Some(address("2001:db8::1")));
+        assert_eq!(interface(1, "eth0", &["10.0.0.1"]).address_like(address("::1")), None);
     }
 }

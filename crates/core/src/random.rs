@@ -30,16 +30,12 @@ impl RandomStreams {
     pub fn stream(&self, name: &str) -> Stream {
         // The second half of the key only tells our use of the hash from others'.
         let hasher = SipHasher24::new_with_keys(self.seed, u64::from_be_bytes(*b"earmark "));
-        Stream {
-            generator: Xoshiro256PlusPlus::seed_from_u64(hasher.hash(name.as_bytes())),
-        }
+        Stream { generator: Xoshiro256PlusPlus::seed_from_u64(hasher.hash(name.as_bytes())) }
     }
 
     /// The streams of a part, a node of a simulation for one, apart from those of every other part.
     pub fn part(&self, name: &str) -> RandomStreams {
-        RandomStreams {
-            seed: self.stream(name).next_u64(),
-        }
+        RandomStreams { seed: self.stream(name).next_u64() }
     }
 }
 
@@ -83,10 +79,7 @@ mod tests {
         assert_eq!(stream.next_u64(), 0xb5e0_6ca2_c220_c337);
         assert_eq!(stream.next_u64(), 0x0900_5008_58aa_8aa3);
         let second = Duration::from_secs(1);
-        assert_eq!(
-            stream.uniform(15 * second, 45 * second),
-            Duration::from_nanos(28_318_513_463)
-        );
+        assert_eq!(stream.uniform(15 * second, 45 * second), Duration::from_nanos(28_318_513_463));
         let part = RandomStreams::new(1).part("n3");
         assert_eq!(part.stream("a").next_u64(), 0x0c89_2af8_459f_aac0);
     }

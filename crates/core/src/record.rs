@@ -119,10 +119,9 @@ impl<E: Clone> Effects<E> {
     /// All effects so far, oldest first, each with its octets.
     pub fn records(&self) -> impl Iterator<Item = RecordedEffect<E>> {
         self.iter().map(|effect| match effect {
-            Effect::Send(how, range) => RecordedEffect::Send {
-                how: *how,
-                payload: Octets(self.octets(range).to_vec()),
-            },
+            Effect::Send(how, range) => {
+                RecordedEffect::Send { how: *how, payload: Octets(self.octets(range).to_vec()) }
+            }
             Effect::Install(installation) => RecordedEffect::Install(*installation),
             Effect::AddFlow(claim, flow) => RecordedEffect::AddFlow(*claim, *flow),
             Effect::RemoveFlow(claim, flow) => RecordedEffect::RemoveFlow(*claim, *flow),
@@ -177,26 +176,13 @@ impl FromStr for Octets {
 
     fn from_str(text: &str) -> Result<Octets, OctetsError> {
         let digit = |(offset, character): (usize, u8)| {
-            char::from(character)
-                .to_digit(16)
-                .ok_or(OctetsError::Digit { offset })
+            char::from(character).to_digit(16).ok_or(OctetsError::Digit { offset })
         };
-        let digits: Vec<u32> = text
-            .bytes()
-            .enumerate()
-            .map(digit)
-            .collect::<Result<_, _>>()?;
+        let digits: Vec<u32> = text.bytes().enumerate().map(digit).collect::<Result<_, _>>()?;
         let (pairs, []) = digits.as_chunks::<2>() else {
-            return Err(OctetsError::Odd {
-                length: digits.len(),
-            });
+            return Err(OctetsError::Odd { length: digits.len() });
         };
-        Ok(Octets(
-            pairs
-                .iter()
-                .map(|[high, low]| (high << 4 | low) as u8)
-                .collect(),
-        ))
+        Ok(Octets(pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect()))
     }
 }
 
@@ -280,10 +266,7 @@ mod tests {
             ttl: 62,
             router_alert: true,
         };
-        let claim = ClaimId {
-            slot: 1,
-            generation: 2,
-        };
+        let claim = ClaimId { slot: 1, generation: 2 };
         let mut effects = Effects::<u32>::new();
         effects.send(how, 2).copy_from_slice(&[0xca, 0xfe]);
         effects.remove(claim);
@@ -295,16 +278,10 @@ mod tests {
         let read: Vec<RecordedEffect<u32>> = from_str(&text).expect("what was written");
         assert_eq!(read, effects.records().collect::<Vec<_>>());
         let expected = vec![
-            RecordedEffect::Send {
-                how,
-                payload: Octets(vec![0xca, 0xfe]),
-            },
+            RecordedEffect::Send { how, payload: Octets(vec![0xca, 0xfe]) },
             RecordedEffect::Remove(claim),
             RecordedEffect::Notify(5),
-            RecordedEffect::Send {
-                how,
-                payload: Octets(vec![9]),
-            },
+            RecordedEffect::Send { how, payload: Octets(vec![9]) },
         ];
         assert_eq!(read, expected);
     }
@@ -313,33 +290,18 @@ mod tests {
     fn octets_are_read_strictly_and_errors_say_where() {
         assert_eq!("".parse(), Ok(Octets::default()));
         assert_eq!("00aBff".parse(), Ok(Octets(vec![0, 0xab, 0xff])));
-        assert_eq!(
-            "00abf".parse::<Octets>(),
-            Err(OctetsError::Odd { length: 5 })
-        );
-        assert_eq!(
-            "00 ab".parse::<Octets>(),
-            Err(OctetsError::Digit { offset: 2 })
-        );
-        assert_eq!(
-            "00é".parse::<Octets>(),
-            Err(OctetsError::Digit { offset: 2 })
-        );
+        assert_eq!("00abf".parse::<Octets>(), Err(OctetsError::Odd { length: 5 }));
+        assert_eq!("00 ab".parse::<Octets>(), Err(OctetsError::Digit { offset: 2 }));
+        assert_eq!("00é".parse::<Octets>(), Err(OctetsError::Digit { offset: 2 }));
         let error = from_str::<Octets>(r#""0x10""#).expect_err("not octets");
         assert!(error.to_string().contains("offset 1"), "{error}");
     }
 
     #[test]
     fn a_line_of_a_recording_carries_its_time() {
-        let line = Timed {
-            at: Time::from_millis(1),
-            what: RecordedInput::<u32>::Expire,
-        };
+        let line = Timed { at: Time::from_millis(1), what: RecordedInput::<u32>::Expire };
         let text = to_string(&line).expect("serialisable");
         assert_eq!(text, r#"{"at":1000000,"what":"Expire"}"#);
-        assert_eq!(
-            from_str::<Timed<RecordedInput<u32>>>(&text).expect("what was written"),
-            line
-        );
+        assert_eq!(from_str::<Timed<RecordedInput<u32>>>(&text).expect("what was written"), line);
     }
 }

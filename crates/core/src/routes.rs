@@ -123,11 +123,8 @@ impl RouteTable {
     /// Takes out all routes through an interface: their prefixes, each once, in order. Walks the whole table. What was
     /// said of the interface by [`set_interface_up`](RouteTable::set_interface_up) is forgotten.
     pub fn remove_interface(&mut self, interface: InterfaceId) -> Vec<Prefix> {
-        let gone: Vec<Route> = self
-            .iter()
-            .filter(|r| r.hop.interface == interface)
-            .copied()
-            .collect();
+        let gone: Vec<Route> =
+            self.iter().filter(|r| r.hop.interface == interface).copied().collect();
         for route in &gone {
             self.remove(route);
         }
@@ -225,16 +222,8 @@ mod tests {
     use super::*;
 
     fn route(prefix: &str, metric: u32, interface: u32) -> Route {
-        let hop = Hop {
-            interface: InterfaceId(interface),
-            gateway: None,
-            source: None,
-        };
-        Route {
-            prefix: prefix.parse().expect("a prefix"),
-            metric,
-            hop,
-        }
+        let hop = Hop { interface: InterfaceId(interface), gateway: None, source: None };
+        Route { prefix: prefix.parse().expect("a prefix"), metric, hop }
     }
 
     fn table(routes: &[(&str, u32, u32)]) -> RouteTable {
@@ -299,11 +288,8 @@ mod tests {
 
     #[test]
     fn routes_through_a_down_interface_are_passed_over_and_come_back() {
-        let mut table = table(&[
-            ("10.0.0.0/8", 9, 1),
-            ("10.1.0.0/16", 2, 3),
-            ("10.1.0.0/16", 1, 2),
-        ]);
+        let mut table =
+            table(&[("10.0.0.0/8", 9, 1), ("10.1.0.0/16", 2, 3), ("10.1.0.0/16", 1, 2)]);
         assert_eq!(towards(&table, "10.1.0.1"), 2);
         table.set_interface_up(InterfaceId(2), false);
         assert_eq!(towards(&table, "10.1.0.1"), 3, "the next metric");

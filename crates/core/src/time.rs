@@ -71,12 +71,7 @@ impl Sub for Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}.{:09}s",
-            self.0 / 1_000_000_000,
-            self.0 % 1_000_000_000
-        )
+        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
     }
 }
 
@@ -104,9 +99,6 @@ mod tests {
     fn time_is_shown_in_seconds() {
         assert_eq!(Time::from_millis(1_500).to_string(), "1.500000000s");
         assert_eq!(Time::from_nanos(1).to_string(), "0.000000001s");
-        assert_eq!(
-            Time::from_millis(1_500).as_secs_f64().to_bits(),
-            1.5_f64.to_bits()
-        );
+        assert_eq!(Time::from_millis(1_500).as_secs_f64().to_bits(), 1.5_f64.to_bits());
     }
 }

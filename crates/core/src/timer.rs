@@ -89,14 +89,7 @@ impl<T: Copy> TimingWheel<T> {
             free: NIL,
             armed: 0,
             occupied: [0; LEVELS],
-            slots: vec![
-                Slot {
-                    head: NIL,
-                    tail: NIL,
-                    earliest: 0
-                };
-                LEVELS * SLOTS
-            ],
+            slots: vec![Slot { head: NIL, tail: NIL, earliest: 0 }; LEVELS * SLOTS],
         }
     }
 
@@ -116,10 +109,7 @@ impl<T: Copy> TimingWheel<T> {
         let index = self.allocate(at, payload);
         self.link(index);
         self.armed += 1;
-        TimerId {
-            index,
-            generation: self.timers[index as usize].generation,
-        }
+        TimerId { index, generation: self.timers[index as usize].generation }
     }
 
     /// Moves an armed timer to `at`, behind those armed for that tick before; `false` where the id is stale. O(1).
@@ -144,8 +134,7 @@ impl<T: Copy> TimingWheel<T> {
 
     /// The deadline of an armed timer; `None` where the id is stale.
     pub fn deadline(&self, id: TimerId) -> Option<Time> {
-        self.is_armed(id)
-            .then(|| self.timers[id.index as usize].deadline)
+        self.is_armed(id).then(|| self.timers[id.index as usize].deadline)
     }
 
     /// Takes out one timer that is due at `now`: its deadline as it was armed, and its payload. Call it until it gives
@@ -189,9 +178,7 @@ impl<T: Copy> TimingWheel<T> {
     }
 
     fn is_armed(&self, id: TimerId) -> bool {
-        self.timers
-            .get(id.index as usize)
-            .is_some_and(|t| t.generation == id.generation)
+        self.timers.get(id.index as usize).is_some_and(|t| t.generation == id.generation)
     }
 
     /// Level and digit of the first slot that holds something. All of one level comes before all of the next.
@@ -213,10 +200,7 @@ impl<T: Copy> TimingWheel<T> {
     fn place(&self, tick: u64) -> (usize, usize) {
         let differing = (tick ^ self.current) | 1; // the same tick is level 0 too
         let level = (differing.ilog2() / DIGIT_BITS) as usize;
-        (
-            level,
-            (tick >> (level as u32 * DIGIT_BITS)) as usize % SLOTS,
-        )
+        (level, (tick >> (level as u32 * DIGIT_BITS)) as usize % SLOTS)
     }
 
     /// The tick at which a timer fires: the first that is not before its deadline, nor in the past.
@@ -246,12 +230,7 @@ impl<T: Copy> TimingWheel<T> {
 
     /// Takes a timer out of its slot.
     fn unlink(&mut self, index: u32) {
-        let Timer {
-            deadline,
-            previous,
-            next,
-            ..
-        } = self.timers[index as usize];
+        let Timer { deadline, previous, next, .. } = self.timers[index as usize];
         let (level, digit) = self.place(self.tick(deadline));
         let slot = &mut self.slots[level * SLOTS + digit];
         match previous {
@@ -287,13 +266,7 @@ impl<T: Copy> TimingWheel<T> {
             // Memory ends long before the numbers do: 2^32 timers take 100 GB.
             let index = self.timers.len() as u32;
             let generation = NonZeroU32::MIN;
-            self.timers.push(Timer {
-                deadline,
-                previous: NIL,
-                next: NIL,
-                generation,
-                payload,
-            });
+            self.timers.push(Timer { deadline, previous: NIL, next: NIL, generation, payload });
             return index;
         }
         let index = self.free;
@@ -341,11 +314,7 @@ mod tests {
         assert_eq!(wheel.pop_due(Time::from_nanos(4_999_999)), None);
         assert_eq!(wheel.pop_due(ms(5)), Some((ms(5), 'a')));
         assert_eq!(wheel.pop_due(ms(5)), None);
-        assert_eq!(
-            wheel.next_deadline(),
-            Some(ms(30_000)),
-            "exact on higher levels too"
-        );
+        assert_eq!(wheel.next_deadline(), Some(ms(30_000)), "exact on higher levels too");
         assert_eq!(wheel.pop_due(ms(29_999)), None);
         assert_eq!(wheel.pop_due(ms(30_000)), Some((ms(30_000), 'b')));
         assert_eq!(wheel.next_deadline(), None);
@@ -375,10 +344,7 @@ mod tests {
         wheel.arm(ms(5_000), 5);
         assert!(wheel.rearm(moved, ms(5_000)));
         for expected in [1, 2, 3, 5, 4] {
-            assert_eq!(
-                wheel.pop_due(ms(6_000)).map(|(_, payload)| payload),
-                Some(expected)
-            );
+            assert_eq!(wheel.pop_due(ms(6_000)).map(|(_, payload)| payload), Some(expected));
         }
     }
 
@@ -439,10 +405,7 @@ mod tests {
                 Some(fired) => break fired,
                 None => vain += 1,
             }
-            assert!(
-                wheel.next_deadline() > Some(next),
-                "each call brings it closer"
-            );
+            assert!(wheel.next_deadline() > Some(next), "each call brings it closer");
         };
         assert_eq!(fired, (at, 1));
         assert!(vain <= 7, "{vain}");

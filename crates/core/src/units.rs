@@ -34,11 +34,7 @@ impl Rate {
     pub fn from_octets_per_second(octets: f32) -> Rate {
         let bits = f64::from(octets) * 8.0;
         let whole = bits as u64; // saturates; NaN and negatives give 0
-        Rate(if (whole as f64) < bits {
-            whole.saturating_add(1)
-        } else {
-            whole
-        })
+        Rate(if (whole as f64) < bits { whole.saturating_add(1) } else { whole })
     }
 
     /// IntServ's octets per second.
@@ -89,11 +85,8 @@ impl Sum for Rate {
     }
 }
 
-const STEPS: [(u64, &str); 3] = [
-    (1_000_000_000, "Gbit/s"),
-    (1_000_000, "Mbit/s"),
-    (1_000, "kbit/s"),
-];
+const STEPS: [(u64, &str); 3] =
+    [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,9 +130,7 @@ impl FromStr for Rate {
     /// Reads `2Mbit`, `64 kbit/s`, `1.5Gbit`, `800bit`, and a bare number of bits per second. Case does not matter.
     fn from_str(text: &str) -> Result<Rate, RateError> {
         let text = text.trim();
-        let end = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let number: f64 = text[..end].parse().map_err(|_| RateError::NoNumber)?;
         let unit = text[end..].trim();
         let unit = match unit.strip_suffix("ps") {

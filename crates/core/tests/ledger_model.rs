@@ -12,10 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
 
-const POLICY: RetryPolicy = RetryPolicy {
-    threshold: 3,
-    capacity: 4,
-};
+const POLICY: RetryPolicy = RetryPolicy { threshold: 3, capacity: 4 };
 
 /// What a test does to both. Links, flows and owners are few, so that they meet.
 #[derive(Clone, Debug)]
@@ -75,14 +72,8 @@ fn step() -> impl Strategy<Value = Step> {
     let link = || 1_u32..4;
     let owner = || 0_u32..8;
     let flow = || 0_u16..6;
-    let capacity =
-        (prop_oneof![Just(Rate::ZERO), rate()], 5_u32..12).prop_map(|(reservable, mtu)| {
-            LinkCapacity {
-                bandwidth: Rate::MAX,
-                reservable,
-                mtu,
-            }
-        });
+    let capacity = (prop_oneof![Just(Rate::ZERO), rate()], 5_u32..12)
+        .prop_map(|(reservable, mtu)| LinkCapacity { bandwidth: Rate::MAX, reservable, mtu });
     prop_oneof![
         3 => (link(), capacity).prop_map(|(l, c)| Step::SetLink(l, c)),
         1 => link().prop_map(Step::RemoveLink),
@@ -102,21 +93,12 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn owner(block: u32) -> Owner {
-    Owner {
-        protocol: Protocol::Rsvp,
-        block,
-    }
+    Owner { protocol: Protocol::Rsvp, block }
 }
 
 fn flow(port: u16) -> Flow {
     let destination = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Flow {
-        destination,
-        source: None,
-        protocol: 17,
-        destination_port: port,
-        source_port: 0,
-    }
+    Flow { destination, source: None, protocol: 17, destination_port: port, source_port: 0 }
 }
 
 /// Link, owner and demand of a claim.
@@ -134,21 +116,14 @@ struct Model {
 
 impl Model {
     fn held(&self, link: u32) -> u64 {
-        let claimed = self
-            .claims
-            .iter()
-            .filter_map(|(_, c)| c.as_ref())
-            .filter(|c| c.0 == link);
+        let claimed = self.claims.iter().filter_map(|(_, c)| c.as_ref()).filter(|c| c.0 == link);
         let adopted = self.adopted.iter().filter(|((l, _), _)| *l == link);
         claimed.map(|c| c.2.rate.as_bps()).sum::<u64>()
             + adopted.map(|(_, rate)| rate.as_bps()).sum::<u64>()
     }
 
     fn free(&self, link: u32) -> u64 {
-        self.links[&link]
-            .reservable
-            .as_bps()
-            .saturating_sub(self.held(link))
+        self.links[&link].reservable.as_bps().saturating_sub(self.held(link))
     }
 
     /// The reason to refuse `demand` in place of `old`, and what is available.
@@ -177,10 +152,7 @@ impl Model {
     /// The first link whose first request fits.
     fn next_grantable(&mut self) -> Option<(InterfaceId, Owner)> {
         for link in self.links.keys().copied().collect::<Vec<_>>() {
-            let head = self
-                .queues
-                .get(&link)
-                .and_then(|queue| queue.first().copied());
+            let head = self.queues.get(&link).and_then(|queue| queue.first().copied());
             let Some(head) = head else { continue };
             if self.judge(link, Rate::ZERO, &head.demand).0.is_none() {
                 self.queues.entry(link).or_default().remove(0);
@@ -204,19 +176,12 @@ impl Pair {
                 self.ledger.set_link(InterfaceId(link), capacity);
                 self.model.links.insert(link, capacity);
                 let queue = self.model.queues.remove(&link).unwrap_or_default();
-                let kept = queue
-                    .into_iter()
-                    .filter(|w| !self.model.hopeless(link, &w.demand));
+                let kept = queue.into_iter().filter(|w| !self.model.hopeless(link, &w.demand));
                 let kept = kept.collect();
                 self.model.queues.insert(link, kept);
             }
             Step::RemoveLink(link) => self.remove_link(link)?,
-            Step::Claim {
-                link,
-                owner: block,
-                flow: port,
-                demand,
-            } => {
+            Step::Claim { link, owner: block, flow: port, demand } => {
                 self.claim(link, block, flow(port), demand)?;
             }
             Step::Change(which, demand) => self.change(which, demand)?,
@@ -248,16 +213,8 @@ impl Pair {
             }
         }
         prop_assert_eq!(lost.claims, claims.into_iter().collect::<Vec<_>>());
-        prop_assert_eq!(
-            lost.waiting,
-            self.model.queues.remove(&link).unwrap_or_default()
-        );
-        let adopted = self
-            .model
-            .adopted
-            .keys()
-            .filter(|k| k.0 == link)
-            .map(|k| k.1);
+        prop_assert_eq!(lost.waiting, self.model.queues.remove(&link).unwrap_or_default());
+        let adopted = self.model.adopted.keys().filter(|k| k.0 == link).map(|k| k.1);
         prop_assert_eq!(lost.adopted, adopted.collect::<Vec<_>>());
         self.model.adopted.retain(|key, _| key.0 != link);
         Ok(())
@@ -267,26 +224,15 @@ impl Pair {
         let key = (link, flow);
         let adopted = self.model.adopted.get(&key).copied().unwrap_or(Rate::ZERO);
         let (reason, available) = self.model.judge(link, adopted, &demand);
-        match self
-            .ledger
-            .claim(InterfaceId(link), owner(block), &flow, demand)
-        {
+        match self.ledger.claim(InterfaceId(link), owner(block), &flow, demand) {
             Ok(id) => {
                 prop_assert_eq!(reason, None);
-                prop_assert!(
-                    self.model.claims.iter().all(|(other, _)| *other != id),
-                    "id is new"
-                );
+                prop_assert!(self.model.claims.iter().all(|(other, _)| *other != id), "id is new");
                 self.model.adopted.remove(&key);
-                self.model
-                    .claims
-                    .push((id, Some((link, owner(block), demand))));
+                self.model.claims.push((id, Some((link, owner(block), demand))));
             }
             Err(refusal) => {
-                prop_assert_eq!(
-                    (Some(refusal.reason), refusal.available),
-                    (reason, available)
-                );
+                prop_assert_eq!((Some(refusal.reason), refusal.available), (reason, available));
             }
         }
         Ok(())
@@ -320,17 +266,9 @@ impl Pair {
 
     fn adoption(&mut self, step: &Step) -> TestCaseResult {
         match *step {
-            Step::Adopt {
-                link,
-                flow: port,
-                rate,
-            } => {
+            Step::Adopt { link, flow: port, rate } => {
                 let old = self.model.adopted.get(&(link, flow(port))).copied();
-                let open = self
-                    .model
-                    .links
-                    .get(&link)
-                    .is_some_and(|c| c.reservable != Rate::ZERO);
+                let open = self.model.links.get(&link).is_some_and(|c| c.reservable != Rate::ZERO);
                 let old = old.unwrap_or(Rate::ZERO).as_bps();
                 let fits = open && rate.as_bps() <= self.model.free(link) + old;
                 let result = self.ledger.adopt(InterfaceId(link), flow(port), rate);
@@ -341,10 +279,7 @@ impl Pair {
             }
             Step::DropAdopted { link, flow: port } => {
                 let dropped = self.model.adopted.remove(&(link, flow(port)));
-                prop_assert_eq!(
-                    self.ledger.drop_adopted(InterfaceId(link), &flow(port)),
-                    dropped
-                );
+                prop_assert_eq!(self.ledger.drop_adopted(InterfaceId(link), &flow(port)), dropped);
             }
             _ => {
                 let all = std::mem::take(&mut self.model.adopted).into_keys();
@@ -357,17 +292,8 @@ impl Pair {
 
     fn queueing(&mut self, step: &Step) -> TestCaseResult {
         match *step {
-            Step::Enqueue {
-                link,
-                owner: block,
-                demand,
-                refusals,
-            } => {
-                let waiting = Waiting {
-                    owner: owner(block),
-                    demand,
-                    refusals,
-                };
+            Step::Enqueue { link, owner: block, demand, refusals } => {
+                let waiting = Waiting { owner: owner(block), demand, refusals };
                 let result = self.ledger.enqueue(InterfaceId(link), waiting);
                 if !self.model.links.contains_key(&link) {
                     prop_assert_eq!(result, Err(EnqueueError::NoSuchLink));
@@ -394,10 +320,7 @@ impl Pair {
                 let before = queue.len();
                 queue.retain(|w| w.owner != owner(block));
                 let withdrawn = queue.len() < before;
-                prop_assert_eq!(
-                    self.ledger.withdraw(InterfaceId(link), owner(block)),
-                    withdrawn
-                );
+                prop_assert_eq!(self.ledger.withdraw(InterfaceId(link), owner(block)), withdrawn);
             }
             _ => unreachable!("no other step is about queues"),
         }
@@ -410,11 +333,7 @@ impl Pair {
         prop_assert_eq!(links.len(), self.model.links.len());
         for (id, status) in links {
             prop_assert_eq!(status.held.as_bps(), self.model.held(id.0));
-            let claims = self
-                .model
-                .claims
-                .iter()
-                .filter_map(|(_, claim)| claim.as_ref());
+            let claims = self.model.claims.iter().filter_map(|(_, claim)| claim.as_ref());
             let claims = claims.filter(|claim| claim.0 == id.0).count();
             prop_assert_eq!(status.claims as usize, claims);
             let adopted = self.model.adopted.keys().filter(|k| k.0 == id.0).count();

@@ -31,11 +31,7 @@ fn route() -> impl Strategy<Value = Route> {
         |(address, length, metric, interface, gateway)| Route {
             prefix: Prefix::new(address, length),
             metric,
-            hop: Hop {
-                interface: InterfaceId(interface),
-                gateway,
-                source: None,
-            },
+            hop: Hop { interface: InterfaceId(interface), gateway, source: None },
         },
     )
 }
@@ -61,11 +57,7 @@ impl Model {
         let usable =
             |r: &&Route| r.prefix.contains(destination) && !self.down.contains(&r.hop.interface.0);
         let better = |r: &&Route| (128 - r.prefix.length(), r.metric, r.hop);
-        self.routes
-            .iter()
-            .filter(usable)
-            .min_by_key(better)
-            .map(|r| r.hop)
+        self.routes.iter().filter(usable).min_by_key(better).map(|r| r.hop)
     }
 
     fn remove(&mut self, route: &Route) -> bool {

@@ -37,11 +37,7 @@ enum Step {
 fn span() -> impl Strategy<Value = u64> {
     (0_u32..58, any::<u64>(), 0_u64..3).prop_map(|(bits, random, ticks)| {
         let random = random & ((1 << bits) - 1);
-        if ticks == 0 {
-            random / TICK * TICK
-        } else {
-            random
-        }
+        if ticks == 0 { random / TICK * TICK } else { random }
     })
 }
 
@@ -76,9 +72,7 @@ impl Model {
     }
 
     fn disarm(&mut self, timer: usize) -> bool {
-        self.keys
-            .remove(&timer)
-            .is_some_and(|key| self.queue.remove(&key).is_some())
+        self.keys.remove(&timer).is_some_and(|key| self.queue.remove(&key).is_some())
     }
 
     fn pop_due(&mut self) -> Option<(Time, usize)> {
@@ -111,11 +105,7 @@ impl Pair {
         let now = self.model.now.as_nanos();
         match *step {
             Step::Arm { after, past } => {
-                let at = if past {
-                    now.saturating_sub(after)
-                } else {
-                    now.saturating_add(after)
-                };
+                let at = if past { now.saturating_sub(after) } else { now.saturating_add(after) };
                 let timer = self.ids.len();
                 self.ids.push(self.wheel.arm(Time::from_nanos(at), timer));
                 self.model.arm(Time::from_nanos(at), timer);
@@ -155,10 +145,7 @@ impl Pair {
     fn pop(&mut self) -> Result<bool, TestCaseError> {
         let fired = self.wheel.pop_due(self.model.now);
         prop_assert_eq!(fired, self.model.pop_due());
-        prop_assert!(
-            fired.is_none_or(|(at, _)| at <= self.model.now),
-            "fired early"
-        );
+        prop_assert!(fired.is_none_or(|(at, _)| at <= self.model.now), "fired early");
         Ok(fired.is_some())
     }
 

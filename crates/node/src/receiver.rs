@@ -44,7 +44,9 @@ pub enum Ask {
 #[serde(rename_all = "snake_case")]
 pub enum Unanswerable {
     /// A delay bound needs to know the path, and this one does not tell (RFC 2210 section 3.3).
-    #[error("the path does not advertise guaranteed service at every hop, so no delay can be promised")]
+    #[error(
+        "the path does not advertise guaranteed service at every hop, so no delay can be promised"
+    )]
     NoGuaranteedService,
     /// No rate keeps the delay below the bound.
     #[error("no rate keeps the delay below the bound on this path")]
@@ -129,8 +131,7 @@ impl Ask {
         offer: Option<&Offer>,
     ) -> Result<FlowSpec, Unanswerable> {
         let path_mtu = offer.map_or(u32::MAX, |offer| offer.path_mtu);
-        let bucket =
-            TokenBucket { max_packet_size: tspec.max_packet_size.min(path_mtu), ..*tspec };
+        let bucket = TokenBucket { max_packet_size: tspec.max_packet_size.min(path_mtu), ..*tspec };
         if bucket.max_packet_size < bucket.min_policed_unit {
             return Err(Unanswerable::PathMtu);
         }

@@ -151,7 +151,9 @@ impl Node {
     }
 
     /// Every counter: protocol, group, name, count.
-    pub fn counters(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {
+    pub fn counters(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {
         self.rsvp.counters().iter().map(|(group, name, count)| ("rsvp", group, name, count))
     }
 

@@ -47,10 +47,8 @@ impl Rsvp {
             .and_then(|interface| interface.address_like(receiver));
         // A receiver on this very host is told at once.
         let node = address.unwrap_or(receiver);
-        let flow = FixedFilterFlow {
-            flowspec: Some(tcsb.flowspec),
-            filter: self.store.psb(psb).template,
-        };
+        let flow =
+            FixedFilterFlow { flowspec: Some(tcsb.flowspec), filter: self.store.psb(psb).template };
         let confirmation = ResvConf {
             session: self.store.session_of(psb),
             error: ErrorSpec { node, flags: 0, code: ErrorCode::Confirmation, value: 0 },
@@ -107,7 +105,7 @@ impl Rsvp {
     ) -> bool {
         let FlowDescriptors::FixedFilter(flows) = confirmation.flows else { return false };
         let mut told = false;
-        for flow in flows.iter() {
+        for flow in flows {
             let Some(psb) = self.store.find_sender(&confirmation.session, &flow.filter) else {
                 continue;
             };

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Outgoing, Time};
+use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Outgoing, Time};
 use earmark_wire::rsvp::{Body, Message, ParseError};
 
 use crate::api::{Command, Event};
@@ -95,7 +95,7 @@ impl Rsvp {
         datagram: &Datagram<'_>,
     ) {
         let takes_part =
-            turn.context.interfaces.by_id(datagram.interface).is_some_and(|i| i.takes_part());
+            turn.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
         let message = match Message::parse(datagram.payload) {
             Ok(message) => message,
             Err(error) => return self.malformed_arrives(turn, datagram, &error, takes_part),
@@ -105,7 +105,8 @@ impl Rsvp {
         // on the way must look at.
         let for_every_node =
             matches!(message.body, Body::Path(_) | Body::PathTear(_) | Body::ResvConf(_));
-        if !takes_part || !(for_every_node || turn.context.interfaces.is_local(datagram.destination))
+        if !takes_part
+            || !(for_every_node || turn.context.interfaces.is_local(datagram.destination))
         {
             return self.relay(turn, datagram);
         }

@@ -4,11 +4,11 @@
 use core::net::IpAddr;
 
 use earmark_core::{Datagram, InterfaceId, Rate};
+use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
     MessageType, Path, PathErr, Resv, ResvErr, RsvpHop, Salvage, SenderTemplate, Session,
 };
-use earmark_wire::intserv::SenderTspec;
 
 use crate::api::Event;
 use crate::counters::DropReason;
@@ -80,7 +80,7 @@ impl Rsvp {
             return self.drop(turn, datagram, DropReason::NoState);
         };
         let mut found_any = false;
-        for flow in flows.iter() {
+        for flow in flows {
             let Some(psb) = self.store.find_sender(&error.session, &flow.filter) else { continue };
             // Errors come from upstream: through the interface that the sender's data comes through.
             let block = self.store.psb(psb);
@@ -143,7 +143,15 @@ impl Rsvp {
         value: u16,
     ) {
         let sender = (path.sender.template, Some(path.sender.tspec));
-        self.emit_path_err(turn, datagram.interface, path.hop.address, path.session, sender, code, value);
+        self.emit_path_err(
+            turn,
+            datagram.interface,
+            path.hop.address,
+            path.session,
+            sender,
+            code,
+            value,
+        );
     }
 
     #[allow(clippy::too_many_arguments)] // they are the objects of the message

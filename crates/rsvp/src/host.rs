@@ -8,7 +8,9 @@ use earmark_core::Time;
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session, SourceSelector};
 
-use crate::api::{Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest};
+use crate::api::{
+    Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
+};
 use crate::counters::DropReason;
 use crate::engine::{Rsvp, Turn};
 use crate::error::ResvFault;
@@ -62,11 +64,7 @@ impl Applications {
 
 impl Rsvp {
     /// Carries a command out, or says why not.
-    pub(crate) fn command<E: From<Event>>(
-        &mut self,
-        turn: &mut Turn<'_, '_, E>,
-        command: Command,
-    ) {
+    pub(crate) fn command<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, command: Command) {
         let (application, done) = match command {
             Command::Session { application, session } => {
                 (application, self.open_session(turn, application, session))

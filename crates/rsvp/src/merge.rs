@@ -12,7 +12,8 @@ pub(crate) fn least_upper_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> 
             Some(FlowSpec::ControlledLoad(merge_buckets(a, b)))
         }
         (FlowSpec::Guaranteed(a, ra), FlowSpec::Guaranteed(b, rb)) => {
-            let rspec = Rspec { rate: ra.rate.max(rb.rate), slack_us: ra.slack_us.min(rb.slack_us) };
+            let rspec =
+                Rspec { rate: ra.rate.max(rb.rate), slack_us: ra.slack_us.min(rb.slack_us) };
             Some(FlowSpec::Guaranteed(merge_buckets(a, b), rspec))
         }
         _ => None,

@@ -224,10 +224,11 @@ impl Rsvp {
             return Err(PathFault::Silent(DropReason::Limit));
         }
         let conflict = ErrorCode::ConflictingDestPorts;
-        let index = self
-            .store
-            .insert_session(key(*session))
-            .ok_or(PathFault::Report(DropReason::Ports, conflict, 0))?;
+        let index = self.store.insert_session(key(*session)).ok_or(PathFault::Report(
+            DropReason::Ports,
+            conflict,
+            0,
+        ))?;
         mark(Checkpoint::CreateSession);
         Ok(index)
     }

@@ -49,7 +49,8 @@ impl Rsvp {
         };
         let session = self.store.session(psb.session).session;
         let Some(address) = interface.address_like(session.destination) else { return };
-        let ttl = if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
+        let ttl =
+            if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
         if ttl == 0 {
             return;
         }

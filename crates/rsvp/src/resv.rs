@@ -40,7 +40,7 @@ impl Rsvp {
         mark(Checkpoint::CheckStyles);
         let lifetime = self.config.timing(datagram.interface).lifetime(resv.refresh_ms);
         let expires_at = turn.now + lifetime;
-        for flow in flows.iter() {
+        for flow in flows {
             let Err(fault) = self.resv_flow(turn, resv, outgoing, expires_at, &flow) else {
                 continue;
             };

@@ -20,7 +20,9 @@ use hashbrown::hash_table::Entry;
 use siphasher::sip::SipHasher13;
 use slab::Slab;
 
-use crate::state::{Block, Index, NONE, Neighbor, Origin, Peer, Psb, Rsb, SessionBlock, Tcsb, Timer};
+use crate::state::{
+    Block, Index, NONE, Neighbor, Origin, Peer, Psb, Rsb, SessionBlock, Tcsb, Timer,
+};
 
 /// All state of one engine.
 #[derive(Debug)]
@@ -97,7 +99,11 @@ impl Store {
 
     /// The sender with this key.
     #[inline]
-    pub(crate) fn find_sender(&self, session: &Session, template: &SenderTemplate) -> Option<Index> {
+    pub(crate) fn find_sender(
+        &self,
+        session: &Session,
+        template: &SenderTemplate,
+    ) -> Option<Index> {
         let hash = self.hash_sender(session, template);
         self.senders
             .find(hash, |&i| {
@@ -258,11 +264,11 @@ impl Store {
     }
 
     /// Enters a traffic-control block at the head of its sender's list.
-    pub(crate) fn insert_tcsb(&mut self, tcsb: Tcsb) -> Index {
+    pub(crate) fn insert_tcsb(&mut self, mut tcsb: Tcsb) -> Index {
         let psb = tcsb.psb;
-        let next = self.psb(psb).tcsbs;
+        tcsb.next = self.psb(psb).tcsbs;
         grow(&mut self.tcsbs);
-        let index = self.tcsbs.insert(Tcsb { next, ..tcsb }) as Index;
+        let index = self.tcsbs.insert(tcsb) as Index;
         self.psb_mut(psb).tcsbs = index;
         index
     }
@@ -373,7 +379,6 @@ impl Store {
     fn hash_sender(&self, session: &Session, template: &SenderTemplate) -> u64 {
         hash_sender(self.hash_key, session, template)
     }
-
 }
 
 /// Makes room for one more block. A slab that doubled would leave half of a large memory empty, so it grows by an
@@ -477,6 +482,5 @@ mod tests {
         ] {
             assert!(size <= limit, "a {block} block has {size} octets, more than {limit}");
         }
-
     }
 }

@@ -51,7 +51,7 @@ impl Rsvp {
             return self.drop(turn, datagram, DropReason::NoState);
         };
         let mut found_any = false;
-        for flow in flows.iter() {
+        for flow in flows {
             let found = self
                 .store
                 .find_sender(&tear.session, &flow.filter)
@@ -158,7 +158,8 @@ impl Rsvp {
         };
         let session = self.store.session_of(index);
         let Some(address) = interface.address_like(session.destination) else { return };
-        let ttl = if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
+        let ttl =
+            if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
         if ttl == 0 {
             return;
         }
@@ -219,11 +220,7 @@ impl Rsvp {
     }
 
     /// The sender is gone: its own application knows, those that receive from it must hear of it.
-    fn tell_applications_of_end<E: From<Event>>(
-        &self,
-        turn: &mut Turn<'_, '_, E>,
-        index: Index,
-    ) {
+    fn tell_applications_of_end<E: From<Event>>(&self, turn: &mut Turn<'_, '_, E>, index: Index) {
         if self.applications.is_empty() {
             return;
         }

@@ -190,8 +190,8 @@ impl Rsvp {
     }
 
     /// Writes a request that was granted into its block, a new one where there was none.
-    fn write_request(&mut self, now: Time, tcsb: Index, rsb: Option<Index>, request: &Request) {
-        let carried = request.carried.clone();
+    fn write_request(&mut self, now: Time, tcsb: Index, rsb: Option<Index>, request: Request) {
+        let carried = request.carried;
         if let Some(index) = rsb {
             let rsb = self.store.rsb_mut(index);
             rsb.flowspec = request.flowspec;
@@ -305,10 +305,9 @@ impl ResvFault {
             Reason::MaxPacket => {
                 (ErrorCode::AdmissionControlFailure, AdmissionControlError::MtuTooLarge.code())
             }
-            Reason::NoSuchLink => (
-                ErrorCode::TrafficControlError,
-                TrafficControlError::ServiceUnsupported.code(),
-            ),
+            Reason::NoSuchLink => {
+                (ErrorCode::TrafficControlError, TrafficControlError::ServiceUnsupported.code())
+            }
         };
         ResvFault { code, value, in_place, available: Some(refusal.available) }
     }

@@ -74,12 +74,15 @@ fn a_failed_increase_leaves_what_was_there() {
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(8)])));
-    let expected =
-        error("10.0.2.1", ErrorSpec::IN_PLACE, ErrorCode::AdmissionControlFailure, 2);
+    let expected = error("10.0.2.1", ErrorSpec::IN_PLACE, ErrorCode::AdmissionControlFailure, 2);
     assert_eq!(resv_err(&outcomes).1, expected);
     assert!(!outcomes.iter().any(|o| matches!(o, Outcome::Installed(_) | Outcome::Removed(_))));
     assert_eq!(router.held(), Rate::from_mbps(2));
-    assert_eq!(router.arrives(ETH2, Body::Resv(resv(&[flow(2)]))), [], "the old one is still known");
+    assert_eq!(
+        router.arrives(ETH2, Body::Resv(resv(&[flow(2)]))),
+        [],
+        "the old one is still known"
+    );
 }
 
 /// The share of one session is gone for the others, until it is given back.
@@ -140,10 +143,7 @@ fn each_flow_descriptor_is_judged_by_itself() {
     let flows = [
         flow(2),
         FixedFilterFlow { filter: second.sender.template, ..flow(7) },
-        FixedFilterFlow {
-            filter: FilterSpec { source: ip("10.0.0.77"), ..template() },
-            ..flow(1)
-        },
+        FixedFilterFlow { filter: FilterSpec { source: ip("10.0.0.77"), ..template() }, ..flow(1) },
     ];
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&flows)));
     let codes: Vec<_> = sent(&outcomes)

@@ -66,8 +66,7 @@ fn a_sender_without_address_gets_the_hosts() {
     let mut host = sender();
     host.command(open());
     let template = FilterSpec { source: ip("0.0.0.0"), selector: SourceSelector::Port(4000) };
-    let command =
-        Command::Sender { application: APPLICATION, template, tspec: tspec(2), ttl: 63 };
+    let command = Command::Sender { application: APPLICATION, template, tspec: tspec(2), ttl: 63 };
     let outcomes = host.command(command);
     let sent = sent(&outcomes);
     let Body::Path(path) = &sent[0].1.body else { panic!("a Path") };
@@ -92,8 +91,7 @@ fn a_sender_hears_of_its_reservation() {
     assert_eq!(sent_kinds(&outcomes), Vec::<&str>::new(), "there is nobody upstream");
 
     let outcomes = host.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
-    let gone =
-        Event::ResvGone { application: APPLICATION, session: session(), filter: template() };
+    let gone = Event::ResvGone { application: APPLICATION, session: session(), filter: template() };
     assert!(events(&outcomes).contains(&gone));
     assert_eq!(host.held(), Rate::ZERO);
 }
@@ -306,8 +304,7 @@ fn two_receivers_on_one_host_are_merged() {
         },
         _ => None,
     };
-    let outcomes =
-        host.command(Command::Reserve { application: other, request, confirm: false });
+    let outcomes = host.command(Command::Reserve { application: other, request, confirm: false });
     assert_eq!(asked(&outcomes), Some(flowspec(4)));
     let outcomes = host.command(Command::Release { application: other });
     assert_eq!(asked(&outcomes), Some(flowspec(2)));

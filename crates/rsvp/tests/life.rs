@@ -29,11 +29,8 @@ fn a_path_is_passed_on() {
     assert!(how.router_alert);
     let expected = Path { hop: RsvpHop { address: ip("10.0.2.1"), lih: ETH2.0 }, ..path() };
     assert_eq!(message.body, Body::Path(expected));
-    let created = Event::PathState {
-        change: Change::Created,
-        session: session(),
-        template: template(),
-    };
+    let created =
+        Event::PathState { change: Change::Created, session: session(), template: template() };
     assert_eq!(events(&outcomes), [created]);
 }
 
@@ -127,11 +124,8 @@ fn a_silent_sender_dies() {
     assert!(matches!(message.body, Body::PathTear(_)));
     assert_eq!((how.source, how.destination), (ip(SENDER), ip(RECEIVER)));
     assert!(how.router_alert);
-    let expired = Event::PathState {
-        change: Change::Expired,
-        session: session(),
-        template: template(),
-    };
+    let expired =
+        Event::PathState { change: Change::Expired, session: session(), template: template() };
     assert_eq!(events(&outcomes), [expired]);
     assert_eq!(router.engine.population(), (0, 0, 0));
     assert_eq!(router.pass(Duration::from_secs(1_000)), [], "nothing is left to do");
@@ -148,9 +142,8 @@ fn a_silent_receiver_loses_its_reservation() {
         router.arrives(ETH1, Body::Path(path()));
         outcomes = router.pass(Duration::from_secs(30));
     }
-    let torn = sent(&outcomes)
-        .into_iter()
-        .find(|(_, message)| matches!(message.body, Body::ResvTear(_)));
+    let torn =
+        sent(&outcomes).into_iter().find(|(_, message)| matches!(message.body, Body::ResvTear(_)));
     let (how, _) = torn.expect("a ResvTear goes upstream");
     assert_eq!(how.destination, ip(UPSTREAM));
     assert!(outcomes.iter().any(|o| matches!(o, Outcome::Removed(_))));
@@ -239,8 +232,7 @@ fn guaranteed_service_holds_the_reserved_rate() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let rspec = Rspec { rate: 375_000.0, slack_us: 0 };
-    let flow =
-        FixedFilterFlow { flowspec: Some(FlowSpec::Guaranteed(tspec(2), rspec)), ..flow(2) };
+    let flow = FixedFilterFlow { flowspec: Some(FlowSpec::Guaranteed(tspec(2), rspec)), ..flow(2) };
     router.arrives(ETH2, Body::Resv(resv(&[flow])));
     assert_eq!(router.held(), Rate::from_mbps(3));
 }

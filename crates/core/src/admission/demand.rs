@@ -50,11 +50,7 @@ pub fn guaranteed_rate(
     };
     let bits = rate.max(bucket.rate) * 8.0;
     let whole = bits as u64; // saturates
-    let rounded = if (whole as f64) < bits {
-        whole.saturating_add(1)
-    } else {
-        whole
-    };
+    let rounded = if (whole as f64) < bits { whole.saturating_add(1) } else { whole };
     (rounded < u64::MAX).then_some(Rate::from_bps(rounded))
 }
 
@@ -121,11 +117,7 @@ impl Bucket {
 fn whole_octets(octets: f32) -> u32 {
     let octets = f64::from(octets);
     let whole = octets as u32; // saturates; NaN and negatives give 0
-    if f64::from(whole) < octets {
-        whole.saturating_add(1)
-    } else {
-        whole
-    }
+    if f64::from(whole) < octets { whole.saturating_add(1) } else { whole }
 }
 
 #[cfg(test)]
@@ -151,32 +143,16 @@ mod tests {
             burst: 30_000,
             max_packet: 1_500,
         };
-        assert_eq!(
-            Demand::from_flowspec(&FlowSpec::ControlledLoad(VIDEO)),
-            expected
-        );
-        let guaranteed = FlowSpec::Guaranteed(
-            VIDEO,
-            Rspec {
-                rate: 250_000.0,
-                slack_us: 0,
-            },
-        );
-        let expected = Demand {
-            service: Service::Guaranteed,
-            rate: Rate::from_mbps(2),
-            ..expected
-        };
+        assert_eq!(Demand::from_flowspec(&FlowSpec::ControlledLoad(VIDEO)), expected);
+        let guaranteed = FlowSpec::Guaranteed(VIDEO, Rspec { rate: 250_000.0, slack_us: 0 });
+        let expected =
+            Demand { service: Service::Guaranteed, rate: Rate::from_mbps(2), ..expected };
         assert_eq!(Demand::from_flowspec(&guaranteed), expected);
     }
 
     #[test]
     fn nonsense_claims_nothing_and_fractions_round_up() {
-        let odd = TokenBucket {
-            rate: f32::NAN,
-            depth: -1.0,
-            ..VIDEO
-        };
+        let odd = TokenBucket { rate: f32::NAN, depth: -1.0, ..VIDEO };
         let demand = Demand::from_flowspec(&FlowSpec::ControlledLoad(odd));
         assert_eq!((demand.rate, demand.burst), (Rate::ZERO, 0));
         assert_eq!(whole_octets(0.5), 1);
@@ -193,53 +169,23 @@ mod tests {
         let above = guaranteed_rate(&VIDEO, 4_500, 10_000, 14_000).expect("possible");
         assert_eq!(above, Rate::from_mbps(12));
         // Without a peak rate it is b/R + C/R + D (RFC 2212, "Guidelines for Implementors"): 34500 / 0.069.
-        let unknown_peak = TokenBucket {
-            peak: f32::INFINITY,
-            ..VIDEO
-        };
+        let unknown_peak = TokenBucket { peak: f32::INFINITY, ..VIDEO };
         let rate = guaranteed_rate(&unknown_peak, 4_500, 10_000, 79_000).expect("possible");
         assert_eq!(rate, Rate::from_mbps(4));
         // A loose bound needs no more than the token rate.
-        assert_eq!(
-            guaranteed_rate(&VIDEO, 4_500, 0, 60_000_000),
-            Some(Rate::from_mbps(1))
-        );
+        assert_eq!(guaranteed_rate(&VIDEO, 4_500, 0, 60_000_000), Some(Rate::from_mbps(1)));
     }
 
     #[test]
     fn what_cannot_be_is_none() {
-        assert_eq!(
-            guaranteed_rate(&VIDEO, 0, 10_000, 10_000),
-            None,
-            "D uses the bound up"
-        );
+        assert_eq!(guaranteed_rate(&VIDEO, 0, 10_000, 10_000), None, "D uses the bound up");
         assert_eq!(guaranteed_rate(&VIDEO, 0, 10_001, 10_000), None);
         for odd in [f32::NAN, -1.0, f32::INFINITY] {
-            assert_eq!(
-                guaranteed_rate(&TokenBucket { rate: odd, ..VIDEO }, 0, 0, 10_000),
-                None
-            );
-            assert_eq!(
-                guaranteed_rate(
-                    &TokenBucket {
-                        depth: odd,
-                        ..VIDEO
-                    },
-                    0,
-                    0,
-                    10_000
-                ),
-                None
-            );
+            assert_eq!(guaranteed_rate(&TokenBucket { rate: odd, ..VIDEO }, 0, 0, 10_000), None);
+            assert_eq!(guaranteed_rate(&TokenBucket { depth: odd, ..VIDEO }, 0, 0, 10_000), None);
         }
-        assert_eq!(
-            guaranteed_delay_us(&VIDEO, 0, 0, Rate::from_bps(999_999)),
-            None
-        );
-        assert_eq!(
-            guaranteed_delay_us(&TokenBucket::default(), 0, 0, Rate::ZERO),
-            None
-        );
+        assert_eq!(guaranteed_delay_us(&VIDEO, 0, 0, Rate::from_bps(999_999)), None);
+        assert_eq!(guaranteed_delay_us(&TokenBucket::default(), 0, 0, Rate::ZERO), None);
     }
 
     proptest::proptest! {

@@ -61,14 +61,9 @@ impl Ledger {
     /// Enters a link, or changes what it has to give. Where it has less than is held, the old grants stay, but nothing
     /// new is granted before enough was given back. Requests that wait but can never be granted now are dropped.
     pub fn set_link(&mut self, link: InterfaceId, capacity: LinkCapacity) {
-        let entry = self
-            .links
-            .entry(link)
-            .or_insert_with(|| Link::new(capacity));
+        let entry = self.links.entry(link).or_insert_with(|| Link::new(capacity));
         entry.capacity = capacity;
-        entry
-            .queue
-            .retain(|waiting| entry.capacity.could_ever_grant(&waiting.demand));
+        entry.queue.retain(|waiting| entry.capacity.could_ever_grant(&waiting.demand));
         wake(&mut self.freed, link, entry);
     }
 
@@ -82,10 +77,7 @@ impl Ledger {
         for (slot, entry) in self.claims.iter_mut().enumerate() {
             if let Some(claim) = entry.claim.take_if(|claim| claim.link == link) {
                 claims.push((
-                    ClaimId {
-                        slot: slot as u32,
-                        generation: entry.generation,
-                    },
+                    ClaimId { slot: slot as u32, generation: entry.generation },
                     claim.owner,
                 ));
                 entry.generation = entry.generation.wrapping_add(1);
@@ -128,11 +120,7 @@ impl Ledger {
         entry.replace(adopted, demand.rate);
         entry.claims += 1;
         wake(&mut self.freed, link, entry); // the flow may want less than before
-        Ok(self.enter(Claim {
-            link,
-            owner,
-            demand,
-        }))
+        Ok(self.enter(Claim { link, owner, demand }))
     }
 
     /// Changes what a claim holds; refused, it keeps what it had. Asking for no more, neither in rate nor in packet
@@ -182,29 +170,18 @@ impl Ledger {
 
     fn get(&self, id: ClaimId) -> Option<&Claim> {
         let slot = self.claims.get(id.slot as usize)?;
-        slot.claim
-            .as_ref()
-            .filter(|_| slot.generation == id.generation)
+        slot.claim.as_ref().filter(|_| slot.generation == id.generation)
     }
 
     fn enter(&mut self, claim: Claim) -> ClaimId {
         if let Some(free) = self.free.pop() {
             let slot = &mut self.claims[free as usize];
             slot.claim = Some(claim);
-            return ClaimId {
-                slot: free,
-                generation: slot.generation,
-            };
+            return ClaimId { slot: free, generation: slot.generation };
         }
         let slot = self.claims.len() as u32;
-        self.claims.push(Slot {
-            generation: 0,
-            claim: Some(claim),
-        });
-        ClaimId {
-            slot,
-            generation: 0,
-        }
+        self.claims.push(Slot { generation: 0, claim: Some(claim) });
+        ClaimId { slot, generation: 0 }
     }
 }
 
@@ -264,8 +241,7 @@ impl Ledger {
     pub fn set_retry_policy(&mut self, policy: RetryPolicy) {
         self.policy = policy;
         for (&id, link) in &mut self.links {
-            link.queue
-                .retain(|waiting| waiting.refusals <= policy.threshold);
+            link.queue.retain(|waiting| waiting.refusals <= policy.threshold);
             wake(&mut self.freed, id, link); // another may be the head now
         }
     }
@@ -302,10 +278,7 @@ impl Ledger {
     /// blocks those behind it. Call it until it gives `None`.
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
         let entry = self.links.get_mut(&link)?;
-        let head = entry
-            .queue
-            .head()
-            .filter(|w| entry.admit(Rate::ZERO, &w.demand).is_ok());
+        let head = entry.queue.head().filter(|w| entry.admit(Rate::ZERO, &w.demand).is_ok());
         match head {
             Some(head) => {
                 entry.queue.withdraw(head.owner);
@@ -331,10 +304,7 @@ impl Ledger {
 }
 
 /// Refused because there is no such link.
-const UNKNOWN: Refusal = Refusal {
-    reason: Reason::NoSuchLink,
-    available: Rate::ZERO,
-};
+const UNKNOWN: Refusal = Refusal { reason: Reason::NoSuchLink, available: Rate::ZERO };
 
 /// Has the queue of a link looked at. Where nobody waits this is nothing, so that without retries it costs nothing.
 fn wake(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
@@ -349,9 +319,7 @@ fn find<'a>(
     links: &'a mut BTreeMap<InterfaceId, Link>,
     id: ClaimId,
 ) -> Option<(&'a mut Claim, &'a mut Link)> {
-    let slot = claims
-        .get_mut(id.slot as usize)
-        .filter(|s| s.generation == id.generation)?;
+    let slot = claims.get_mut(id.slot as usize).filter(|s| s.generation == id.generation)?;
     let claim = slot.claim.as_mut()?;
     let link = links.get_mut(&claim.link)?;
     Some((claim, link))

@@ -22,10 +22,7 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     /// T = 1, which served best under high load in the study; 1024 requests.
     fn default() -> Self {
-        RetryPolicy {
-            threshold: 1,
-            capacity: 1_024,
-        }
+        RetryPolicy { threshold: 1, capacity: 1_024 }
     }
 }
 
@@ -96,15 +93,11 @@ impl RetryQueue {
     }
 
     pub(super) fn withdraw(&mut self, owner: Owner) -> bool {
-        self.tickets
-            .remove(&owner)
-            .is_some_and(|t| self.by_ticket.remove(&t).is_some())
+        self.tickets.remove(&owner).is_some_and(|t| self.by_ticket.remove(&t).is_some())
     }
 
     pub(super) fn head(&self) -> Option<Waiting> {
-        self.by_ticket
-            .first_key_value()
-            .map(|(_, waiting)| *waiting)
+        self.by_ticket.first_key_value().map(|(_, waiting)| *waiting)
     }
 
     /// Takes out those of which `keep` says no.

@@ -14,11 +14,7 @@ fn mbps(rate: u64) -> Rate {
 }
 
 fn capacity(reservable: u64) -> LinkCapacity {
-    LinkCapacity {
-        bandwidth: mbps(2 * reservable),
-        reservable: mbps(reservable),
-        mtu: 1_500,
-    }
+    LinkCapacity { bandwidth: mbps(2 * reservable), reservable: mbps(reservable), mtu: 1_500 }
 }
 
 /// One link of 10 Mbit/s, of which 5 may be claimed, and another like it.
@@ -30,30 +26,16 @@ fn ledger() -> Ledger {
 }
 
 fn owner(block: u32) -> Owner {
-    Owner {
-        protocol: Protocol::Rsvp,
-        block,
-    }
+    Owner { protocol: Protocol::Rsvp, block }
 }
 
 fn flow(destination_port: u16) -> Flow {
     let destination = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-    Flow {
-        destination,
-        source: None,
-        protocol: 17,
-        destination_port,
-        source_port: 0,
-    }
+    Flow { destination, source: None, protocol: 17, destination_port, source_port: 0 }
 }
 
 fn demand(rate: u64) -> Demand {
-    Demand {
-        service: Service::ControlledLoad,
-        rate: mbps(rate),
-        burst: 5_000,
-        max_packet: 1_000,
-    }
+    Demand { service: Service::ControlledLoad, rate: mbps(rate), burst: 5_000, max_packet: 1_000 }
 }
 
 fn held(ledger: &Ledger) -> Rate {
@@ -61,34 +43,20 @@ fn held(ledger: &Ledger) -> Rate {
 }
 
 fn refused(reason: Reason, available: u64) -> Refusal {
-    Refusal {
-        reason,
-        available: mbps(available),
-    }
+    Refusal { reason, available: mbps(available) }
 }
 
 #[test]
 fn a_claim_is_granted_whole_or_refused_with_what_there_is() {
     let mut ledger = ledger();
-    let first = ledger
-        .claim(LINK, owner(1), &flow(1), demand(3))
-        .expect("fits");
+    let first = ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
     let second = ledger.claim(LINK, owner(2), &flow(2), demand(3));
     assert_eq!(second, Err(refused(Reason::Bandwidth, 2)));
-    assert!(
-        ledger.claim(LINK, owner(2), &flow(2), demand(2)).is_ok(),
-        "to the last bit"
-    );
-    assert!(
-        ledger.claim(OTHER, owner(2), &flow(2), demand(5)).is_ok(),
-        "links are apart"
-    );
+    assert!(ledger.claim(LINK, owner(2), &flow(2), demand(2)).is_ok(), "to the last bit");
+    assert!(ledger.claim(OTHER, owner(2), &flow(2), demand(5)).is_ok(), "links are apart");
     let status = ledger.link(LINK).expect("known");
     assert_eq!((status.held, status.claims), (mbps(5), 2));
-    assert_eq!(
-        (ledger.owner(first), ledger.demand(first)),
-        (Some(owner(1)), Some(demand(3)))
-    );
+    assert_eq!((ledger.owner(first), ledger.demand(first)), (Some(owner(1)), Some(demand(3))));
     assert_eq!(ledger.link_of(first), Some(LINK));
 }
 
@@ -100,123 +68,59 @@ fn links_and_packets_that_cannot_be_are_named() {
     ledger.set_link(OTHER, capacity(0));
     let closed = ledger.claim(OTHER, owner(1), &flow(1), demand(0));
     assert_eq!(closed, Err(refused(Reason::NoSuchLink, 0)));
-    let large = Demand {
-        max_packet: 1_501,
-        ..demand(1)
-    };
-    assert_eq!(
-        ledger.claim(LINK, owner(1), &flow(1), large),
-        Err(refused(Reason::MaxPacket, 5))
-    );
+    let large = Demand { max_packet: 1_501, ..demand(1) };
+    assert_eq!(ledger.claim(LINK, owner(1), &flow(1), large), Err(refused(Reason::MaxPacket, 5)));
     assert_eq!(held(&ledger), Rate::ZERO);
 }
 
 #[test]
 fn a_refused_increase_leaves_the_old_grant() {
     let mut ledger = ledger();
-    let claim = ledger
-        .claim(LINK, owner(1), &flow(1), demand(2))
-        .expect("fits");
-    assert_eq!(
-        ledger.change(claim, demand(6)),
-        Err(refused(Reason::Bandwidth, 5))
-    );
-    let large = Demand {
-        max_packet: 9_000,
-        ..demand(1)
-    };
-    assert_eq!(
-        ledger.change(claim, large),
-        Err(refused(Reason::MaxPacket, 5))
-    );
-    assert_eq!(
-        (held(&ledger), ledger.demand(claim)),
-        (mbps(2), Some(demand(2)))
-    );
+    let claim = ledger.claim(LINK, owner(1), &flow(1), demand(2)).expect("fits");
+    assert_eq!(ledger.change(claim, demand(6)), Err(refused(Reason::Bandwidth, 5)));
+    let large = Demand { max_packet: 9_000, ..demand(1) };
+    assert_eq!(ledger.change(claim, large), Err(refused(Reason::MaxPacket, 5)));
+    assert_eq!((held(&ledger), ledger.demand(claim)), (mbps(2), Some(demand(2))));
     assert_eq!(ledger.change(claim, demand(5)), Ok(()));
     assert_eq!(ledger.change(claim, demand(1)), Ok(()));
-    assert_eq!(
-        (held(&ledger), ledger.demand(claim)),
-        (mbps(1), Some(demand(1)))
-    );
+    assert_eq!((held(&ledger), ledger.demand(claim)), (mbps(1), Some(demand(1))));
 }
 
 #[test]
 fn a_link_that_shrinks_keeps_its_promises_and_makes_no_new_ones() {
     let mut ledger = ledger();
-    let claim = ledger
-        .claim(LINK, owner(1), &flow(1), demand(4))
-        .expect("fits");
-    ledger.set_link(
-        LINK,
-        LinkCapacity {
-            mtu: 500,
-            ..capacity(2)
-        },
-    );
+    let claim = ledger.claim(LINK, owner(1), &flow(1), demand(4)).expect("fits");
+    ledger.set_link(LINK, LinkCapacity { mtu: 500, ..capacity(2) });
     assert_eq!(held(&ledger), mbps(4));
-    let small = Demand {
-        max_packet: 0,
-        ..demand(1)
-    };
+    let small = Demand { max_packet: 0, ..demand(1) };
     let new = ledger.claim(LINK, owner(2), &flow(2), small);
     assert_eq!(new, Err(refused(Reason::Bandwidth, 0)));
-    assert_eq!(
-        ledger.change(claim, demand(3)),
-        Ok(()),
-        "less, if not little enough"
-    );
-    assert_eq!(
-        ledger.change(claim, demand(1)),
-        Ok(()),
-        "its packets were never smaller"
-    );
+    assert_eq!(ledger.change(claim, demand(3)), Ok(()), "less, if not little enough");
+    assert_eq!(ledger.change(claim, demand(1)), Ok(()), "its packets were never smaller");
     assert!(ledger.claim(LINK, owner(2), &flow(2), small).is_ok());
     ledger.set_link(LINK, capacity(0));
-    assert_eq!(
-        ledger.change(claim, demand(1)),
-        Ok(()),
-        "not even a closed link takes it away"
-    );
+    assert_eq!(ledger.change(claim, demand(1)), Ok(()), "not even a closed link takes it away");
 }
 
 #[test]
 fn ids_of_claims_that_are_gone_do_nothing() {
     let mut ledger = ledger();
-    let first = ledger
-        .claim(LINK, owner(1), &flow(1), demand(1))
-        .expect("fits");
+    let first = ledger.claim(LINK, owner(1), &flow(1), demand(1)).expect("fits");
     ledger.release(first);
-    let second = ledger
-        .claim(LINK, owner(2), &flow(2), demand(2))
-        .expect("fits");
+    let second = ledger.claim(LINK, owner(2), &flow(2), demand(2)).expect("fits");
     assert_eq!(first.slot, second.slot, "the slot is used again");
     ledger.release(first);
-    assert_eq!(
-        ledger.change(first, demand(5)),
-        Err(refused(Reason::NoSuchLink, 0))
-    );
+    assert_eq!(ledger.change(first, demand(5)), Err(refused(Reason::NoSuchLink, 0)));
     assert_eq!((ledger.owner(first), ledger.demand(first)), (None, None));
-    assert_eq!(
-        (held(&ledger), ledger.owner(second)),
-        (mbps(2), Some(owner(2)))
-    );
+    assert_eq!((held(&ledger), ledger.owner(second)), (mbps(2), Some(owner(2))));
 }
 
 #[test]
 fn a_link_that_goes_names_all_that_it_takes_along() {
     let mut ledger = ledger();
-    let claim = ledger
-        .claim(LINK, owner(1), &flow(1), demand(4))
-        .expect("fits");
-    let stays = ledger
-        .claim(OTHER, owner(2), &flow(2), demand(4))
-        .expect("fits");
-    let waiting = Waiting {
-        owner: owner(3),
-        demand: demand(2),
-        refusals: 1,
-    };
+    let claim = ledger.claim(LINK, owner(1), &flow(1), demand(4)).expect("fits");
+    let stays = ledger.claim(OTHER, owner(2), &flow(2), demand(4)).expect("fits");
+    let waiting = Waiting { owner: owner(3), demand: demand(2), refusals: 1 };
     assert_eq!(ledger.enqueue(LINK, waiting), Ok(()));
     assert_eq!(ledger.adopt(LINK, flow(4), mbps(1)), Ok(()));
     let lost = ledger.remove_link(LINK);
@@ -226,10 +130,7 @@ fn a_link_that_goes_names_all_that_it_takes_along() {
         adopted: vec![flow(4)],
     };
     assert_eq!(lost, expected);
-    assert_eq!(
-        (ledger.owner(claim), ledger.owner(stays)),
-        (None, Some(owner(2)))
-    );
+    assert_eq!((ledger.owner(claim), ledger.owner(stays)), (None, Some(owner(2))));
     assert_eq!(ledger.remove_link(LINK), LostLink::default());
     assert_eq!(ledger.next_grantable(), None);
 }
@@ -248,11 +149,7 @@ fn adopted_flows_keep_their_bandwidth_until_their_owners_return() {
     assert_eq!(held(&ledger), mbps(3), "counted once");
     let greedy = ledger.claim(LINK, owner(2), &flow(2), demand(4));
     assert_eq!(greedy, Err(refused(Reason::Bandwidth, 3)));
-    assert_eq!(
-        ledger.link(LINK).expect("known").adopted,
-        2,
-        "a refusal leaves it adopted"
-    );
+    assert_eq!(ledger.link(LINK).expect("known").adopted, 2, "a refusal leaves it adopted");
     assert!(ledger.claim(LINK, owner(2), &flow(2), demand(3)).is_ok());
     assert_eq!(ledger.drop_adopted(LINK, &flow(2)), None, "it has an owner");
     assert_eq!(ledger.drop_all_adopted(), vec![(LINK, flow(3))]);
@@ -262,72 +159,40 @@ fn adopted_flows_keep_their_bandwidth_until_their_owners_return() {
 #[test]
 fn adoption_has_bounds() {
     let mut ledger = ledger();
-    assert_eq!(
-        ledger.adopt(InterfaceId(9), flow(1), mbps(1)),
-        Err(AdoptError::NoSuchLink)
-    );
-    assert_eq!(
-        ledger.adopt(LINK, flow(1), mbps(6)),
-        Err(AdoptError::Bandwidth)
-    );
+    assert_eq!(ledger.adopt(InterfaceId(9), flow(1), mbps(1)), Err(AdoptError::NoSuchLink));
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(6)), Err(AdoptError::Bandwidth));
     assert_eq!(ledger.adopt(LINK, flow(1), mbps(4)), Ok(()));
-    assert_eq!(
-        ledger.adopt(LINK, flow(1), mbps(5)),
-        Ok(()),
-        "seen again, with another rate"
-    );
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(5)), Ok(()), "seen again, with another rate");
     assert_eq!(held(&ledger), mbps(5));
     assert_eq!(ledger.drop_adopted(LINK, &flow(1)), Some(mbps(5)));
     for number in 0..Ledger::MAX_ADOPTED {
         assert_eq!(ledger.adopt(LINK, flow(number as u16), Rate::ZERO), Ok(()));
     }
-    let one_more = Flow {
-        protocol: 6,
-        ..flow(0)
-    };
-    assert_eq!(
-        ledger.adopt(LINK, one_more, Rate::ZERO),
-        Err(AdoptError::TooMany)
-    );
+    let one_more = Flow { protocol: 6, ..flow(0) };
+    assert_eq!(ledger.adopt(LINK, one_more, Rate::ZERO), Err(AdoptError::TooMany));
 }
 
 fn waiting(block: u32, rate: u64) -> Waiting {
-    Waiting {
-        owner: owner(block),
-        demand: demand(rate),
-        refusals: 1,
-    }
+    Waiting { owner: owner(block), demand: demand(rate), refusals: 1 }
 }
 
 /// Resource grabbing: what was refused waits, and goes in the order of coming, the head blocking the rest.
 #[test]
 fn freed_bandwidth_goes_to_those_who_wait_in_turn() {
     let mut ledger = ledger();
-    let three = ledger
-        .claim(LINK, owner(1), &flow(1), demand(3))
-        .expect("fits");
-    let two = ledger
-        .claim(LINK, owner(2), &flow(2), demand(2))
-        .expect("fits");
+    let three = ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
+    let two = ledger.claim(LINK, owner(2), &flow(2), demand(2)).expect("fits");
     for (block, rate) in [(3, 4), (4, 1), (5, 1)] {
         assert_eq!(ledger.enqueue(LINK, waiting(block, rate)), Ok(()));
     }
     assert_eq!(ledger.next_grantable(), None);
     ledger.release(two);
-    assert_eq!(
-        ledger.next_grantable(),
-        None,
-        "the head needs 4, and nobody passes it"
-    );
+    assert_eq!(ledger.next_grantable(), None, "the head needs 4, and nobody passes it");
     ledger.release(three);
     assert_eq!(ledger.next_grantable(), Some((LINK, owner(3))));
-    ledger
-        .claim(LINK, owner(3), &flow(3), demand(4))
-        .expect("it was said to fit");
+    ledger.claim(LINK, owner(3), &flow(3), demand(4)).expect("it was said to fit");
     assert_eq!(ledger.next_grantable(), Some((LINK, owner(4))));
-    ledger
-        .claim(LINK, owner(4), &flow(4), demand(1))
-        .expect("it was said to fit");
+    ledger.claim(LINK, owner(4), &flow(4), demand(1)).expect("it was said to fit");
     assert_eq!(ledger.grantable(LINK), None);
     assert_eq!(ledger.link(LINK).expect("known").queued, 1);
     assert!(ledger.withdraw(LINK, owner(5)));
@@ -337,9 +202,7 @@ fn freed_bandwidth_goes_to_those_who_wait_in_turn() {
 #[test]
 fn the_line_moves_on_when_its_head_leaves() {
     let mut ledger = ledger();
-    ledger
-        .claim(LINK, owner(1), &flow(1), demand(3))
-        .expect("fits");
+    ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
     assert_eq!(ledger.enqueue(LINK, waiting(2, 4)), Ok(()));
     assert_eq!(ledger.enqueue(LINK, waiting(3, 2)), Ok(()));
     assert_eq!(ledger.next_grantable(), None);
@@ -350,33 +213,15 @@ fn the_line_moves_on_when_its_head_leaves() {
 #[test]
 fn whoever_asks_again_keeps_the_place_until_the_threshold() {
     let mut ledger = ledger();
-    ledger.set_retry_policy(RetryPolicy {
-        threshold: 2,
-        capacity: 2,
-    });
-    let all = ledger
-        .claim(LINK, owner(1), &flow(1), demand(5))
-        .expect("fits");
+    ledger.set_retry_policy(RetryPolicy { threshold: 2, capacity: 2 });
+    let all = ledger.claim(LINK, owner(1), &flow(1), demand(5)).expect("fits");
     assert_eq!(ledger.enqueue(LINK, waiting(2, 2)), Ok(()));
     assert_eq!(ledger.enqueue(LINK, waiting(3, 2)), Ok(()));
     assert_eq!(ledger.enqueue(LINK, waiting(4, 2)), Err(EnqueueError::Full));
-    let again = Waiting {
-        refusals: 2,
-        ..waiting(2, 5)
-    };
+    let again = Waiting { refusals: 2, ..waiting(2, 5) };
+    assert_eq!(ledger.enqueue(LINK, again), Ok(()), "no second place is needed");
     assert_eq!(
-        ledger.enqueue(LINK, again),
-        Ok(()),
-        "no second place is needed"
-    );
-    assert_eq!(
-        ledger.enqueue(
-            LINK,
-            Waiting {
-                refusals: 3,
-                ..again
-            }
-        ),
+        ledger.enqueue(LINK, Waiting { refusals: 3, ..again }),
         Err(EnqueueError::Threshold)
     );
     ledger.release(all);
@@ -388,22 +233,10 @@ fn whoever_asks_again_keeps_the_place_until_the_threshold() {
 #[test]
 fn hopeless_requests_do_not_wait() {
     let mut ledger = ledger();
-    assert_eq!(
-        ledger.enqueue(LINK, waiting(1, 6)),
-        Err(EnqueueError::NeverFits)
-    );
-    let large = Waiting {
-        demand: Demand {
-            max_packet: 1_501,
-            ..demand(1)
-        },
-        ..waiting(1, 1)
-    };
+    assert_eq!(ledger.enqueue(LINK, waiting(1, 6)), Err(EnqueueError::NeverFits));
+    let large = Waiting { demand: Demand { max_packet: 1_501, ..demand(1) }, ..waiting(1, 1) };
     assert_eq!(ledger.enqueue(LINK, large), Err(EnqueueError::NeverFits));
-    assert_eq!(
-        ledger.enqueue(InterfaceId(9), waiting(1, 1)),
-        Err(EnqueueError::NoSuchLink)
-    );
+    assert_eq!(ledger.enqueue(InterfaceId(9), waiting(1, 1)), Err(EnqueueError::NoSuchLink));
     assert_eq!(ledger.enqueue(LINK, waiting(1, 5)), Ok(()));
     assert_eq!(ledger.enqueue(LINK, waiting(2, 1)), Ok(()));
     ledger.set_link(LINK, capacity(4));
@@ -413,34 +246,10 @@ fn hopeless_requests_do_not_wait() {
 #[test]
 fn a_lower_threshold_shuts_out_at_once() {
     let mut ledger = ledger();
-    ledger.set_retry_policy(RetryPolicy {
-        threshold: 10,
-        ..RetryPolicy::default()
-    });
-    assert_eq!(
-        ledger.enqueue(
-            LINK,
-            Waiting {
-                refusals: 9,
-                ..waiting(1, 1)
-            }
-        ),
-        Ok(())
-    );
-    assert_eq!(
-        ledger.enqueue(
-            LINK,
-            Waiting {
-                refusals: 8,
-                ..waiting(2, 1)
-            }
-        ),
-        Ok(())
-    );
-    ledger.set_retry_policy(RetryPolicy {
-        threshold: 8,
-        ..RetryPolicy::default()
-    });
+    ledger.set_retry_policy(RetryPolicy { threshold: 10, ..RetryPolicy::default() });
+    assert_eq!(ledger.enqueue(LINK, Waiting { refusals: 9, ..waiting(1, 1) }), Ok(()));
+    assert_eq!(ledger.enqueue(LINK, Waiting { refusals: 8, ..waiting(2, 1) }), Ok(()));
+    ledger.set_retry_policy(RetryPolicy { threshold: 8, ..RetryPolicy::default() });
     assert_eq!(ledger.next_grantable(), Some((LINK, owner(2))));
     assert_eq!(ledger.next_grantable(), None);
 }

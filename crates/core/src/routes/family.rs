@@ -104,11 +104,7 @@ impl<A: Bits> Family<A> {
     /// The answer for the longest prefix around `address` for which `usable` has one.
     #[inline]
     pub(super) fn longest<R>(&self, address: A, usable: impl Fn(First) -> Option<R>) -> Option<R> {
-        let block = self
-            .blocks
-            .get(&address.block())
-            .copied()
-            .unwrap_or_default();
+        let block = self.blocks.get(&address.block()).copied().unwrap_or_default();
         let mut lengths = block.into() | self.short;
         while lengths != 0 {
             let length = 128 - lengths.leading_zeros();
@@ -122,10 +118,7 @@ impl<A: Bits> Family<A> {
     }
 
     fn prefix_came(&mut self, address: A, length: u8) {
-        let count = self
-            .counts
-            .entry(Self::counted(address, length))
-            .or_insert(0);
+        let count = self.counts.entry(Self::counted(address, length)).or_insert(0);
         *count += 1;
         if *count == 1 {
             self.set_present(address, length, true);
@@ -145,14 +138,7 @@ impl<A: Bits> Family<A> {
 
     /// With what a prefix is counted.
     fn counted(address: A, length: u8) -> (u32, u8) {
-        (
-            if length > A::BLOCK {
-                address.block()
-            } else {
-                0
-            },
-            length,
-        )
+        (if length > A::BLOCK { address.block() } else { 0 }, length)
     }
 
     fn set_present(&mut self, address: A, length: u8, present: bool) {
@@ -160,27 +146,17 @@ impl<A: Bits> Family<A> {
             return;
         };
         let change = |lengths: u128| {
-            if present {
-                lengths | bit
-            } else {
-                lengths & !bit
-            }
+            if present { lengths | bit } else { lengths & !bit }
         };
         if length <= A::BLOCK {
             self.short = change(self.short);
             return;
         }
-        let before = self
-            .blocks
-            .get(&address.block())
-            .copied()
-            .unwrap_or_default();
+        let before = self.blocks.get(&address.block()).copied().unwrap_or_default();
         match change(before.into()) {
             0 => self.blocks.remove(&address.block()),
             // No length is longer than the address, so it always fits.
-            lengths => self
-                .blocks
-                .insert(address.block(), lengths.try_into().unwrap_or_default()),
+            lengths => self.blocks.insert(address.block(), lengths.try_into().unwrap_or_default()),
         };
     }
 
@@ -247,28 +223,15 @@ mod tests {
     fn lengths_and_blocks_leave_with_their_last_prefix() {
         let first = Some(First { route: 1, hop: 1 });
         let mut family = Family::<u32>::default();
-        let prefixes = [
-            (0x0a01_0200, 24),
-            (0x0a01_0300, 24),
-            (0x0a01_0000, 16),
-            (0x0a00_0000, 8),
-        ];
+        let prefixes = [(0x0a01_0200, 24), (0x0a01_0300, 24), (0x0a01_0000, 16), (0x0a00_0000, 8)];
         for (address, length) in prefixes {
             assert_eq!(family.set_first(address, length, first), None);
-            assert_eq!(
-                family.set_first(address, length, first),
-                first,
-                "a change is no second"
-            );
+            assert_eq!(family.set_first(address, length, first), first, "a change is no second");
         }
         assert_eq!(family.blocks.get(&0x0a01), Some(&(1 << 23)));
         assert_eq!(family.short, 1 << 15 | 1 << 7);
         assert_eq!(family.set_first(0x0a01_0200, 24, None), first);
-        assert_eq!(
-            family.blocks.get(&0x0a01),
-            Some(&(1 << 23)),
-            "one /24 is left"
-        );
+        assert_eq!(family.blocks.get(&0x0a01), Some(&(1 << 23)), "one /24 is left");
         for (address, length) in &prefixes[1..] {
             assert_eq!(family.set_first(*address, *length, None), first);
         }

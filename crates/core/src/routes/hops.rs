@@ -18,10 +18,7 @@ impl Hops {
     /// One use more of `hop`: its number.
     pub(super) fn enter(&mut self, hop: Hop) -> u32 {
         let list = &mut self.list;
-        let number = *self
-            .by_hop
-            .entry(hop)
-            .or_insert_with(|| list.insert((hop, 0)) as u32);
+        let number = *self.by_hop.entry(hop).or_insert_with(|| list.insert((hop, 0)) as u32);
         self.list[number as usize].1 += 1;
         number
     }

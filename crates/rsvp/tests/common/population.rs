@@ -7,14 +7,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate, Route,
-    RouteTable, Time,
+    Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate,
+    Route, RouteTable, Time,
 };
 use earmark_rsvp::{Config, Event, Rsvp};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, PathTear, Resv,
-    RsvpHop, SenderDescriptor, Session, SourceSelector,
+    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, PathTear,
+    Resv, RsvpHop, SenderDescriptor, Session, SourceSelector,
 };
 
 const UPSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -47,7 +47,10 @@ impl Population {
             population.handle(&population.path(number));
             population.handle(&population.resv(number));
         }
-        assert_eq!(population.engine.population(), (sessions as usize, sessions as usize, sessions as usize));
+        assert_eq!(
+            population.engine.population(),
+            (sessions as usize, sessions as usize, sessions as usize)
+        );
         population
     }
 
@@ -75,7 +78,9 @@ impl Population {
                 reservable: bandwidth,
                 latency_us: 10,
             });
-            population.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 });
+            population
+                .ledger
+                .set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 });
         }
         let prefix = "10.0.0.0/8".parse().expect("a prefix");
         let hop = Hop { interface: InterfaceId(2), gateway: Some(DOWNSTREAM), source: None };

@@ -77,7 +77,8 @@ pub(super) fn parse(body: &[u8]) -> Option<Adspec<'_>> {
 /// Writes the body, if the ADSPEC is of the standard shape and the buffer long enough; says how many octets.
 #[inline]
 pub(super) fn emit(adspec: &Adspec<'_>, buffer: &mut [u8]) -> Option<usize> {
-    let (general, guaranteed, load) = (&adspec.general, adspec.guaranteed?, adspec.controlled_load?);
+    let (general, guaranteed, load) =
+        (&adspec.general, adspec.guaranteed?, adspec.controlled_load?);
     let terms = guaranteed.terms?;
     let plain = general.extra.octets.is_empty()
         && guaranteed.overrides.is_empty()

@@ -1,0 +1,303 @@
+//! The words of the command line and their help.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use earmark_core::Rate;
+
+use crate::config::DEFAULT_SOCKET;
+use crate::control::protocol::Listing;
+use crate::units::{parse_duration, parse_octets};
+
+/// Reserve bandwidth along a network path.
+#[derive(Debug, Parser)]
+#[command(name = "earmark", version, propagate_version = true, after_help = MAIN_HELP)]
+pub(super) struct Arguments {
+    /// The control socket of the daemon to talk to.
+    #[arg(long, global = true, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    pub(super) control: PathBuf,
+    /// Print JSON, errors included.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+const MAIN_HELP: &str = "\
+Every router and host on the path runs `earmark daemon`. Then, on the receiver and on the sender:
+  earmark listen --on 10.0.2.2:5001              # answer whoever announces data for this address
+  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit   # announce it, and wait for the reservation
+
+Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time.
+Only `earmark daemon` needs privileges.";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the daemon in the foreground (needs CAP_NET_ADMIN and CAP_NET_RAW; start it as root).
+    #[command(after_help = "\
+Example:
+  earmark config example > /etc/earmark.toml      # then adapt its interfaces
+  earmark daemon --config /etc/earmark.toml
+
+It logs to standard error and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
+ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead.")]
+    Daemon(DaemonOptions),
+    /// Write an example configuration, or check one.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// List what the daemon knows.
+    #[command(after_help = "\
+Examples:
+  earmark show sessions          # senders that were announced (path state)
+  earmark show reservations      # what is reserved, for whom, on which link
+  earmark show links             # how much of each link is reserved
+  earmark show applications      # what was opened on this host; `earmark release` ends it
+  earmark show counters --json")]
+    Show {
+        /// What.
+        what: What,
+        /// Most rows.
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
+    /// Announce data that this host sends, so that receivers can reserve (RSVP Path).
+    #[command(after_help = "\
+Examples:
+  earmark send --to 10.0.2.2:5001 --rate 2Mbit
+  earmark send --to 10.0.2.2:5001 --from 10.0.1.2:4000 --rate 2Mbit --burst 20kB --protocol tcp
+
+The announcement lasts until `earmark release`; with --hold, until this command ends.")]
+    Send(SendOptions),
+    /// Answer senders that announce data for this host, by reserving for each (RSVP Resv).
+    #[command(after_help = "\
+Examples:
+  earmark listen --on 10.0.2.2:5001                # as much as each sender announces
+  earmark listen --on 10.0.2.2:5001 --rate 2Mbit   # this much for each
+  earmark listen --on 10.0.2.2:5001 --delay 20ms   # guaranteed service: queueing delay below 20 ms
+
+It lasts until `earmark release`; with --hold, until this command ends.")]
+    Listen(ListenOptions),
+    /// Reserve for a flow from or to this host, and wait for the outcome.
+    #[command(after_help = "\
+Examples:
+  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit
+  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit --timeout 30s --hold
+
+Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
+it announces the data and waits until the receiver's reservation has come up the path (run `earmark listen` there).
+The reservation lasts until `earmark release`; with --hold, until this command ends.
+Exit status: 0 reserved, 3 refused, 4 nobody answered in time.")]
+    Reserve(ReserveOptions),
+    /// End what `send`, `listen` or `reserve` began.
+    #[command(after_help = "\
+Examples:
+  earmark release 7
+  earmark release --all          # everything that was opened on this host")]
+    Release(ReleaseOptions),
+    /// Print events as they happen, until Ctrl-C.
+    #[command(after_help = "\
+Examples:
+  earmark watch
+  earmark watch --count 10 --json
+  earmark watch --for 10s")]
+    Watch(WatchOptions),
+    /// Print the reservation messages of a packet capture (pcap or pcapng).
+    #[command(after_help = "\
+Examples:
+  tcpdump -i eth0 -w signalling.pcap ip proto 46
+  earmark decode signalling.pcap
+  earmark decode - --json < signalling.pcap        # one object a message")]
+    Decode {
+        /// The capture; `-` reads standard input.
+        file: PathBuf,
+    },
+    /// Replay a recording of a daemon's inputs and print the effects, one JSON object a line.
+    #[command(after_help = "\
+Example:
+  earmark replay /var/log/earmark/inputs.jsonl     # recorded with `record = ...` in [daemon]")]
+    Replay {
+        /// The recording; `-` reads standard input.
+        file: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct DaemonOptions {
+    /// The configuration; `earmark config example` writes one to start from.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: PathBuf,
+    /// Take reservations out of the kernel at the end, whatever the configuration says.
+    #[arg(long)]
+    pub(super) cleanup: bool,
+    /// What to log: error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub(super) log: tracing::Level,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Say whether a configuration makes sense.
+    #[command(after_help = "Example:\n  earmark config check /etc/earmark.toml")]
+    Check {
+        /// The configuration.
+        file: PathBuf,
+    },
+    /// Print a configuration to start from, with every setting explained.
+    #[command(after_help = "Example:\n  earmark config example > /etc/earmark.toml")]
+    Example,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum What {
+    /// Senders that were announced.
+    Sessions,
+    /// Reservations.
+    Reservations,
+    /// Links.
+    Links,
+    /// Nodes that this one talks to.
+    Neighbors,
+    /// What was opened on this host.
+    Applications,
+    /// Counters.
+    Counters,
+}
+
+impl From<What> for Listing {
+    fn from(what: What) -> Listing {
+        match what {
+            What::Sessions => Listing::Sessions,
+            What::Reservations => Listing::Reservations,
+            What::Links => Listing::Links,
+            What::Neighbors => Listing::Neighbors,
+            What::Applications => Listing::Applications,
+            What::Counters => Listing::Counters,
+        }
+    }
+}
+
+/// What the data looks like.
+#[derive(Args, Debug)]
+pub(super) struct Traffic {
+    /// Where the data goes; the port may be left out for protocols without.
+    #[arg(long, value_name = "HOST:PORT", value_parser = endpoint)]
+    pub(super) to: SocketAddr,
+    /// Where it comes from [default: this host's own address, any port].
+    #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
+    pub(super) from: Option<SocketAddr>,
+    /// Token rate, such as 2Mbit.
+    #[arg(long)]
+    pub(super) rate: Rate,
+    /// Bucket depth: how much may come at once.
+    #[arg(long, value_name = "OCTETS", default_value = "10kB", value_parser = parse_octets)]
+    pub(super) burst: u32,
+    /// Peak rate, where it is known.
+    #[arg(long, value_name = "RATE")]
+    pub(super) peak: Option<Rate>,
+    /// Packets smaller than this count as this large.
+    #[arg(long, value_name = "OCTETS", default_value = "64", value_parser = parse_octets)]
+    pub(super) min_packet: u32,
+    /// Largest packet.
+    #[arg(long, value_name = "OCTETS", default_value = "1500", value_parser = parse_octets)]
+    pub(super) max_packet: u32,
+    /// IP protocol of the data: udp, tcp or a number.
+    #[arg(long, default_value = "udp", value_parser = ip_protocol)]
+    pub(super) protocol: u8,
+    /// TTL of the data, and so the reach of the announcement.
+    #[arg(long, default_value_t = 64)]
+    pub(super) ttl: u8,
+    /// Keep running, print what happens, and end it all with this command.
+    #[arg(long)]
+    pub(super) hold: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct SendOptions {
+    #[command(flatten)]
+    pub(super) traffic: Traffic,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ListenOptions {
+    /// Where the data arrives: an address of this host.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
+    pub(super) on: SocketAddr,
+    /// Reserve this much for each sender (controlled load) [default: what it announces].
+    #[arg(long, conflicts_with = "delay")]
+    pub(super) rate: Option<Rate>,
+    /// Reserve so much that queueing delays stay below this (guaranteed service).
+    #[arg(long, value_parser = parse_duration)]
+    pub(super) delay: Option<Duration>,
+    /// IP protocol of the data: udp, tcp or a number.
+    #[arg(long, default_value = "udp", value_parser = ip_protocol)]
+    pub(super) protocol: u8,
+    /// Keep running, print what happens, and end it all with this command.
+    #[arg(long)]
+    pub(super) hold: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ReserveOptions {
+    #[command(flatten)]
+    pub(super) traffic: Traffic,
+    /// How long to wait for the outcome.
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub(super) timeout: Duration,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(super) struct ReleaseOptions {
+    /// Which one; `earmark show applications` lists them.
+    #[arg(value_name = "ID")]
+    pub(super) application: Option<u64>,
+    /// All of them, whoever opened them.
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct WatchOptions {
+    /// End after so many events.
+    #[arg(long, value_name = "N")]
+    pub(super) count: Option<u64>,
+    /// End after so long.
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    pub(super) span: Option<Duration>,
+}
+
+/// Reads `10.0.2.2:5001`, `[2001:db8::2]:5001`, an address alone (port 0), or a name with a port.
+fn endpoint(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(endpoint) = text.parse() {
+        return Ok(endpoint);
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, 0));
+    }
+    let found: Vec<SocketAddr> = text
+        .to_socket_addrs()
+        .map_err(|error| format!("an address is written 10.0.2.2:5001 or name:5001 ({error})"))?
+        .collect();
+    // Signalling over IPv4 is what works everywhere today.
+    let first = found.iter().find(|endpoint| endpoint.is_ipv4()).or_else(|| found.first());
+    first.copied().ok_or_else(|| "that name has no address".to_owned())
+}
+
+fn ip_protocol(text: &str) -> Result<u8, String> {
+    match text {
+        "udp" => Ok(17),
+        "tcp" => Ok(6),
+        number => match number.parse() {
+            Ok(0) | Err(_) => {
+                Err("an IP protocol is udp, tcp, or a number from 1 to 255".to_owned())
+            }
+            Ok(number) => Ok(number),
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

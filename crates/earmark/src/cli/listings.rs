@@ -1,0 +1,253 @@
+//! `earmark show`: tables for people, arrays for programs.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use earmark_core::Rate;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::arguments::What;
+use super::{Failure, Outcome, Output};
+use crate::client::Client;
+use crate::control::protocol::{ApplicationRow, Request, Role, Rows, Show};
+use crate::describe::{ip_protocol, with_port};
+use crate::rows::{LinkRow, NeighborRow, ReservationRow, SessionRow};
+use crate::units::{show_duration, show_octets};
+
+/// Asks for a listing and prints it.
+pub(super) fn show(
+    client: &mut Client,
+    what: What,
+    limit: Option<usize>,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let mut listing = Listing { client, what, limit, out };
+    match what {
+        What::Sessions => listing.print::<SessionRow>(),
+        What::Reservations => listing.print::<ReservationRow>(),
+        What::Links => listing.print::<LinkRow>(),
+        What::Neighbors => listing.print::<NeighborRow>(),
+        What::Applications => listing.print::<ApplicationRow>(),
+        What::Counters => listing.print_counters(),
+    }
+}
+
+struct Listing<'a> {
+    client: &'a mut Client,
+    what: What,
+    limit: Option<usize>,
+    out: &'a mut Output,
+}
+
+impl Listing<'_> {
+    fn ask<T: DeserializeOwned>(&mut self) -> Result<Rows<T>, Failure> {
+        let show = Show { what: self.what.into(), limit: self.limit };
+        Ok(self.client.call(&Request::Show(show))?)
+    }
+
+    fn print<T: Row>(&mut self) -> Result<Outcome, Failure> {
+        let Rows { rows, more } = self.ask::<T>()?;
+        self.out.line(&table(&rows), &rows)?;
+        if more {
+            eprintln!("earmark: there are more rows; --limit N shows them");
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn print_counters(&mut self) -> Result<Outcome, Failure> {
+        let counters = self.ask::<Value>()?.rows.into_iter().next().unwrap_or_default();
+        let mut rows = Vec::new();
+        flatten("", &counters, &mut rows);
+        let mut table = new_table(&["counter", "count"]);
+        for (name, count) in rows {
+            table.add_row([Cell::new(name), number(count)]);
+        }
+        self.out.line(&table.to_string(), &counters)?;
+        Ok(Outcome::Done)
+    }
+}
+
+/// Counters by their path, `rsvp.received.path`.
+fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                flatten(&path, member, rows);
+            }
+        }
+        leaf => rows.push((path.to_owned(), leaf.to_string())),
+    }
+}
+
+/// A row of a table.
+trait Row: Serialize + DeserializeOwned {
+    const HEADER: &'static [&'static str];
+    /// What stands in place of a table without rows.
+    const NOTHING: &'static str;
+    fn cells(&self) -> Vec<Cell>;
+}
+
+fn table<T: Row>(rows: &[T]) -> String {
+    if rows.is_empty() {
+        return T::NOTHING.to_owned();
+    }
+    let mut table = new_table(T::HEADER);
+    for row in rows {
+        table.add_row(row.cells());
+    }
+    table.to_string()
+}
+
+fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+    table
+}
+
+impl Row for SessionRow {
+    const HEADER: &'static [&'static str] = &[
+        "destination",
+        "protocol",
+        "source",
+        "rate",
+        "burst",
+        "from",
+        "to",
+        "hops",
+        "reserved",
+        "expires",
+    ];
+    const NOTHING: &'static str = "no sender is announced";
+
+    fn cells(&self) -> Vec<Cell> {
+        let from = match (&self.previous_hop, &self.incoming) {
+            (Some(hop), Some(interface)) => format!("{hop} ({interface})"),
+            (Some(hop), None) => hop.to_string(),
+            (None, _) => "this host".to_owned(),
+        };
+        vec![
+            Cell::new(with_port(self.destination, self.destination_port)),
+            Cell::new(ip_protocol(self.ip_protocol)),
+            Cell::new(with_port(self.source, self.source_port)),
+            number(Rate::from_bps(self.rate_bps)),
+            number(show_octets(self.burst_octets.into())),
+            Cell::new(from),
+            Cell::new(self.outgoing.as_deref().unwrap_or("this host")),
+            number(self.hops.map_or("-".to_owned(), |hops| hops.to_string())),
+            Cell::new(if self.reserved { "yes" } else { "no" }),
+            expires(self.expires_in_s),
+        ]
+    }
+}
+
+impl Row for ReservationRow {
+    const HEADER: &'static [&'static str] = &[
+        "destination",
+        "protocol",
+        "source",
+        "style",
+        "service",
+        "rate",
+        "burst",
+        "link",
+        "next hop",
+        "expires",
+    ];
+    const NOTHING: &'static str = "nothing is reserved";
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(with_port(self.destination, self.destination_port)),
+            Cell::new(ip_protocol(self.ip_protocol)),
+            Cell::new(with_port(self.source, self.source_port)),
+            Cell::new(&self.style),
+            Cell::new(&self.service),
+            number(Rate::from_bps(self.rate_bps)),
+            number(show_octets(self.burst_octets.into())),
+            Cell::new(self.interface.as_deref().unwrap_or("this host")),
+            Cell::new(self.next_hop.map_or("this host".to_owned(), |hop| hop.to_string())),
+            expires(self.expires_in_s),
+        ]
+    }
+}
+
+impl Row for LinkRow {
+    const HEADER: &'static [&'static str] = &[
+        "link",
+        "state",
+        "address",
+        "bandwidth",
+        "reservable",
+        "reserved",
+        "reservations",
+        "adopted",
+    ];
+    const NOTHING: &'static str =
+        "no interface takes part; name them in the daemon's configuration";
+
+    fn cells(&self) -> Vec<Cell> {
+        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        vec![
+            Cell::new(&self.interface),
+            Cell::new(if self.up { "up" } else { "down" }),
+            Cell::new(addresses.join("\n")),
+            number(self.bandwidth_bps),
+            number(self.reservable_bps),
+            number(self.held_bps),
+            number(self.claims),
+            number(self.adopted),
+        ]
+    }
+}
+
+impl Row for NeighborRow {
+    const HEADER: &'static [&'static str] =
+        &["neighbor", "link", "senders", "reservations", "heard"];
+    const NOTHING: &'static str = "no neighbor has been heard";
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(self.address),
+            Cell::new(&self.interface),
+            number(self.senders),
+            number(self.reservations),
+            number(format!("{} ago", seconds(self.heard_s))),
+        ]
+    }
+}
+
+impl Row for ApplicationRow {
+    const HEADER: &'static [&'static str] =
+        &["id", "role", "destination", "protocol", "lasts", "last event"];
+    const NOTHING: &'static str = "nothing was opened on this host";
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            number(self.application),
+            Cell::new(match self.role {
+                Role::Sender => "sender",
+                Role::Receiver => "receiver",
+            }),
+            Cell::new(with_port(self.destination, self.destination_port)),
+            Cell::new(ip_protocol(self.ip_protocol)),
+            Cell::new(if self.held { "as long as its client" } else { "until released" }),
+            Cell::new(self.last.as_deref().unwrap_or("-")),
+        ]
+    }
+}
+
+fn number(value: impl Display) -> Cell {
+    Cell::new(value).set_alignment(CellAlignment::Right)
+}
+
+fn expires(seconds_left: Option<f64>) -> Cell {
+    number(seconds_left.map_or("-".to_owned(), |left| format!("in {}", seconds(left))))
+}
+
+fn seconds(span: f64) -> String {
+    Duration::try_from_secs_f64(span).map_or("-".to_owned(), show_duration)
+}

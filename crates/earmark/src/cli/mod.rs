@@ -1,0 +1,135 @@
+//! The command line: what the user typed, carried out, and the outcome as text or JSON and an exit status.
+//!
+//! Every answer goes to standard output, every error to standard error. With `--json` both are JSON, errors as
+//! `{"error":{"code","message","hint"}}`. The exit status tells the outcome; see [`Outcome`].
+
+mod arguments;
+mod listings;
+mod reservations;
+mod service;
+mod watch;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::client::ClientError;
+use arguments::{Arguments, Command};
+
+/// How a command ended, as the exit status tells. Wrong usage is 2, by convention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// What was asked for is done.
+    Done = 0,
+    /// It could not be done.
+    Failed = 1,
+    /// A reservation was refused.
+    Refused = 3,
+    /// Nobody answered in time.
+    TimedOut = 4,
+}
+
+/// Reads the command line, carries it out, and gives the exit status.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let json = arguments.json;
+    match carry_out(arguments) {
+        Ok(outcome) => ExitCode::from(outcome as u8),
+        // Whoever read our output has seen enough (`earmark watch | head`).
+        Err(Failure { code: "broken_pipe", .. }) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Standard error may be closed; the exit status still tells.
+            let _ = failure.print(json);
+            ExitCode::from(Outcome::Failed as u8)
+        }
+    }
+}
+
+fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
+    let Arguments { control, json, command } = arguments;
+    let mut out = Output { json, to: io::stdout().lock() };
+    let connect = || crate::client::Client::connect(&control).map_err(Failure::from);
+    match command {
+        Command::Daemon(options) => service::daemon(&options),
+        Command::Config(what) => service::config(&what, &mut out),
+        Command::Replay { file } => service::replay(&file, &mut out),
+        Command::Decode { file } => service::decode(&file, &mut out),
+        Command::Show { what, limit } => listings::show(&mut connect()?, what, limit, &mut out),
+        Command::Send(options) => reservations::send(&mut connect()?, &options, &mut out),
+        Command::Listen(options) => reservations::listen(&mut connect()?, &options, &mut out),
+        Command::Reserve(options) => reservations::reserve(&mut connect()?, &options, &mut out),
+        Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
+        Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
+    }
+}
+
+/// Standard output, in the form that was asked for.
+struct Output {
+    json: bool,
+    to: io::StdoutLock<'static>,
+}
+
+impl Output {
+    /// A line of text, or the same as JSON.
+    fn line(&mut self, text: &str, json: &impl Serialize) -> Result<(), Failure> {
+        if self.json {
+            serde_json::to_writer(&mut self.to, json).map_err(io::Error::from)?;
+            writeln!(self.to)?;
+        } else {
+            writeln!(self.to, "{text}")?;
+        }
+        // Somebody may be waiting for the line at the other end of a pipe.
+        self.to.flush()?;
+        Ok(())
+    }
+}
+
+/// Why a command failed: for programs, for people, and what to do.
+#[derive(Debug, PartialEq, Eq)]
+struct Failure {
+    code: &'static str,
+    message: String,
+    hint: String,
+}
+
+impl Failure {
+    fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), hint: hint.into() }
+    }
+
+    fn print(&self, json: bool) -> io::Result<()> {
+        let Failure { code, message, hint } = self;
+        let mut to = io::stderr().lock();
+        if json {
+            let error = json!({ "error": { "code": code, "message": message, "hint": hint } });
+            return writeln!(to, "{error}");
+        }
+        writeln!(to, "earmark: {message}")?;
+        if hint.is_empty() { Ok(()) } else { writeln!(to, "  help: {hint}") }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let code = match &error {
+            ClientError::Connect { .. } => "cannot_connect",
+            ClientError::Lost(_) => "connection_lost",
+            ClientError::Garbled(_) => "other_protocol",
+            ClientError::Refused(problem) => problem.code.name(),
+        };
+        Failure::new(code, error.to_string(), error.hint())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        let code = match error.kind() {
+            io::ErrorKind::BrokenPipe => "broken_pipe",
+            _ => "input_output",
+        };
+        Failure::new(code, error.to_string(), "")
+    }
+}

@@ -1,0 +1,254 @@
+//! `earmark send`, `listen`, `reserve` and `release`.
+
+use std::time::{Duration, Instant};
+
+use earmark_node::{Ask, Event};
+use earmark_rsvp as rsvp;
+use earmark_wire::rsvp::ErrorSpec;
+use serde_json::{Value, json};
+
+use super::arguments::{ListenOptions, ReleaseOptions, ReserveOptions, SendOptions, Traffic};
+use super::{Failure, Outcome, Output};
+use crate::client::Client;
+use crate::control::protocol::{Listen, Notice, Opened, Role, Send};
+use crate::describe;
+use crate::units::show_duration;
+
+pub(super) fn send(
+    client: &mut Client,
+    options: &SendOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let traffic = &options.traffic;
+    let opened = client.sender(request(traffic, traffic.hold))?;
+    let text = format!(
+        "announcing {} to {} as application {}",
+        traffic.rate, traffic.to, opened.application
+    );
+    begun(&text, &opened, traffic.hold, client, out)
+}
+
+pub(super) fn listen(
+    client: &mut Client,
+    options: &ListenOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let ask = match (options.rate, options.delay) {
+        (Some(rate), _) => Ask::Rate(rate),
+        (None, Some(delay)) => Ask::Delay(delay),
+        (None, None) => Ask::ControlledLoad,
+    };
+    let opened = client.listen(Listen {
+        ip_protocol: options.protocol,
+        ask,
+        hold: options.hold,
+        follow: options.hold,
+        ..Listen::new(options.on)
+    })?;
+    let text = format!("listening on {} as application {}", options.on, opened.application);
+    begun(&text, &opened, options.hold, client, out)
+}
+
+pub(super) fn release(
+    client: &mut Client,
+    which: &ReleaseOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let released = match which.application {
+        Some(application) => client.release(application)?,
+        None => client.release_all()?,
+    };
+    let text = match released.applications.as_slice() {
+        [] => "nothing was open".to_owned(),
+        [one] => format!("released {one}"),
+        many => format!("released {} applications", many.len()),
+    };
+    out.line(&text, &released)?;
+    Ok(Outcome::Done)
+}
+
+/// Opens both ends' work that this host can do, and waits for what comes of it. Until the outcome is good the
+/// application hangs on our connection, so that nothing is left behind whatever ends us.
+pub(super) fn reserve(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let traffic = &options.traffic;
+    let deadline = Instant::now() + options.timeout;
+    let opened = client.reserve(Send { hold: true, ..request(traffic, true) })?;
+    let mut heard_sender = false;
+    loop {
+        let Some(notice) = client.next_event(Some(deadline))? else {
+            client.release(opened.application)?;
+            let why = silence(opened.role, heard_sender);
+            let text = format!("no answer within {}: {why}", show_duration(options.timeout));
+            let json = json!({ "outcome": "timed_out", "role": opened.role, "reason": why });
+            out.line(&text, &json)?;
+            return Ok(Outcome::TimedOut);
+        };
+        match verdict(&notice.event) {
+            Verdict::Reserved(rate_bps) => {
+                if !traffic.hold {
+                    client.keep(opened.application)?;
+                }
+                let rate_bps = rate_bps.unwrap_or(traffic.rate.as_bps());
+                reserved(&opened, &notice, rate_bps, traffic, out)?;
+                return if traffic.hold { follow(client, out) } else { Ok(Outcome::Done) };
+            }
+            Verdict::Refused(error) => {
+                client.release(opened.application)?;
+                refused(&opened, &notice, &error, out)?;
+                return Ok(Outcome::Refused);
+            }
+            Verdict::Impossible(reason) => {
+                client.release(opened.application)?;
+                return Err(Failure::new("rejected", reason, ""));
+            }
+            Verdict::SenderHeard => heard_sender = true,
+            Verdict::Open => {}
+        }
+    }
+}
+
+/// What an event means for a reservation that is waited for.
+enum Verdict {
+    /// It stands; with the rate where the event tells, bits per second.
+    Reserved(Option<u64>),
+    /// A node on the path refused it.
+    Refused(ErrorSpec),
+    /// The node here cannot do it; why.
+    Impossible(String),
+    /// There is a sender to reserve for.
+    SenderHeard,
+    /// Nothing yet.
+    Open,
+}
+
+fn verdict(event: &Event) -> Verdict {
+    let event = match event {
+        Event::Rsvp(event) => event,
+        Event::NoAnswer { reason, .. } => return Verdict::Impossible(reason.to_string()),
+        Event::NotAdopted { .. } => return Verdict::Open,
+    };
+    match event {
+        rsvp::Event::Resv { flowspec, .. } => {
+            Verdict::Reserved(Some(describe::rate(flowspec).as_bps()))
+        }
+        rsvp::Event::Confirmed { .. } => Verdict::Reserved(None),
+        rsvp::Event::PathError { error, .. }
+        | rsvp::Event::ResvError { error, .. }
+        | rsvp::Event::Refused { error, .. } => Verdict::Refused(*error),
+        rsvp::Event::Rejected { reason, .. } => Verdict::Impossible(reason.to_string()),
+        rsvp::Event::Path { .. } => Verdict::SenderHeard,
+        _ => Verdict::Open,
+    }
+}
+
+/// Why nobody may have answered.
+fn silence(role: Role, heard_sender: bool) -> &'static str {
+    match (role, heard_sender) {
+        (Role::Sender, _) => {
+            "no reservation has come up the path; is `earmark listen` running on the receiver, and was it not refused \
+             (`earmark watch` there)?"
+        }
+        (Role::Receiver, false) => {
+            "no sender has announced itself; is `earmark send` running on the sender, and a daemon on every router?"
+        }
+        (Role::Receiver, true) => {
+            "the reservation was asked for and neither confirmed nor refused; is a daemon running on every router?"
+        }
+    }
+}
+
+fn reserved(
+    opened: &Opened,
+    notice: &Notice,
+    rate_bps: u64,
+    traffic: &Traffic,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let application = opened.application;
+    let setup = Duration::try_from_secs_f64(notice.at_s - opened.at_s).unwrap_or_default();
+    let end = if traffic.hold {
+        "it ends with this command".to_owned()
+    } else {
+        format!("`earmark release {application}` ends it")
+    };
+    let text = format!(
+        "reserved {} to {} in {}; {end}",
+        earmark_core::Rate::from_bps(rate_bps),
+        traffic.to,
+        show_duration(setup)
+    );
+    let json = json!({
+        "outcome": "reserved",
+        "application": application,
+        "role": opened.role,
+        "rate_bps": rate_bps,
+        "setup_ms": setup.as_secs_f64() * 1e3,
+    });
+    out.line(&text, &json)
+}
+
+fn refused(
+    opened: &Opened,
+    notice: &Notice,
+    error: &ErrorSpec,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let reason = describe::error_text(error);
+    let after = Duration::try_from_secs_f64(notice.at_s - opened.at_s).unwrap_or_default();
+    let json = json!({
+        "outcome": "refused",
+        "role": opened.role,
+        "reason": reason,
+        "error": error_json(error),
+        "after_ms": after.as_secs_f64() * 1e3,
+    });
+    out.line(&format!("refused after {}: {reason}", show_duration(after)), &json)
+}
+
+fn error_json(error: &ErrorSpec) -> Value {
+    json!({ "code": error.code.code(), "value": error.value, "name": error.code.name(), "node": error.node })
+}
+
+fn request(traffic: &Traffic, follow: bool) -> Send {
+    Send {
+        from: traffic.from,
+        ip_protocol: traffic.protocol,
+        burst_octets: traffic.burst,
+        peak_bps: traffic.peak,
+        min_packet: traffic.min_packet.min(traffic.max_packet),
+        max_packet: traffic.max_packet,
+        ttl: traffic.ttl,
+        hold: traffic.hold,
+        follow,
+        ..Send::new(traffic.to, traffic.rate)
+    }
+}
+
+/// Says what was begun, and stays with it where it is to be held.
+fn begun(
+    text: &str,
+    opened: &Opened,
+    hold: bool,
+    client: &mut Client,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let end = if hold {
+        "it ends with this command".to_owned()
+    } else {
+        format!("`earmark release {}` ends it", opened.application)
+    };
+    out.line(&format!("{text}; {end}"), opened)?;
+    if hold { follow(client, out) } else { Ok(Outcome::Done) }
+}
+
+/// Prints what happens to our application until a signal or the daemon ends us.
+fn follow(client: &mut Client, out: &mut Output) -> Result<Outcome, Failure> {
+    while let Some(notice) = client.next_event(None)? {
+        super::watch::print(&notice, out)?;
+    }
+    Ok(Outcome::Done)
+}

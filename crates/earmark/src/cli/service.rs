@@ -1,0 +1,94 @@
+//! `earmark daemon` and what goes with it: `config`, `replay`, `decode`.
+
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::path::Path;
+
+use serde_json::json;
+use tracing::info;
+
+use super::arguments::{ConfigCommand, DaemonOptions};
+use super::{Failure, Outcome, Output};
+use crate::config::{Config, EXAMPLE};
+use crate::daemon;
+use crate::decode::{self, DecodeError, Format};
+use crate::record::{self, ReplayError};
+use crate::system::with_cause;
+
+pub(super) fn daemon(options: &DaemonOptions) -> Result<Outcome, Failure> {
+    let mut config = Config::load(&options.config)
+        .map_err(|error| Failure::new("configuration", error.to_string(), ""))?;
+    if options.cleanup {
+        config.keep_reservations_on_exit = false;
+    }
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_max_level(options.log)
+        .with_target(false)
+        .init();
+    daemon::run(&config, || info!("ready"))
+        .map_err(|error| Failure::new("daemon", error.to_string(), ""))?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn config(what: &ConfigCommand, out: &mut Output) -> Result<Outcome, Failure> {
+    match what {
+        ConfigCommand::Example => out.line(EXAMPLE.trim_end(), &json!({ "example": EXAMPLE }))?,
+        ConfigCommand::Check { file } => {
+            let config = Config::load(file).map_err(|error| {
+                let place = format!("{}: {}", error.place, error.message);
+                Failure::new("configuration", place, error.hint)
+            })?;
+            let count = config.interfaces.len();
+            let text =
+                format!("{} is valid: node {}, {count} interfaces", file.display(), config.name);
+            out.line(&text, &json!({ "valid": true, "node": config.name, "interfaces": count }))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
+    let format = if out.json { Format::Json } else { Format::Text };
+    let summary =
+        decode::decode(open(file)?, &mut out.to, format).map_err(|error| match error {
+            DecodeError::Write(error) => Failure::from(error),
+            other => Failure::new(
+                "capture",
+                format!("{}: {}", file.display(), with_cause(&other)),
+                "`tcpdump -w FILE ip proto 46` writes one",
+            ),
+        })?;
+    if !out.json {
+        let decode::Summary { frames, messages, malformed, unknown_link_type } = summary;
+        eprintln!("{frames} frames, {messages} RSVP messages, {malformed} of them malformed");
+        if unknown_link_type > 0 {
+            eprintln!("{unknown_link_type} frames have a link type that is not known here");
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn replay(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
+    let input = BufReader::new(open(file)?);
+    let count = record::replay(input, &mut out.to).map_err(|error| match error {
+        ReplayError::Write(error) => Failure::from(error),
+        other => Failure::new("recording", format!("{}: {other}", file.display()), ""),
+    })?;
+    if !out.json {
+        eprintln!("{count} inputs replayed");
+    }
+    Ok(Outcome::Done)
+}
+
+/// The file, or standard input where its name is `-`.
+fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    if file == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let opened = File::open(file).map_err(|error| {
+        Failure::new("input_output", format!("cannot read {}: {error}", file.display()), "")
+    })?;
+    Ok(Box::new(opened))
+}

@@ -1,0 +1,88 @@
+//! What users type is understood as the help promises, and what makes no sense is refused.
+
+use super::*;
+
+fn parse(line: &str) -> Result<Arguments, clap::Error> {
+    Arguments::try_parse_from(std::iter::once("earmark").chain(line.split_whitespace()))
+}
+
+/// Clap's own check of the whole tree: names that clash, defaults that do not parse, and so on.
+#[test]
+fn the_command_line_is_consistent() {
+    use clap::CommandFactory;
+    Arguments::command().debug_assert();
+}
+
+/// Every example of every help text must be a command that exists.
+#[test]
+fn the_examples_of_the_help_are_understood() {
+    use clap::CommandFactory;
+    let mut seen = 0;
+    let command = Arguments::command();
+    let mut waiting: Vec<&clap::Command> = vec![&command];
+    while let Some(command) = waiting.pop() {
+        waiting.extend(command.get_subcommands());
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in help.lines().filter_map(|line| line.trim().strip_prefix("earmark ")) {
+            let line = line.split(['#', '>', '<']).next().unwrap_or_default();
+            parse(line).unwrap_or_else(|error| panic!("{line}\n{error}"));
+            seen += 1;
+        }
+    }
+    assert!(seen >= 20, "only {seen} examples");
+}
+
+#[test]
+fn a_sender_is_understood() {
+    let line = "send --to 10.0.2.2:5001 --from 10.0.1.1:4000 --rate 2Mbit --burst 20kB --peak 3Mbit --protocol tcp \
+                --json --control /run/x.sock";
+    let arguments = parse(line).unwrap();
+    assert!(arguments.json);
+    assert_eq!(arguments.control, PathBuf::from("/run/x.sock"));
+    let Command::Send(SendOptions { traffic }) = arguments.command else { panic!("not send") };
+    assert_eq!(traffic.to, "10.0.2.2:5001".parse().unwrap());
+    assert_eq!(traffic.from, Some("10.0.1.1:4000".parse().unwrap()));
+    assert_eq!(traffic.rate, Rate::from_mbps(2));
+    assert_eq!(traffic.peak, Some(Rate::from_mbps(3)));
+    assert_eq!((traffic.burst, traffic.protocol, traffic.max_packet), (20_000, 6, 1_500));
+}
+
+#[test]
+fn addresses_may_lack_a_port_and_may_be_ipv6() {
+    for (text, expected) in [
+        ("10.0.2.2", "10.0.2.2:0"),
+        ("2001:db8::2", "[2001:db8::2]:0"),
+        ("[2001:db8::2]:5001", "[2001:db8::2]:5001"),
+        ("localhost:7", "127.0.0.1:7"),
+    ] {
+        assert_eq!(endpoint(text), Ok(expected.parse().unwrap()), "{text}");
+    }
+    assert!(endpoint("10.0.2.2:99999").is_err());
+    assert!(endpoint("").is_err());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for line in [
+        "",
+        "show",
+        "show colours",
+        "send --to 10.0.2.2:5001",
+        "send --rate 2Mbit",
+        "send --to 10.0.2.2:5001 --rate 2MB",
+        "send --to 10.0.2.2:5001 --rate 2Mbit --protocol 0",
+        "send --to 10.0.2.2:5001 --rate 2Mbit --protocol 256",
+        "send --to 10.0.2.2:5001 --rate 2Mbit --burst much",
+        "listen --on 10.0.2.2:5001 --rate 1Mbit --delay 20ms",
+        "listen --on 10.0.2.2:5001 --delay 20",
+        "reserve --to 10.0.2.2:5001 --rate 2Mbit --timeout soon",
+        "release",
+        "release 7 --all",
+        "release seven",
+        "daemon",
+        "daemon --config a --log loud",
+        "watch --for ever",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}

@@ -1,0 +1,239 @@
+//! A client of the daemon: blocking, typed, small. The command line is built on it, and so is the lab.
+//!
+//! A connection carries one conversation: each call sends a request and waits for its answer. Events that come in
+//! between (after [`Client::watch`], or for applications opened with `follow`) are kept until
+//! [`Client::next_event`] takes them.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+
+use crate::control::protocol::{
+    ApplicationRow, Keep, Listen, Listing, Notice, Opened, Problem, Release, Released, Request,
+    Response, Rows, Send, Show, Watch, Watching,
+};
+use crate::rows::{LinkRow, NeighborRow, ReservationRow, SessionRow};
+
+/// Why the daemon could not be asked, or said no.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error("cannot connect to {}: {source}", path.display())]
+    Connect {
+        /// The control socket.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The conversation broke off.
+    #[error("the daemon does not answer: {0}")]
+    Lost(#[from] io::Error),
+    /// The daemon said something that this program does not understand.
+    #[error("the daemon speaks another version of the control protocol: {0}")]
+    Garbled(String),
+    /// The daemon said no.
+    #[error("{0}")]
+    Refused(#[from] Problem),
+}
+
+impl ClientError {
+    /// What to do.
+    pub fn hint(&self) -> String {
+        match self {
+            ClientError::Connect { path, source } => match source.kind() {
+                io::ErrorKind::PermissionDenied => format!(
+                    "join the group that {} belongs to, or set control.group in the daemon's configuration",
+                    path.display()
+                ),
+                _ => "is the daemon running? start it with `earmark daemon --config FILE`, or name its \
+                      socket with --control PATH"
+                    .to_owned(),
+            },
+            ClientError::Lost(_) => "the daemon's log says why it ended".to_owned(),
+            ClientError::Garbled(_) => "use the `earmark` that came with the daemon".to_owned(),
+            ClientError::Refused(problem) => problem.hint.clone(),
+        }
+    }
+}
+
+/// A connection to a daemon.
+#[derive(Debug)]
+pub struct Client {
+    reader: BufReader<UnixStream>,
+    /// What was read of a line when the wait for its rest was over.
+    begun: Vec<u8>,
+    events: VecDeque<Notice>,
+}
+
+impl Client {
+    /// Connects to the daemon that serves `path`.
+    ///
+    /// # Errors
+    /// Nobody listens there, or the socket is not for us.
+    pub fn connect(path: impl AsRef<Path>) -> Result<Client, ClientError> {
+        let path = path.as_ref();
+        let stream = UnixStream::connect(path)
+            .map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
+        Ok(Client::over(stream))
+    }
+
+    /// Talks over a stream that is connected already.
+    pub fn over(stream: UnixStream) -> Client {
+        Client { reader: BufReader::new(stream), begun: Vec::new(), events: VecDeque::new() }
+    }
+
+    /// Senders that are announced here.
+    ///
+    /// # Errors
+    /// As of every call here: the connection broke, or the daemon said no.
+    pub fn show_sessions(&mut self) -> Result<Rows<SessionRow>, ClientError> {
+        self.show(Listing::Sessions)
+    }
+
+    /// Reservations.
+    pub fn show_reservations(&mut self) -> Result<Rows<ReservationRow>, ClientError> {
+        self.show(Listing::Reservations)
+    }
+
+    /// Links.
+    pub fn show_links(&mut self) -> Result<Rows<LinkRow>, ClientError> {
+        self.show(Listing::Links)
+    }
+
+    /// Neighbours.
+    pub fn show_neighbors(&mut self) -> Result<Rows<NeighborRow>, ClientError> {
+        self.show(Listing::Neighbors)
+    }
+
+    /// What was opened on this host.
+    pub fn show_applications(&mut self) -> Result<Rows<ApplicationRow>, ClientError> {
+        self.show(Listing::Applications)
+    }
+
+    /// Counters: an object of objects.
+    pub fn show_counters(&mut self) -> Result<serde_json::Value, ClientError> {
+        let rows: Rows<serde_json::Value> = self.show(Listing::Counters)?;
+        Ok(rows.rows.into_iter().next().unwrap_or_default())
+    }
+
+    /// Any listing, as rows of type `T`.
+    pub fn show<T: DeserializeOwned>(&mut self, what: Listing) -> Result<Rows<T>, ClientError> {
+        self.call(&Request::Show(Show { what, limit: None }))
+    }
+
+    /// Announces a sender on the daemon's host.
+    pub fn sender(&mut self, request: Send) -> Result<Opened, ClientError> {
+        self.call(&Request::Send(request))
+    }
+
+    /// Answers senders that announce themselves to the daemon's host.
+    pub fn listen(&mut self, request: Listen) -> Result<Opened, ClientError> {
+        self.call(&Request::Listen(request))
+    }
+
+    /// Reserves from whichever end the daemon's host is; [`Client::next_event`] tells the outcome if
+    /// [`Send::follow`] is set.
+    pub fn reserve(&mut self, request: Send) -> Result<Opened, ClientError> {
+        self.call(&Request::Reserve(request))
+    }
+
+    /// Lets an application that was opened with `hold` outlive this connection.
+    pub fn keep(&mut self, application: u64) -> Result<Keep, ClientError> {
+        self.call(&Request::Keep(Keep { application }))
+    }
+
+    /// Ends an application.
+    pub fn release(&mut self, application: u64) -> Result<Released, ClientError> {
+        self.call(&Request::Release(Release::Application(application)))
+    }
+
+    /// Ends all applications of the daemon, whoever opened them.
+    pub fn release_all(&mut self) -> Result<Released, ClientError> {
+        self.call(&Request::Release(Release::All {}))
+    }
+
+    /// Hands every event from now on to `each`, until it says `false` or the daemon ends the conversation.
+    pub fn watch(&mut self, mut each: impl FnMut(Notice) -> bool) -> Result<(), ClientError> {
+        self.start_watching()?;
+        while let Some(notice) = self.next_event(None)? {
+            if !each(notice) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for every event from now on; [`Client::next_event`] gets them. Gives the node's name.
+    pub fn start_watching(&mut self) -> Result<String, ClientError> {
+        let answer: Watching = self.call(&Request::Watch(Watch {}))?;
+        Ok(answer.node)
+    }
+
+    /// The next event; `None` when the deadline comes first.
+    pub fn next_event(&mut self, deadline: Option<Instant>) -> Result<Option<Notice>, ClientError> {
+        if let Some(notice) = self.events.pop_front() {
+            return Ok(Some(notice));
+        }
+        match self.read(deadline)? {
+            None => Ok(None),
+            Some(Response::Event(notice)) => Ok(Some(notice)),
+            Some(Response::Error(problem)) => Err(problem.into()),
+            Some(Response::Ok(answer)) => {
+                Err(ClientError::Garbled(format!("an answer without a question: {answer}")))
+            }
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub fn call<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+        let mut line =
+            serde_json::to_vec(request).map_err(|error| ClientError::Garbled(error.to_string()))?;
+        line.push(b'\n');
+        self.reader.get_mut().write_all(&line)?;
+        loop {
+            match self.read(None)? {
+                Some(Response::Event(notice)) => self.events.push_back(notice),
+                Some(Response::Error(problem)) => return Err(problem.into()),
+                Some(Response::Ok(answer)) => {
+                    return serde_json::from_value(answer)
+                        .map_err(|error| ClientError::Garbled(error.to_string()));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// One line of the daemon's; `None` when the deadline comes first.
+    fn read(&mut self, deadline: Option<Instant>) -> Result<Option<Response>, ClientError> {
+        loop {
+            let wait = match deadline {
+                None => None,
+                Some(deadline) => match deadline.saturating_duration_since(Instant::now()) {
+                    Duration::ZERO => return Ok(None),
+                    wait => Some(wait),
+                },
+            };
+            self.reader.get_ref().set_read_timeout(wait)?;
+            match self.reader.read_until(b'\n', &mut self.begun) {
+                Ok(_) if self.begun.ends_with(b"\n") => {
+                    let line = std::mem::take(&mut self.begun);
+                    return serde_json::from_slice(&line)
+                        .map(Some)
+                        .map_err(|error| ClientError::Garbled(error.to_string()));
+                }
+                Ok(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}

@@ -1,0 +1,89 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A place in a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// Line, from 1; 0 where no line is meant.
+    pub line: usize,
+    /// The key with its table, `interface.bandwidth`; empty where none is meant.
+    pub key: String,
+}
+
+impl Place {
+    /// The place of the octets `span` of `text`. The key is read off the line itself, so that every error gets one,
+    /// be it ours or the TOML parser's.
+    pub(super) fn of(text: &str, file: &Path, span: Range<usize>) -> Place {
+        let mut start = span.start.min(text.len());
+        while !text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let line = text[..start].matches('\n').count();
+        let key = text.lines().nth(line).and_then(key_of).unwrap_or_default();
+        let table = text.lines().take(line + 1).filter_map(table_of).last().unwrap_or_default();
+        let key = match (table, key) {
+            (table, "") => table.to_owned(),
+            ("", key) => key.to_owned(),
+            (table, key) => format!("{table}.{key}"),
+        };
+        Place { file: file.to_owned(), line: line + 1, key }
+    }
+}
+
+fn key_of(line: &str) -> Option<&str> {
+    Some(line.split_once('=')?.0.trim().trim_matches('"'))
+}
+
+fn table_of(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let inner = line.strip_prefix("[[").or_else(|| line.strip_prefix('['))?;
+    Some(inner.split(']').next()?.trim())
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a configuration: where, what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}\n  help: {hint}")]
+pub struct ConfigError {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl ConfigError {
+    pub(super) fn at(
+        place: Place,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> ConfigError {
+        ConfigError { place, message: message.into(), hint: hint.into() }
+    }
+
+    pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
+        ConfigError::at(
+            Place { file: path.to_owned(), ..Place::default() },
+            format!("cannot read the file: {error}"),
+            "`earmark config example > FILE` writes one to start from",
+        )
+    }
+}

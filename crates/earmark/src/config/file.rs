@@ -1,0 +1,304 @@
+//! The shape of the TOML file, and the step from what was written to what is meant.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use earmark_core::Rate;
+use earmark_rsvp::Timing;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Config, ConfigError, Control, DEFAULT_SOCKET, InterfaceConfig, Place};
+use crate::units::parse_duration;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    node: NodeTable,
+    #[serde(default)]
+    control: ControlTable,
+    #[serde(default)]
+    interface: Vec<InterfaceTable>,
+    #[serde(default)]
+    rsvp: RsvpTable,
+    #[serde(default)]
+    daemon: DaemonTable,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeTable {
+    name: Option<Spanned<String>>,
+    seed: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ControlTable {
+    socket: Option<Spanned<PathBuf>>,
+    group: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterfaceTable {
+    name: Spanned<String>,
+    bandwidth: Spanned<String>,
+    reservable: Option<Spanned<Share>>,
+    #[serde(default)]
+    latency_us: u32,
+    classes: Option<Spanned<u32>>,
+    queue_packets: Option<Spanned<u32>>,
+    traffic_control: Option<bool>,
+}
+
+/// `0.75`, `"75%"` or `"7.5Mbit"`.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a share such as \"75%\" or 0.75, or a rate such as \"7.5Mbit\"")]
+enum Share {
+    Number(f64),
+    Text(String),
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RsvpTable {
+    refresh: Option<Spanned<String>>,
+    lifetime_factor: Option<Spanned<u32>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DaemonTable {
+    record: Option<PathBuf>,
+    user: Option<String>,
+    keep_reservations_on_exit: Option<bool>,
+}
+
+/// Linux allows 15 octets and a terminator (IFNAMSIZ).
+const LONGEST_INTERFACE_NAME: usize = 15;
+/// HTB has 16 bits for a class; a few are the plan's own.
+const MOST_CLASSES: u32 = 60_000;
+/// `sun_path` of Linux is 108 octets with its terminator, and the daemon binds a name that is a little longer.
+const LONGEST_SOCKET_PATH: usize = 90;
+
+pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    let source = Source { text, path };
+    let file: File = toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        source.error(
+            span,
+            error.message(),
+            "`earmark config example` shows every key with its form",
+        )
+    })?;
+    let name = match file.node.name {
+        Some(name) if name.get_ref().is_empty() => {
+            return Err(source.error(
+                name.span(),
+                "the name is empty",
+                "leave the key out to use the host's name",
+            ));
+        }
+        Some(name) => name.into_inner(),
+        None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+    };
+    Ok(Config {
+        name,
+        seed: file.node.seed,
+        control: source.control(file.control)?,
+        interfaces: source.interfaces(file.interface)?,
+        timing: source.timing(&file.rsvp)?,
+        record: file.daemon.record,
+        user: file.daemon.user,
+        keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
+    })
+}
+
+struct Source<'a> {
+    text: &'a str,
+    path: &'a Path,
+}
+
+impl Source<'_> {
+    fn control(&self, table: ControlTable) -> Result<Control, ConfigError> {
+        if let Some(socket) = &table.socket {
+            let length = socket.get_ref().as_os_str().len();
+            if length == 0 || length > LONGEST_SOCKET_PATH {
+                return Err(self.error(
+                    socket.span(),
+                    format!("a socket's path has 1 to {LONGEST_SOCKET_PATH} octets, this one has {length}"),
+                    "a short path such as /run/earmark/control.sock",
+                ));
+            }
+        }
+        let socket = table.socket.map_or_else(|| DEFAULT_SOCKET.into(), Spanned::into_inner);
+        Ok(Control { socket, group: table.group })
+    }
+
+    fn interfaces(&self, tables: Vec<InterfaceTable>) -> Result<Vec<InterfaceConfig>, ConfigError> {
+        let mut line_of_name = BTreeMap::new();
+        let mut interfaces = Vec::with_capacity(tables.len());
+        for table in tables {
+            let place = self.place(table.name.span());
+            let interface = self.interface(table, place.clone())?;
+            if let Some(line) = line_of_name.insert(interface.name.clone(), place.line) {
+                return Err(ConfigError::at(
+                    place,
+                    format!("{} is configured already, in line {line}", interface.name),
+                    "one [[interface]] for each; remove one of the two",
+                ));
+            }
+            interfaces.push(interface);
+        }
+        Ok(interfaces)
+    }
+
+    fn interface(
+        &self,
+        table: InterfaceTable,
+        place: Place,
+    ) -> Result<InterfaceConfig, ConfigError> {
+        let name = table.name.get_ref();
+        if name.is_empty() || name.len() > LONGEST_INTERFACE_NAME || name.contains(['/', ' ']) {
+            return Err(ConfigError::at(
+                place,
+                format!("{name:?} cannot be an interface's name"),
+                "`ip link` lists the interfaces of this host",
+            ));
+        }
+        let bandwidth: Rate =
+            self.read(&table.bandwidth, "write for example bandwidth = \"10Mbit\"")?;
+        if bandwidth == Rate::ZERO {
+            return Err(self.error(
+                table.bandwidth.span(),
+                "a link without bandwidth carries nothing",
+                "give the bandwidth of the link, for example \"10Mbit\"",
+            ));
+        }
+        let defaults = InterfaceConfig::new(name.as_str(), bandwidth);
+        Ok(InterfaceConfig {
+            reservable: match &table.reservable {
+                Some(share) => self.reservable(share, bandwidth)?,
+                None => defaults.reservable,
+            },
+            latency_us: table.latency_us,
+            classes: self.within(table.classes, 1..MOST_CLASSES + 1, defaults.classes)?,
+            queue_packets: self.within(table.queue_packets, 1..100_001, defaults.queue_packets)?,
+            traffic_control: table.traffic_control.unwrap_or(true),
+            place: Some(place),
+            ..defaults
+        })
+    }
+
+    fn reservable(&self, share: &Spanned<Share>, bandwidth: Rate) -> Result<Rate, ConfigError> {
+        const HINT: &str = "a share such as \"75%\" or 0.75, or a rate such as \"7.5Mbit\"";
+        let percent_or_rate = match share.get_ref() {
+            Share::Number(share) => Err(*share),
+            Share::Text(text) => match text.trim().strip_suffix('%') {
+                Some(percent) => match percent.trim().parse::<f64>() {
+                    Ok(percent) => Err(percent / 100.0),
+                    Err(_) => {
+                        return Err(self.error(
+                            share.span(),
+                            format!("{text:?} is no share"),
+                            HINT,
+                        ));
+                    }
+                },
+                None => Ok(text
+                    .parse::<Rate>()
+                    .map_err(|e| self.error(share.span(), e.to_string(), HINT))?),
+            },
+        };
+        match percent_or_rate {
+            Err(part) if (0.0..=1.0).contains(&part) => Ok(bandwidth.share(part)),
+            Err(part) => Err(self.error(
+                share.span(),
+                format!("a share of {}% lies outside of 0 to 100%", part * 100.0),
+                HINT,
+            )),
+            Ok(rate) if rate <= bandwidth => Ok(rate),
+            Ok(rate) => Err(self.error(
+                share.span(),
+                format!("{rate} cannot be reserved of a link of {bandwidth}"),
+                "at most the link's bandwidth; best effort gets what is left",
+            )),
+        }
+    }
+
+    fn timing(&self, table: &RsvpTable) -> Result<Timing, ConfigError> {
+        let defaults = Timing::default();
+        let refresh = match &table.refresh {
+            None => defaults.refresh,
+            Some(text) => {
+                let hint = "RFC 2205 has \"30s\"; from 10ms to 1 hour (60min) are possible";
+                let refresh = parse_duration(text.get_ref())
+                    .map_err(|error| self.error(text.span(), error.to_string(), hint))?;
+                if refresh < Duration::from_millis(10) || refresh > Duration::from_secs(3_600) {
+                    return Err(self.error(
+                        text.span(),
+                        "the refresh period is out of range",
+                        hint,
+                    ));
+                }
+                refresh
+            }
+        };
+        let factor = table.lifetime_factor.clone();
+        Ok(Timing {
+            refresh,
+            lifetime_factor: self.within(factor, 1..101, defaults.lifetime_factor)?,
+        })
+    }
+
+    /// What `value` says, if it lies in `range`; `default` where it is not there.
+    fn within(
+        &self,
+        value: Option<Spanned<u32>>,
+        range: Range<u32>,
+        default: u32,
+    ) -> Result<u32, ConfigError> {
+        match value {
+            None => Ok(default),
+            Some(value) if range.contains(value.get_ref()) => Ok(value.into_inner()),
+            Some(value) => Err(self.error(
+                value.span(),
+                format!("{} is out of range", value.get_ref()),
+                format!("{} to {}; the default is {default}", range.start, range.end - 1),
+            )),
+        }
+    }
+
+    fn read<T: FromStr<Err: Display>>(
+        &self,
+        text: &Spanned<String>,
+        hint: &str,
+    ) -> Result<T, ConfigError> {
+        text.get_ref()
+            .parse()
+            .map_err(|error: T::Err| self.error(text.span(), error.to_string(), hint))
+    }
+
+    fn place(&self, span: Range<usize>) -> Place {
+        Place::of(self.text, self.path, span)
+    }
+
+    fn error(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> ConfigError {
+        ConfigError::at(self.place(span), message, hint)
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

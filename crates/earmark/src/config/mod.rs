@@ -1,0 +1,140 @@
+//! The daemon's settings: one TOML file, read once at start.
+//!
+//! [`Config::load`] either gives settings that make sense, or a [`ConfigError`] that names file, line and key and says
+//! what to write instead. What cannot be known before the daemon runs (whether an interface exists) gives the same kind of
+//! error then ([`InterfaceConfig::unknown`]), from the line that each interface remembers.
+
+mod error;
+mod file;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use earmark_core::Rate;
+use earmark_rsvp::Timing;
+
+pub use error::{ConfigError, Place};
+
+/// A configuration to start from, with every setting explained. `earmark config example` prints it.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// Where the control socket is unless somebody says otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
+
+/// All settings of one daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The node's name, for people; the host's name by default.
+    pub name: String,
+    /// Where the random streams start; drawn from the system at start where there is none.
+    pub seed: Option<u64>,
+    /// The control socket.
+    pub control: Control,
+    /// The interfaces that take part, in the order of the file.
+    pub interfaces: Vec<InterfaceConfig>,
+    /// RSVP's timing, the same on all interfaces.
+    pub timing: Timing,
+    /// The file to record inputs into.
+    pub record: Option<PathBuf>,
+    /// The user to become when everything that needs root is done; the one it was started as where there is none.
+    pub user: Option<String>,
+    /// Whether reserved flows keep their queues when the daemon stops in good order, for its successor to adopt.
+    pub keep_reservations_on_exit: bool,
+}
+
+/// The control socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Its path.
+    pub socket: PathBuf,
+    /// The group that may use it beside its owner: a number, or a name of `/etc/group`.
+    pub group: Option<String>,
+}
+
+/// One interface that takes part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterfaceConfig {
+    /// The kernel's name of it.
+    pub name: String,
+    /// Bandwidth of the link; traffic control shapes to it.
+    pub bandwidth: Rate,
+    /// The part of it that may be reserved.
+    pub reservable: Rate,
+    /// Smallest latency of the link, microseconds (RFC 2215 section 3.4).
+    pub latency_us: u32,
+    /// Traffic classes to make in advance: so many reservations cost nothing extra.
+    pub classes: u32,
+    /// Packets that best effort may queue.
+    pub queue_packets: u32,
+    /// Whether the kernel's queues are programmed. Without, reservations here are only kept account of.
+    pub traffic_control: bool,
+    /// Where the file says so; `None` in settings that come from no file.
+    pub place: Option<Place>,
+}
+
+impl InterfaceConfig {
+    /// An interface as the file's defaults have it: three quarters reservable, 256 classes, queue of 50 packets.
+    pub fn new(name: impl Into<String>, bandwidth: Rate) -> InterfaceConfig {
+        InterfaceConfig {
+            name: name.into(),
+            bandwidth,
+            reservable: bandwidth.share(0.75),
+            latency_us: 0,
+            classes: 256,
+            queue_packets: 50,
+            traffic_control: true,
+            place: None,
+        }
+    }
+}
+
+impl Config {
+    /// Settings with every default, for a daemon that serves `socket`; interfaces are for the caller to add.
+    pub fn new(name: impl Into<String>, socket: impl Into<PathBuf>) -> Config {
+        Config {
+            name: name.into(),
+            seed: None,
+            control: Control { socket: socket.into(), group: None },
+            interfaces: Vec::new(),
+            timing: Timing::default(),
+            record: None,
+            user: None,
+            keep_reservations_on_exit: true,
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or says something that cannot be.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
+        Config::parse(&text, path)
+    }
+
+    /// Reads a text; `path` only serves the errors.
+    ///
+    /// # Errors
+    /// As of [`Config::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        file::parse(text, path)
+    }
+
+    /// How long state lives that nobody refreshes, by this node's own timing: L = (K + 0.5) * 1.5 * R
+    /// (RFC 2205 section 3.7). What a dead daemon left behind is kept for as long.
+    pub fn lifetime(&self) -> Duration {
+        self.timing.lifetime(u32::try_from(self.timing.refresh.as_millis()).unwrap_or(u32::MAX))
+    }
+}
+
+impl InterfaceConfig {
+    /// The error for an interface that this host does not have; `present` are the names that it has.
+    pub fn unknown(&self, present: &[String]) -> ConfigError {
+        ConfigError::at(
+            self.place.clone().unwrap_or_default(),
+            format!("this host has no interface {}", self.name),
+            format!("its interfaces are: {}", present.join(", ")),
+        )
+    }
+}

@@ -1,0 +1,155 @@
+//! Settings that make sense are read as meant; each that does not is refused with its line and key.
+
+use super::*;
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("r1.toml"))
+}
+
+/// The example must stay what its comments say: valid, and all defaults but for the interface.
+#[test]
+fn the_example_is_valid_and_shows_the_defaults() {
+    let config = read(super::super::EXAMPLE).unwrap();
+    assert_eq!(config.control.socket, Path::new(DEFAULT_SOCKET));
+    assert_eq!(config.timing, Timing::default());
+    assert!(config.keep_reservations_on_exit);
+    let shown = &config.interfaces[0];
+    let place = shown.place.clone();
+    assert_eq!(
+        *shown,
+        InterfaceConfig { place, ..InterfaceConfig::new("eth0", Rate::from_mbps(100)) }
+    );
+}
+
+#[test]
+fn reservable_is_a_share_or_a_rate() {
+    for (text, rate) in
+        [("\"75%\"", 7_500_000), ("0.5", 5_000_000), ("\"2Mbit\"", 2_000_000), ("1", 10_000_000)]
+    {
+        let text = format!("[[interface]]\nname='a'\nbandwidth='10Mbit'\nreservable={text}");
+        assert_eq!(read(&text).unwrap().interfaces[0].reservable, Rate::from_bps(rate), "{text}");
+    }
+}
+
+#[test]
+fn an_empty_file_gives_a_daemon_without_interfaces_and_with_the_hosts_name() {
+    let config = read("").unwrap();
+    assert!(config.interfaces.is_empty());
+    assert!(!config.name.is_empty());
+}
+
+/// L = (K + 0.5) * 1.5 * R of RFC 2205 section 3.7, for the default R = 30 s and K = 3.
+#[test]
+fn adopted_reservations_are_kept_for_one_lifetime() {
+    assert_eq!(read("").unwrap().lifetime(), Duration::from_millis(157_500));
+}
+
+/// Text, line, key, and a word that the message must contain.
+const WRONG: &[(&str, usize, &str, &str)] = &[
+    ("[node]\nname = \"\"", 2, "node.name", "empty"),
+    ("[node]\nseed = -1", 2, "node.seed", "expected u64"),
+    ("[node]\ncolour = 3", 2, "node.colour", "unknown field"),
+    ("[nodes]\nname = 'a'", 1, "nodes", "unknown field"),
+    ("x = 1", 1, "x", "unknown field"),
+    ("[control]\nsocket = \"\"", 2, "control.socket", "1 to 90 octets"),
+    ("[control]\n\nsocket = 7", 3, "control.socket", "invalid type"),
+    ("[[interface]]\nname = 'a'", 1, "interface", "missing field `bandwidth`"),
+    ("[[interface]]\nbandwidth = '1Mbit'", 1, "interface", "missing field `name`"),
+    ("[[interface]]\nname = 'a'\nbandwidth = '10MB'", 3, "interface.bandwidth", "unit"),
+    ("[[interface]]\nname = 'a'\nbandwidth = 'fast'", 3, "interface.bandwidth", "number"),
+    ("[[interface]]\nname = 'a'\nbandwidth = 10", 3, "interface.bandwidth", "invalid type"),
+    ("[[interface]]\nname = 'a'\nbandwidth = '0bit'", 3, "interface.bandwidth", "carries nothing"),
+    ("[[interface]]\nname = 'a/b'\nbandwidth = '1Mbit'", 2, "interface.name", "cannot be"),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 1.5",
+        4,
+        "interface.reservable",
+        "0 to 100%",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '-3%'",
+        4,
+        "interface.reservable",
+        "0 to 100%",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 'x%'",
+        4,
+        "interface.reservable",
+        "no share",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '2Mbit'",
+        4,
+        "interface.reservable",
+        "of a link",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = nan",
+        4,
+        "interface.reservable",
+        "0 to 100%",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = true",
+        4,
+        "interface.reservable",
+        "a share such as",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nclasses = 0",
+        4,
+        "interface.classes",
+        "out of range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nclasses = 99999",
+        4,
+        "interface.classes",
+        "out of range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nqueue_packets = 0",
+        4,
+        "interface.queue_packets",
+        "out of range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n[[interface]]\nname = 'a'\nbandwidth = '1Mbit'",
+        5,
+        "interface.name",
+        "already, in line 2",
+    ),
+    ("[rsvp]\nrefresh = '30'", 2, "rsvp.refresh", "unit"),
+    ("[rsvp]\nrefresh = '1us'", 2, "rsvp.refresh", "out of range"),
+    ("[rsvp]\nlifetime_factor = 0", 2, "rsvp.lifetime_factor", "out of range"),
+    ("[daemon]\nuser = 3", 2, "daemon.user", "invalid type"),
+    ("[daemon]\nrecord = 3", 2, "daemon.record", "invalid type"),
+    (
+        "[daemon]\nkeep_reservations_on_exit = 'no'",
+        2,
+        "daemon.keep_reservations_on_exit",
+        "expected a boolean",
+    ),
+    ("[node\n", 1, "node", ""),
+    ("[node]\nname = 'a'\nname = 'b'", 3, "node.name", "duplicate"),
+];
+
+#[test]
+fn whatever_is_wrong_is_named_with_line_and_key() {
+    for &(text, line, key, word) in WRONG {
+        let error = read(text).expect_err(text);
+        assert_eq!((error.place.line, error.place.key.as_str()), (line, key), "{text}\n{error}");
+        assert!(error.message.contains(word), "{text}\n{error}");
+        assert!(!error.hint.is_empty(), "{text}");
+        assert!(error.to_string().starts_with(&format!("r1.toml:{line}: {key}: ")), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load(Path::new("/nonexistent/r1.toml")).unwrap_err();
+    assert!(
+        error.to_string().starts_with("/nonexistent/r1.toml: cannot read the file: No such file")
+    );
+}

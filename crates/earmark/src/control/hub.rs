@@ -1,0 +1,326 @@
+//! All clients of the control socket together, and the applications that live in the daemon on their behalf.
+//!
+//! The hub owns no file descriptor but the clients' and never blocks; the event loop tells it who can be read or
+//! written. Everything a client can make it hold is bounded: clients, octets of a line, octets not yet taken,
+//! applications. A watcher that does not keep up is told so and dropped rather than slowing the daemon.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use earmark_core::Time;
+use earmark_node::{Command, Event, Input};
+use earmark_rsvp as rsvp;
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tracing::{debug, info};
+
+use super::connection::{Connection, Line};
+use super::protocol::{
+    ApplicationRow, Notice, Problem, ProblemCode, Request, Response, application_of,
+};
+use super::requests::Desk;
+use crate::describe;
+use crate::driver::{Driver, Kernel};
+
+/// Most clients at a time.
+pub const MOST_CLIENTS: usize = 64;
+/// Most applications at a time.
+pub(super) const MOST_APPLICATIONS: usize = 65_536;
+/// Octets of events that may wait for a watcher.
+const MOST_UNSEEN: usize = 1024 * 1024;
+/// How long a connection that is to end may take to read what is left.
+const PARTING: Duration = Duration::from_secs(5);
+
+/// Names a client for as long as it is connected; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Hub {
+    pub(super) node: String,
+    clients: BTreeMap<ClientId, Connection>,
+    pub(super) applications: BTreeMap<u64, Application>,
+    last_client: u64,
+    pub(super) last_application: u64,
+    pub(super) counters: ControlCounters,
+}
+
+/// One application: what `send`, `listen` or `reserve` opened.
+#[derive(Debug)]
+pub(super) struct Application {
+    pub(super) row: ApplicationRow,
+    /// The sender, for one that sends; its address may be left to the node.
+    pub(super) template: Option<SenderTemplate>,
+    /// With whom it ends.
+    pub(super) owner: Option<ClientId>,
+    /// Who gets its events.
+    pub(super) follower: Option<ClientId>,
+}
+
+/// What the hub counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct ControlCounters {
+    /// Clients that connected.
+    pub clients: u64,
+    /// Requests that were carried out.
+    pub requests: u64,
+    /// Lines that were answered with an error.
+    pub errors: u64,
+    /// Watchers that did not keep up.
+    pub dropped_watchers: u64,
+}
+
+impl Hub {
+    /// A hub without clients, for the node of this name.
+    pub fn new(node: impl Into<String>) -> Hub {
+        Hub { node: node.into(), ..Hub::default() }
+    }
+
+    /// Takes a client in; `None` where it could not be, or one too many (it has been told).
+    pub fn connect(&mut self, stream: UnixStream) -> Option<ClientId> {
+        let mut connection = Connection::new(stream).ok()?;
+        if self.clients.len() >= MOST_CLIENTS {
+            say(
+                &mut connection,
+                &Response::Error(Problem::new(
+                    ProblemCode::Limit,
+                    format!("{MOST_CLIENTS} clients are connected, which is the most there can be"),
+                    "end a `watch` or two and try again",
+                )),
+            );
+            // It is dropped in any case.
+            let _ = connection.flush();
+            return None;
+        }
+        self.counters.clients += 1;
+        self.last_client += 1;
+        let id = ClientId(self.last_client);
+        self.clients.insert(id, connection);
+        Some(id)
+    }
+
+    /// Reads what a client has said and carries it out.
+    pub fn readable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        match client.fill() {
+            Ok(()) => self.attend(id, now, driver),
+            Err(error) => {
+                debug!(?id, %error, "client lost");
+                self.disconnect(id, now, driver);
+            }
+        }
+    }
+
+    /// Sends what a client can take, and goes on with what it said meanwhile.
+    pub fn writable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        self.attend(id, now, driver);
+    }
+
+    /// Hands the driver's events to watchers and followers. Call it after every input.
+    pub fn publish<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        for event in driver.take_events() {
+            self.publish_one(now, &event);
+        }
+    }
+
+    /// Ends connections whose time is over. Call it now and then.
+    pub fn sweep<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        let done: Vec<ClientId> =
+            self.clients.iter().filter(|(_, c)| c.is_done(now)).map(|(&id, _)| id).collect();
+        for id in done {
+            self.disconnect(id, now, driver);
+        }
+    }
+
+    /// Tells every client that the daemon stops.
+    pub fn stop(&mut self) {
+        let problem = Problem::new(
+            ProblemCode::Stopping,
+            "the daemon stops",
+            "start it again with `earmark daemon --config FILE`",
+        );
+        for client in self.clients.values_mut() {
+            say(client, &Response::Error(problem.clone()));
+            // Who does not read now will see the end of the connection.
+            let _ = client.flush();
+        }
+    }
+
+    /// Every client with its descriptor, and whether the hub wants to read from it and to write to it.
+    pub fn interests(&self) -> impl Iterator<Item = (ClientId, BorrowedFd<'_>, bool, bool)> {
+        use std::os::fd::AsFd;
+        self.clients.iter().map(|(&id, c)| (id, c.as_fd(), c.wants_to_read(), c.waiting() > 0))
+    }
+
+    /// When [`Hub::sweep`] has something to do at the latest.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.clients.values().filter_map(|client| client.closing).min()
+    }
+
+    pub(super) fn watch(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.watching = true;
+        }
+    }
+
+    /// Carries out what a client has said, as far as it takes the answers.
+    fn attend<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        loop {
+            let Some(client) = self.clients.get_mut(&id) else {
+                return;
+            };
+            if let Err(error) = client.flush() {
+                debug!(?id, %error, "client lost");
+                return self.disconnect(id, now, driver);
+            }
+            let Some(line) = client.next_line() else {
+                break;
+            };
+            let response = match self.answer(id, line, now, driver) {
+                Ok(value) => {
+                    self.counters.requests += 1;
+                    Response::Ok(value)
+                }
+                Err(problem) => {
+                    self.counters.errors += 1;
+                    Response::Error(problem)
+                }
+            };
+            if let Some(client) = self.clients.get_mut(&id) {
+                say(client, &response);
+            }
+            self.publish(now, driver);
+        }
+        if self.clients.get(&id).is_some_and(|client| client.is_done(now)) {
+            self.disconnect(id, now, driver);
+        }
+    }
+
+    fn answer<K: Kernel>(
+        &mut self,
+        id: ClientId,
+        line: Line,
+        now: Time,
+        driver: &mut Driver<K>,
+    ) -> Result<Value, Problem> {
+        let Line::Text(text) = line else {
+            return Err(Problem::new(
+                ProblemCode::LineTooLong,
+                "the line is longer than 65536 octets and was skipped",
+                "one request is one line of JSON",
+            ));
+        };
+        let request: Request = serde_json::from_slice(&text).map_err(|error| {
+            Problem::new(
+                ProblemCode::BadRequest,
+                format!("this is no request: {error}"),
+                r#"one JSON object a line, such as {"show":{"what":"links"}}; see docs/control-protocol.md"#,
+            )
+        })?;
+        Desk { hub: self, driver, client: id, now }.carry_out(request)
+    }
+
+    fn disconnect<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+        self.clients.remove(&id);
+        let held: Vec<u64> = self
+            .applications
+            .iter_mut()
+            .filter_map(|(&number, application)| {
+                if application.follower == Some(id) {
+                    application.follower = None;
+                }
+                (application.owner == Some(id)).then_some(number)
+            })
+            .collect();
+        for number in held {
+            info!(application = number, "its client has gone");
+            self.release(number, now, driver);
+        }
+    }
+
+    /// Ends an application.
+    pub(super) fn release<K: Kernel>(&mut self, number: u64, now: Time, driver: &mut Driver<K>) {
+        self.applications.remove(&number);
+        let application = rsvp::Application(number);
+        driver.handle(now, Input::Command(Command::Rsvp(rsvp::Command::Release { application })));
+    }
+
+    pub(super) fn publish_one(&mut self, now: Time, event: &Event) {
+        let application = application_of(event);
+        let mut followers = Vec::new();
+        if let Some(known) = application.and_then(|number| self.applications.get_mut(&number)) {
+            known.row.last = Some(describe::event(event));
+            followers.extend(known.follower);
+        }
+        if let Event::Rsvp(rsvp::Event::Refused { session, filter, .. }) = event {
+            followers.extend(self.refused_senders(session, filter, event));
+        }
+        let listeners = self.clients.iter_mut().filter(|(id, client)| {
+            client.closing.is_none() && (client.watching || followers.contains(id))
+        });
+        let mut text = None;
+        for (id, client) in listeners {
+            let text = text.get_or_insert_with(|| {
+                let notice = Notice { at_s: now.as_secs_f64(), event: event.clone() };
+                to_line(&Response::Event(notice))
+            });
+            client.say(text);
+            if client.waiting() > MOST_UNSEEN {
+                info!(?id, "a watcher does not keep up");
+                self.counters.dropped_watchers += 1;
+                client.forget_waiting();
+                client.closing = Some(now + PARTING);
+                say(
+                    client,
+                    &Response::Error(Problem::new(
+                        ProblemCode::TooSlow,
+                        "events came faster than this connection read them; some are lost",
+                        "watch again, and read without waiting in between",
+                    )),
+                );
+            }
+        }
+    }
+
+    /// Followers of the senders here whose reservation this very node refused. RSVP tells the receiver alone
+    /// (RFC 2205 section 3.1.8), but who waits on this host should not have to time out.
+    fn refused_senders(
+        &mut self,
+        session: &Session,
+        filter: &FilterSpec,
+        event: &Event,
+    ) -> Vec<ClientId> {
+        let is_filter = |template: SenderTemplate| {
+            template.selector == filter.selector
+                && (template.source == filter.source || template.source.is_unspecified())
+        };
+        let ours = self.applications.values_mut().filter(|application| {
+            let row = &application.row;
+            application.template.is_some_and(is_filter)
+                && row.destination == session.destination
+                && row.destination_port == session.port
+                && row.ip_protocol == session.protocol
+        });
+        ours.filter_map(|application| {
+            application.row.last = Some(describe::event(event));
+            application.follower
+        })
+        .collect()
+    }
+}
+
+fn say(client: &mut Connection, response: &Response) {
+    client.say(&to_line(response));
+}
+
+/// A line for `response`. Nothing that we build can fail to be written as JSON; should it, the client learns of it.
+fn to_line(response: &Response) -> String {
+    serde_json::to_string(response)
+        .unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string())
+}

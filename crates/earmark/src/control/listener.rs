@@ -1,0 +1,291 @@
+//! The control socket's file: made so that a dead daemon's is replaced and a living one's never is.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Gid;
+
+use crate::config::Control;
+use crate::user::User;
+
+/// Owner and group may connect.
+const MODE: u32 = 0o660;
+
+/// Why the control socket cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenerError {
+    /// Somebody answers there.
+    #[error("another daemon is serving on {}\n  help: stop it first, or give this one another control.socket", .0.display())]
+    InUse(PathBuf),
+    /// Something else than a socket is there.
+    #[error("{} is there already and is no socket\n  help: give another control.socket, or move the file away", .0.display())]
+    NotASocket(PathBuf),
+    /// No such group.
+    #[error(
+        "this host has no group {0:?}\n  help: control.group is a name of /etc/group, or a number"
+    )]
+    NoSuchGroup(String),
+    /// The system refused.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// The listening socket; its file goes with it.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixListener,
+    /// Where clients look for it.
+    path: PathBuf,
+    /// Where it is now: under another name until it is published.
+    place: PathBuf,
+    /// The file's inode: what has taken its place since is not ours to remove.
+    inode: u64,
+    /// Whether its directory was made for it.
+    made_directory: bool,
+}
+
+impl Listener {
+    /// Makes the socket, under another name next to its own. Nobody finds it before [`Listener::publish`], so nobody
+    /// ever sees it with the wrong permissions or connects to a daemon that may yet fail to start.
+    ///
+    /// # Errors
+    /// See [`ListenerError`].
+    pub fn prepare(control: &Control) -> Result<Listener, ListenerError> {
+        let path = control.socket.clone();
+        let group = control.group.as_deref().map(group_number).transpose()?;
+        let made_directory = make_directory(&path)?;
+        check_place(&path)?;
+        let place = temporary_name(&path);
+        // One left by a daemon of the same process number that died half-way.
+        let _ = std::fs::remove_file(&place);
+        let failed =
+            |doing, source| ListenerError::System { doing, path: control.socket.clone(), source };
+        let socket = UnixListener::bind(&place).map_err(|error| failed("listen on", error))?;
+        let mut listener = Listener { socket, path, place, inode: 0, made_directory };
+        listener.arrange(group).map_err(|error| failed("set the permissions of", error))?;
+        Ok(listener)
+    }
+
+    fn arrange(&mut self, group: Option<Gid>) -> io::Result<()> {
+        self.inode = std::fs::symlink_metadata(&self.place)?.ino();
+        self.socket.set_nonblocking(true)?;
+        std::fs::set_permissions(&self.place, Permissions::from_mode(MODE))?;
+        if let Some(group) = group {
+            rustix::fs::chown(&self.place, None, Some(group))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the socket to the user that the daemon is about to become, and its directory if it was made for it, so
+    /// that it can be removed at the end.
+    pub(crate) fn hand_over(&self, user: User) -> io::Result<()> {
+        user.own(&self.place)?;
+        match self.path.parent() {
+            Some(directory) if self.made_directory => user.own(directory),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the socket to where clients look for it; a dead daemon's is replaced in the same step.
+    ///
+    /// # Errors
+    /// Another daemon has taken the place meanwhile, or the system refuses.
+    pub fn publish(&mut self) -> Result<(), ListenerError> {
+        check_place(&self.path)?;
+        std::fs::rename(&self.place, &self.path).map_err(|source| ListenerError::System {
+            doing: "put in place",
+            path: self.path.clone(),
+            source,
+        })?;
+        self.place.clone_from(&self.path);
+        Ok(())
+    }
+
+    /// The next client that waits; `None` where none does.
+    pub fn accept(&self) -> io::Result<Option<UnixStream>> {
+        match self.socket.accept() {
+            Ok((stream, _)) => Ok(Some(stream)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let ours =
+            std::fs::symlink_metadata(&self.place).is_ok_and(|file| file.ino() == self.inode);
+        if ours {
+            // Where this fails, the next daemon finds a socket that nobody serves, and replaces it.
+            let _ = std::fs::remove_file(&self.place);
+        }
+    }
+}
+
+/// Makes the socket's directory; says whether it was not there before.
+fn make_directory(path: &Path) -> Result<bool, ListenerError> {
+    let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) else {
+        return Ok(false);
+    };
+    if directory.is_dir() {
+        return Ok(false);
+    }
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(directory);
+    made.map(|()| true).map_err(|source| ListenerError::System {
+        doing: "create the directory",
+        path: directory.to_owned(),
+        source,
+    })
+}
+
+fn check_place(path: &Path) -> Result<(), ListenerError> {
+    let failed = |source| ListenerError::System { doing: "look at", path: path.to_owned(), source };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(file) if !file.file_type().is_socket() => {
+            return Err(ListenerError::NotASocket(path.to_owned()));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        // Its queue may be full and it lives none the less.
+        Ok(_) => Err(ListenerError::InUse(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(ListenerError::InUse(path.to_owned()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    name.into()
+}
+
+/// A group's number. Names are looked up in `/etc/group` alone: a daemon that waits for a directory server at start
+/// would be no help when the network is down.
+fn group_number(group: &str) -> Result<Gid, ListenerError> {
+    if let Ok(number) = group.parse() {
+        return Ok(Gid::from_raw(number));
+    }
+    let unknown = || ListenerError::NoSuchGroup(group.to_owned());
+    let file = std::fs::read_to_string("/etc/group").map_err(|_| unknown())?;
+    file.lines()
+        .map(|line| line.split(':'))
+        .find_map(|mut fields| (fields.next()? == group).then(|| fields.nth(1)?.parse().ok())?)
+        .map(Gid::from_raw)
+        .ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of this test's own, gone with it.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let path = std::env::temp_dir().join(format!("earmark-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Place(path)
+        }
+
+        fn control(&self) -> Control {
+            Control { socket: self.0.join("deeper/control.sock"), group: None }
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn open(control: &Control) -> Result<Listener, ListenerError> {
+        let mut listener = Listener::prepare(control)?;
+        assert!(listener.place != control.socket, "it is not in place before it is published");
+        listener.publish()?;
+        Ok(listener)
+    }
+
+    #[test]
+    fn the_socket_is_the_groups_and_goes_with_its_daemon() {
+        let place = Place::new("mode");
+        let control = place.control();
+        let listener = open(&control).unwrap();
+        assert!(listener.accept().unwrap().is_none());
+        let _client = UnixStream::connect(&control.socket).unwrap();
+        assert!(listener.accept().unwrap().is_some());
+        let mode = std::fs::metadata(&control.socket).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, MODE);
+        drop(listener);
+        assert!(!control.socket.exists());
+        // Nor does one stay that was never published.
+        drop(Listener::prepare(&control).unwrap());
+        assert_eq!(std::fs::read_dir(control.socket.parent().unwrap()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_living_daemons_socket_is_left_alone() {
+        let place = Place::new("living");
+        let control = place.control();
+        let _living = open(&control).unwrap();
+        let error = open(&control).unwrap_err();
+        assert!(error.to_string().starts_with("another daemon is serving on "), "{error}");
+        assert!(UnixStream::connect(&control.socket).is_ok());
+    }
+
+    #[test]
+    fn a_dead_daemons_socket_is_replaced() {
+        let place = Place::new("dead");
+        let control = place.control();
+        let dead = open(&control).unwrap();
+        // As after kill -9: the descriptor is closed, the file stays.
+        let Listener { socket, .. } = &dead;
+        rustix::net::shutdown(socket, rustix::net::Shutdown::Both).unwrap();
+        assert!(UnixStream::connect(&control.socket).is_err());
+        let second = open(&control).unwrap();
+        assert!(UnixStream::connect(&control.socket).is_ok());
+        // The first one must not take the second one's file along.
+        drop(dead);
+        assert!(control.socket.exists());
+        drop(second);
+    }
+
+    #[test]
+    fn what_is_no_socket_is_not_removed() {
+        let place = Place::new("file");
+        let control = Control { socket: place.0.join("file"), group: None };
+        std::fs::write(&control.socket, "precious").unwrap();
+        assert!(matches!(open(&control), Err(ListenerError::NotASocket(_))));
+        assert_eq!(std::fs::read_to_string(&control.socket).unwrap(), "precious");
+    }
+
+    #[test]
+    fn groups_are_found_by_name_or_number() {
+        assert_eq!(group_number("42").unwrap().as_raw(), 42);
+        assert_eq!(group_number("root").unwrap().as_raw(), 0);
+        assert!(matches!(group_number("no-such-group"), Err(ListenerError::NoSuchGroup(_))));
+    }
+}

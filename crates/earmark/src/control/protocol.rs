@@ -1,0 +1,358 @@
+//! The objects of the control protocol. Client and daemon share them, so they cannot disagree.
+
+use std::net::{IpAddr, SocketAddr};
+
+use earmark_core::Rate;
+use earmark_node::{Ask, Event};
+use earmark_rsvp as rsvp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Longest line that the daemon reads, octets, without its end.
+pub const LONGEST_LINE: usize = 64 * 1024;
+
+/// Most rows of a listing unless the request asks for another number.
+pub const DEFAULT_ROWS: usize = 10_000;
+
+/// One request: an object with one key, `{"show":{"what":"links"}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// A listing; answered by [`Rows`].
+    Show(Show),
+    /// Announce a sender on this host (RSVP Path); answered by [`Opened`].
+    Send(Send),
+    /// Answer senders that announce themselves (RSVP Resv); answered by [`Opened`].
+    Listen(Listen),
+    /// Reserve from whichever end this host is: [`Send`] or [`Listen`] with confirmation; answered by [`Opened`].
+    Reserve(Send),
+    /// Untie an application from the connection that holds it; answered by [`Keep`].
+    Keep(Keep),
+    /// End what `send`, `listen` or `reserve` began; answered by [`Released`].
+    Release(Release),
+    /// Send every event from now on; answered by [`Watching`].
+    Watch(Watch),
+}
+
+/// See [`Request::Show`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Show {
+    /// What is to be listed.
+    pub what: Listing,
+    /// Most rows; [`DEFAULT_ROWS`] where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Listing {
+    /// Senders that were announced to or by this node (path state).
+    Sessions,
+    /// Reservations.
+    Reservations,
+    /// Links, with what is reserved of them.
+    Links,
+    /// Nodes that this one exchanges messages with.
+    Neighbors,
+    /// What `send`, `listen` and `reserve` opened on this host.
+    Applications,
+    /// Counters; one row.
+    Counters,
+}
+
+/// See [`Request::Send`] and [`Request::Reserve`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Send {
+    /// Where the data goes.
+    pub to: SocketAddr,
+    /// Where it comes from. An unspecified address, or none, means this host's own towards the destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<SocketAddr>,
+    /// IP protocol of the data.
+    #[serde(default = "udp")]
+    pub ip_protocol: u8,
+    /// Token rate.
+    pub rate_bps: Rate,
+    /// Bucket depth, octets.
+    #[serde(default = "default_burst")]
+    pub burst_octets: u32,
+    /// Peak rate; none where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bps: Option<Rate>,
+    /// Packets smaller than this count as this large, octets.
+    #[serde(default = "default_min_packet")]
+    pub min_packet: u32,
+    /// Largest packet, octets.
+    #[serde(default = "default_max_packet")]
+    pub max_packet: u32,
+    /// TTL of the data, and so the reach of the announcement.
+    #[serde(default = "default_ttl")]
+    pub ttl: u8,
+    /// Release it when this connection ends.
+    #[serde(default)]
+    pub hold: bool,
+    /// Send its events over this connection.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+impl Send {
+    /// UDP to `to` at `rate`, all else by default.
+    pub fn new(to: SocketAddr, rate: Rate) -> Send {
+        Send {
+            to,
+            from: None,
+            ip_protocol: udp(),
+            rate_bps: rate,
+            burst_octets: default_burst(),
+            peak_bps: None,
+            min_packet: default_min_packet(),
+            max_packet: default_max_packet(),
+            ttl: default_ttl(),
+            hold: false,
+            follow: false,
+        }
+    }
+}
+
+/// See [`Request::Listen`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// Where the data arrives.
+    pub on: SocketAddr,
+    /// IP protocol of the data.
+    #[serde(default = "udp")]
+    pub ip_protocol: u8,
+    /// What to ask for when a sender appears: `"controlled_load"`, `{"rate":bps}` or
+    /// `{"delay":{"secs":S,"nanos":N}}`.
+    #[serde(default = "default_ask")]
+    pub ask: Ask,
+    /// Release it when this connection ends.
+    #[serde(default)]
+    pub hold: bool,
+    /// Send its events over this connection.
+    #[serde(default)]
+    pub follow: bool,
+}
+
+impl Listen {
+    /// UDP on `on`, asking for what senders announce.
+    pub fn new(on: SocketAddr) -> Listen {
+        Listen { on, ip_protocol: udp(), ask: default_ask(), hold: false, follow: false }
+    }
+}
+
+/// See [`Request::Keep`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keep {
+    /// Which one.
+    pub application: u64,
+}
+
+/// See [`Request::Release`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Release {
+    /// One of them.
+    Application(u64),
+    /// All of them, whoever opened them.
+    All {},
+}
+
+/// See [`Request::Watch`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watch {}
+
+/// One line from the daemon: an object with one key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Response {
+    /// The request was carried out; each kind has its own object.
+    Ok(Value),
+    /// It was not; the connection goes on, unless the code says otherwise.
+    Error(Problem),
+    /// Something happened. Comes between answers, on connections that watch or follow.
+    Event(Notice),
+}
+
+/// The answer to [`Request::Show`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rows<T> {
+    /// The rows, in the order of their keys.
+    pub rows: Vec<T>,
+    /// Whether there are more than the limit let through.
+    pub more: bool,
+}
+
+/// The answer to [`Request::Send`], [`Request::Listen`] and [`Request::Reserve`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Names it in `release`.
+    pub application: u64,
+    /// Which end of the flow this host is.
+    pub role: Role,
+    /// The daemon's time when it began, seconds since its start; comparable with [`Notice::at_s`].
+    pub at_s: f64,
+}
+
+/// Which end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Data starts here.
+    Sender,
+    /// Data ends here.
+    Receiver,
+}
+
+/// The answer to [`Request::Release`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Released {
+    /// What was released.
+    pub applications: Vec<u64>,
+}
+
+/// The answer to [`Request::Watch`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watching {
+    /// The node's name.
+    pub node: String,
+}
+
+/// One event, with the daemon's time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Seconds since the daemon's start.
+    pub at_s: f64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// A row of `show applications`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationRow {
+    /// Names it in `release`.
+    pub application: u64,
+    /// Which end of the flow this host is.
+    pub role: Role,
+    /// Destination of the data.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub destination_port: u16,
+    /// IP protocol of the data.
+    pub ip_protocol: u8,
+    /// Whether it ends with the connection that opened it.
+    pub held: bool,
+    /// What happened to it last, for people.
+    pub last: Option<String>,
+}
+
+/// What is wrong: for programs, for people, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// What kind.
+    pub code: ProblemCode,
+    /// What exactly.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        code: ProblemCode,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
+        Problem { code, message: message.into(), hint: hint.into() }
+    }
+}
+
+/// Kinds of [`Problem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemCode {
+    /// The line is no request.
+    BadRequest,
+    /// The line is too long; it was skipped.
+    LineTooLong,
+    /// The node would not carry the request out.
+    Rejected,
+    /// No application has that number.
+    NoSuchApplication,
+    /// A limit is reached.
+    Limit,
+    /// This watcher reads too slowly; the connection ends.
+    TooSlow,
+    /// The daemon stops; the connection ends.
+    Stopping,
+}
+
+impl ProblemCode {
+    /// Its name, as in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProblemCode::BadRequest => "bad_request",
+            ProblemCode::LineTooLong => "line_too_long",
+            ProblemCode::Rejected => "rejected",
+            ProblemCode::NoSuchApplication => "no_such_application",
+            ProblemCode::Limit => "limit",
+            ProblemCode::TooSlow => "too_slow",
+            ProblemCode::Stopping => "stopping",
+        }
+    }
+}
+
+/// The application that an event is for, where it is for one.
+pub fn application_of(event: &Event) -> Option<u64> {
+    use rsvp::Event::*;
+    let event = match event {
+        Event::Rsvp(event) => event,
+        Event::NoAnswer { application, .. } => return Some(application.0),
+        Event::NotAdopted { .. } => return None,
+    };
+    match event {
+        Path { application, .. }
+        | PathGone { application, .. }
+        | Resv { application, .. }
+        | ResvGone { application, .. }
+        | PathError { application, .. }
+        | ResvError { application, .. }
+        | Confirmed { application, .. }
+        | Rejected { application, .. } => Some(application.0),
+        PathState { .. } | Reservation { .. } | Refused { .. } | Dropped { .. } => None,
+    }
+}
+
+fn udp() -> u8 {
+    17
+}
+
+fn default_burst() -> u32 {
+    10_000
+}
+
+fn default_min_packet() -> u32 {
+    64
+}
+
+fn default_max_packet() -> u32 {
+    1_500
+}
+
+fn default_ttl() -> u8 {
+    64
+}
+
+fn default_ask() -> Ask {
+    Ask::ControlledLoad
+}

@@ -1,0 +1,327 @@
+//! What each request does.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use earmark_core::{Rate, Time};
+use earmark_node::{Ask, Command, Event, Input};
+use earmark_rsvp as rsvp;
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
+use serde::Serialize;
+use serde_json::Value;
+use tracing::info;
+
+use super::hub::{Application, ClientId, Hub, MOST_APPLICATIONS};
+use super::protocol::{
+    ApplicationRow, DEFAULT_ROWS, Keep, Listen, Listing, Opened, Problem, ProblemCode, Release,
+    Released, Request, Role, Rows, Send, Show, Watching, application_of,
+};
+use crate::driver::{Driver, Kernel};
+
+/// A request on its way: who asked, when, and everything that it may concern.
+pub(super) struct Desk<'a, K> {
+    pub(super) hub: &'a mut Hub,
+    pub(super) driver: &'a mut Driver<K>,
+    pub(super) client: ClientId,
+    pub(super) now: Time,
+}
+
+/// How an application is tied to the connection that opens it.
+#[derive(Clone, Copy)]
+struct Tie {
+    hold: bool,
+    follow: bool,
+}
+
+impl<K: Kernel> Desk<'_, K> {
+    /// Carries out `request` and gives its answer.
+    pub(super) fn carry_out(&mut self, request: Request) -> Result<Value, Problem> {
+        match request {
+            Request::Show(request) => Ok(self.show(&request)),
+            Request::Watch(_) => {
+                self.hub.watch(self.client);
+                Ok(value(Watching { node: self.hub.node.clone() }))
+            }
+            Request::Keep(request) => self.keep(request),
+            Request::Release(request) => self.release(request),
+            Request::Send(request) => self.send(&request),
+            Request::Listen(request) => self.listen(&request, false),
+            Request::Reserve(request) if self.driver.is_local(request.to.ip()) => {
+                let Send { to, ip_protocol, rate_bps, hold, follow, .. } = request;
+                let ask = Ask::Rate(rate_bps);
+                self.listen(&Listen { on: to, ip_protocol, ask, hold, follow }, true)
+            }
+            Request::Reserve(request) => self.send(&request),
+        }
+    }
+
+    fn show(&self, request: &Show) -> Value {
+        let limit = request.limit.unwrap_or(DEFAULT_ROWS);
+        let node = self.driver.node();
+        match request.what {
+            Listing::Sessions => rows(node.session_rows(self.now), limit),
+            Listing::Reservations => rows(node.reservation_rows(self.now), limit),
+            Listing::Links => rows(node.link_rows(), limit),
+            Listing::Neighbors => rows(node.neighbor_rows(self.now), limit),
+            Listing::Applications => {
+                rows(self.hub.applications.values().map(|application| &application.row), limit)
+            }
+            Listing::Counters => {
+                let mut row = by_protocol(node.counters());
+                row.insert("driver", value(self.driver.counters()));
+                row.insert("control", value(self.hub.counters));
+                rows([row], limit)
+            }
+        }
+    }
+
+    fn release(&mut self, request: Release) -> Result<Value, Problem> {
+        let applications: Vec<u64> = match request {
+            Release::All {} => self.hub.applications.keys().copied().collect(),
+            Release::Application(number) if self.hub.applications.contains_key(&number) => {
+                vec![number]
+            }
+            Release::Application(number) => return Err(no_such_application(number)),
+        };
+        for &number in &applications {
+            self.hub.release(number, self.now, self.driver);
+        }
+        Ok(value(Released { applications }))
+    }
+
+    fn keep(&mut self, request: Keep) -> Result<Value, Problem> {
+        let number = request.application;
+        let known = self.hub.applications.get_mut(&number);
+        let application = known.ok_or_else(|| no_such_application(number))?;
+        application.owner = None;
+        application.row.held = false;
+        Ok(value(Keep { application: number }))
+    }
+
+    fn send(&mut self, request: &Send) -> Result<Value, Problem> {
+        let session = session(request.to, request.ip_protocol)?;
+        let template = template(request)?;
+        let tspec = tspec(request)?;
+        let tie = Tie { hold: request.hold, follow: request.follow };
+        let ttl = request.ttl;
+        self.open(session, Some(template), tie, |application| {
+            vec![
+                Command::Rsvp(rsvp::Command::Session { application, session }),
+                Command::Rsvp(rsvp::Command::Sender { application, template, tspec, ttl }),
+            ]
+        })
+    }
+
+    fn listen(&mut self, request: &Listen, confirm: bool) -> Result<Value, Problem> {
+        let session = session(request.on, request.ip_protocol)?;
+        let destination = session.destination;
+        if !destination.is_multicast() && !self.driver.is_local(destination) {
+            return Err(rejected(
+                format!("{destination} is none of this host's addresses, so nothing arrives there"),
+                "listen on an address of this host (`ip address` lists them), or run this on the receiver",
+            ));
+        }
+        let tie = Tie { hold: request.hold, follow: request.follow };
+        let ask = request.ask;
+        self.open(session, None, tie, |application| {
+            vec![Command::Listen(earmark_node::Listen { application, session, ask, confirm })]
+        })
+    }
+
+    /// Hands out an application, has the node carry its commands out, and enters it unless the node rejects one.
+    fn open(
+        &mut self,
+        session: Session,
+        template: Option<SenderTemplate>,
+        tie: Tie,
+        commands: impl FnOnce(rsvp::Application) -> Vec<Command>,
+    ) -> Result<Value, Problem> {
+        let Desk { hub, driver, client, now } = self;
+        let role = if template.is_some() { Role::Sender } else { Role::Receiver };
+        if hub.applications.len() >= MOST_APPLICATIONS {
+            return Err(Problem::new(
+                ProblemCode::Limit,
+                format!(
+                    "{MOST_APPLICATIONS} applications are open, which is the most there can be"
+                ),
+                "`earmark show applications` lists them, `earmark release` ends them",
+            ));
+        }
+        // What happened before must not be taken for the outcome.
+        hub.publish(*now, driver);
+        hub.last_application += 1;
+        let number = hub.last_application;
+        let row = ApplicationRow {
+            application: number,
+            role,
+            destination: session.destination,
+            destination_port: session.port,
+            ip_protocol: session.protocol,
+            held: tie.hold,
+            last: None,
+        };
+        let owner = tie.hold.then_some(*client);
+        let follower = tie.follow.then_some(*client);
+        hub.applications.insert(number, Application { row, template, owner, follower });
+        for command in commands(rsvp::Application(number)) {
+            driver.handle(*now, Input::Command(command));
+            let events = driver.take_events();
+            if let Some(reason) = events.iter().find_map(|event| rejection(event, number)) {
+                hub.release(number, *now, driver);
+                return Err(rejected(reason.to_string(), hint_for(reason)));
+            }
+            for event in &events {
+                hub.publish_one(*now, event);
+            }
+        }
+        let Session { destination, port, .. } = session;
+        info!(application = number, ?role, %destination, port, "opened");
+        Ok(value(Opened { application: number, role, at_s: now.as_secs_f64() }))
+    }
+}
+
+fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {
+    let mut all = all.into_iter();
+    let rows: Vec<T> = all.by_ref().take(limit).collect();
+    value(Rows { rows, more: all.next().is_some() })
+}
+
+/// A node's counters: by protocol, then direction or the like, then name.
+fn by_protocol(
+    counters: impl Iterator<Item = (&'static str, &'static str, &'static str, u64)>,
+) -> BTreeMap<&'static str, Value> {
+    let mut protocols = BTreeMap::<_, BTreeMap<_, BTreeMap<_, u64>>>::new();
+    for (protocol, group, name, count) in counters {
+        protocols.entry(protocol).or_default().entry(group).or_default().insert(name, count);
+    }
+    protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
+}
+
+fn no_such_application(number: u64) -> Problem {
+    Problem::new(
+        ProblemCode::NoSuchApplication,
+        format!("there is no application {number}"),
+        "`earmark show applications` lists them",
+    )
+}
+
+fn rejection(event: &Event, number: u64) -> Option<rsvp::Rejection> {
+    match event {
+        Event::Rsvp(rsvp::Event::Rejected { reason, .. })
+            if application_of(event) == Some(number) =>
+        {
+            Some(*reason)
+        }
+        _ => None,
+    }
+}
+
+fn hint_for(reason: rsvp::Rejection) -> &'static str {
+    use rsvp::Rejection::*;
+    match reason {
+        NoRoute => {
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are"
+        }
+        NotOurAddress => "leave --from out, or give an address of this host",
+        Ports => "all senders of one destination name their port (--from ADDR:PORT), or none does",
+        Specification(_) => {
+            "rates and sizes must be positive, and a reserved rate at least the token rate"
+        }
+        SenderTaken => {
+            "give this one another --from port, or release the other (`earmark show applications`)"
+        }
+        Conflict => {
+            "release the other one first (`earmark show applications`), or ask for the same service"
+        }
+        Limit => "release what is not needed, or raise the limits",
+        BadSession => "give a destination address and a protocol such as udp",
+        SessionOpen | NoSession | NoSuchSender => "this is a defect of earmark's; please report it",
+    }
+}
+
+fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
+    if destination.ip().is_unspecified() {
+        return Err(rejected(
+            format!("{} is no address that data could go to", destination.ip()),
+            "name the address itself, not \"any\"",
+        ));
+    }
+    if ip_protocol == 0 {
+        return Err(rejected(
+            "a session needs the IP protocol of its data; 0 is none (RFC 2205 section A.1)"
+                .to_owned(),
+            "17 for UDP, 6 for TCP",
+        ));
+    }
+    Ok(Session {
+        destination: destination.ip(),
+        protocol: ip_protocol,
+        flags: 0,
+        port: destination.port(),
+    })
+}
+
+fn template(request: &Send) -> Result<SenderTemplate, Problem> {
+    let any: IpAddr = match request.to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = request.from.unwrap_or(SocketAddr::new(any, 0));
+    if from.is_ipv4() != request.to.is_ipv4() {
+        return Err(rejected(
+            format!("{} and {} are of different IP versions", from.ip(), request.to.ip()),
+            "both IPv4 or both IPv6",
+        ));
+    }
+    Ok(SenderTemplate { source: from.ip(), selector: SourceSelector::Port(from.port()) })
+}
+
+fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
+    if request.rate_bps == Rate::ZERO {
+        return Err(rejected(
+            "a rate of 0 reserves nothing".to_owned(),
+            "give a rate such as 2Mbit",
+        ));
+    }
+    if request.min_packet > request.max_packet {
+        return Err(rejected(
+            format!(
+                "the smallest packet ({} octets) is larger than the largest ({})",
+                request.min_packet, request.max_packet
+            ),
+            "RFC 2210 section 3.1 wants m <= M",
+        ));
+    }
+    if request.burst_octets < request.max_packet {
+        return Err(rejected(
+            format!(
+                "a burst of {} octets does not hold one packet of {}",
+                request.burst_octets, request.max_packet
+            ),
+            "make the burst a few packets large",
+        ));
+    }
+    if request.peak_bps.is_some_and(|peak| peak < request.rate_bps) {
+        return Err(rejected(
+            "the peak rate is below the token rate".to_owned(),
+            "leave it out where it is not known",
+        ));
+    }
+    Ok(TokenBucket {
+        rate: request.rate_bps.as_octets_per_second(),
+        depth: request.burst_octets as f32,
+        peak: request.peak_bps.map_or(f32::INFINITY, Rate::as_octets_per_second),
+        min_policed_unit: request.min_packet,
+        max_packet_size: request.max_packet,
+    })
+}
+
+fn rejected(message: String, hint: &str) -> Problem {
+    Problem::new(ProblemCode::Rejected, message, hint)
+}
+
+/// As JSON; our own answers always can be.
+fn value(answer: impl Serialize) -> Value {
+    serde_json::to_value(answer).unwrap_or_default()
+}

@@ -1,0 +1,199 @@
+//! The daemon: starts, serves, stops.
+//!
+//! At the start everything that can fail is tried in an order that touches the kernel last: privileges, the claim on
+//! the network namespace, the control socket, interfaces, and only then traffic control. What an earlier daemon left
+//! there is adopted, so that its flows keep their queues while soft state forms anew; that makes `kill -9` and a
+//! restart harmless. Then all capabilities but two are given up for good.
+//!
+//! At the end the control socket goes, and the reservations stay in the kernel for the next daemon, unless
+//! `keep_reservations_on_exit = false` or `--cleanup` say otherwise.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+
+use earmark_core::InterfaceId;
+use earmark_linux::clock::Clock;
+use earmark_linux::{
+    ClassifierChoice, LinkPlan, Mirror, OpenError, RsvpSocket, TcError, TrafficControl, Update,
+    capabilities,
+};
+use earmark_node::NodeConfig;
+use tracing::info;
+
+use crate::config::{Config, ConfigError};
+use crate::control::{Hub, Listener, ListenerError};
+use crate::driver::Driver;
+use crate::event_loop::EventLoop;
+use crate::record::Recorder;
+use crate::system::{System, plan, with_cause};
+use crate::user::User;
+use crate::watch::Watch;
+
+/// Why the daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// It may not do its work.
+    #[error(
+        "the daemon needs privileges that this process lacks: {}\n  help: start it as root, \
+         or from a service manager that grants them",
+        .0.join(", ")
+    )]
+    Privileges(Vec<&'static str>),
+    /// The configuration does not fit this host.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration names a user that this host does not have.
+    #[error("this host has no user {0:?}\n  help: daemon.user is a name of /etc/passwd")]
+    NoSuchUser(String),
+    /// There is one already in this network namespace.
+    #[error(
+        "another RSVP daemon is running in this network namespace\n  help: stop it first; `earmark show links` \
+         asks it how it is"
+    )]
+    AlreadyRunning,
+    /// The control socket cannot be.
+    #[error(transparent)]
+    Control(#[from] ListenerError),
+    /// Traffic control cannot be set up.
+    #[error(
+        "cannot set up traffic control: {}\n  help: `traffic_control = false` in an [[interface]] leaves its queues alone",
+        with_cause(.0)
+    )]
+    TrafficControl(TcError),
+    /// The kernel refused something else.
+    #[error("cannot {doing}: {cause}")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel says.
+        cause: String,
+    },
+}
+
+impl DaemonError {
+    fn system(doing: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+        move |error| DaemonError::System { doing, cause: error.to_string() }
+    }
+}
+
+/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT; `ready` is called when it
+/// serves its control socket. It gives up capabilities of this thread for good, so a program that embeds it gives it a
+/// process of its own.
+///
+/// # Errors
+/// It could not start, or lost a socket that it cannot do without.
+pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    let missing = capabilities::missing()
+        .map_err(DaemonError::system("look at the process's capabilities"))?;
+    if !missing.is_empty() {
+        return Err(DaemonError::Privileges(missing));
+    }
+    let socket = RsvpSocket::open().map_err(|error| match error {
+        OpenError::AlreadyRunning => DaemonError::AlreadyRunning,
+        other => DaemonError::System { doing: "open the RSVP sockets", cause: with_cause(&other) },
+    })?;
+    let user = config.user.as_deref().map(find_user).transpose()?;
+    let listener = Listener::prepare(&config.control)?;
+    let mut event_loop = start(config, socket, listener)?;
+    // The directory may be closed to the user that we are about to become.
+    event_loop.listener.publish()?;
+    if let Some(user) = user {
+        let handed_over = event_loop.listener.hand_over(user).and_then(|()| user.become_now());
+        handed_over.map_err(DaemonError::system("become the user of daemon.user"))?;
+    }
+    capabilities::drop_to_network_capabilities()
+        .map_err(DaemonError::system("give up surplus capabilities"))?;
+    info!(socket = %config.control.socket.display(), "serving");
+    ready();
+    let ended = event_loop.run().map_err(DaemonError::system("go on serving"));
+    stop(config, event_loop)?;
+    ended
+}
+
+fn find_user(name: &str) -> Result<User, DaemonError> {
+    User::find(name)
+        .map_err(DaemonError::system("read /etc/passwd"))?
+        .ok_or_else(|| DaemonError::NoSuchUser(name.to_owned()))
+}
+
+fn start(
+    config: &Config,
+    socket: RsvpSocket,
+    listener: Listener,
+) -> Result<EventLoop, DaemonError> {
+    let clock = Clock::start();
+    let netlink = |error: &dyn std::error::Error| DaemonError::System {
+        doing: "read the kernel's interfaces and routes",
+        cause: with_cause(error),
+    };
+    let mut mirror = Mirror::open().map_err(|error| netlink(&error))?;
+    let initial = mirror.initial().map_err(|error| netlink(&error))?;
+    let Links { plans, hands_off } = links(config, &initial)?;
+    let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
+        .map_err(DaemonError::TrafficControl)?;
+    info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
+    let planned = plans.iter().map(|plan| plan.interface).collect();
+    let system = System::new(socket, traffic_control, planned, hands_off);
+
+    let node_config = node_config(config);
+    let recorder = match &config.record {
+        None => None,
+        Some(path) => {
+            let recorder = Recorder::create(path, &node_config);
+            Some(recorder.map_err(DaemonError::system("write the recording (daemon.record)"))?)
+        }
+    };
+    info!(node = %node_config.name, seed = node_config.seed, "the node");
+    let mut driver = Driver::new(node_config, system, recorder);
+    let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver);
+    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name))
+        .map_err(DaemonError::system("wait for events"))
+}
+
+fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
+    let EventLoop { driver, listener, .. } = event_loop;
+    drop(listener);
+    if config.keep_reservations_on_exit {
+        return Ok(());
+    }
+    info!("taking the reservations out of the kernel");
+    driver.into_kernel().traffic_control.teardown().map_err(DaemonError::TrafficControl)
+}
+
+/// Which queues are to be taken over, and which to be left alone.
+struct Links {
+    plans: Vec<LinkPlan>,
+    hands_off: BTreeSet<InterfaceId>,
+}
+
+fn links(config: &Config, initial: &[Update]) -> Result<Links, ConfigError> {
+    let present = || {
+        initial.iter().filter_map(|update| match update {
+            Update::Interface(state) => Some(state),
+            _ => None,
+        })
+    };
+    let mut links = Links { plans: Vec::new(), hands_off: BTreeSet::new() };
+    for interface in &config.interfaces {
+        let Some(state) = present().find(|state| state.name == interface.name) else {
+            let names: Vec<String> = present().map(|state| state.name.clone()).collect();
+            return Err(interface.unknown(&names));
+        };
+        if interface.traffic_control {
+            links.plans.push(plan(state.id, interface));
+        } else {
+            links.hands_off.insert(state.id);
+        }
+    }
+    Ok(links)
+}
+
+fn node_config(config: &Config) -> NodeConfig {
+    NodeConfig {
+        name: config.name.clone(),
+        // The standard library's own keys come from the system's source of randomness.
+        seed: config.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
+        rsvp: earmark_rsvp::Config { timing: config.timing, ..earmark_rsvp::Config::default() },
+    }
+}

@@ -1,0 +1,331 @@
+//! Capture files read as signalling: every RSVP message in a pcap or pcapng file, one line of JSON or a few of text each.
+//!
+//! Frames are counted from 1 as other tools count them, those without RSVP included. A message that does not parse is
+//! shown as far as its objects can be read, with what is wrong and where. A fragment is reported as such: putting
+//! packets together again is not this tool's task, and guessing at half a message would mislead.
+
+use std::io::{self, Cursor, Read, Write};
+use std::net::IpAddr;
+
+use earmark_wire::rsvp::{Message, MessageType, objects};
+use earmark_wire::{ipv4, ipv6};
+use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
+use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
+use serde_json::{Map, Value, json};
+
+mod link;
+
+/// IP protocol number of RSVP.
+const RSVP: u8 = 46;
+/// Room for what is read at once, octets; grows for blocks that are longer.
+const BUFFER: usize = 1 << 16;
+/// Longest block that is read, octets. A capture of jumbo frames stays far below, a length field gone wild does not.
+const MAX_BLOCK: usize = 1 << 24;
+
+/// How messages are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A line for the message and an indented one for each object.
+    Text,
+    /// One object on one line for each message.
+    Json,
+}
+
+/// What was in the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// All frames.
+    pub frames: u64,
+    /// Frames that held an RSVP message, or a part of one.
+    pub messages: u64,
+    /// Those of them that could not be read as one.
+    pub malformed: u64,
+    /// Frames whose link type is not known here, and which were not looked into.
+    pub unknown_link_type: u64,
+}
+
+/// Why a file could not be read to its end. Everything before that point has been printed.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The file is something else.
+    #[error("this is neither a pcap nor a pcapng file")]
+    NotACapture,
+    /// The file ends in the middle of a block.
+    #[error("the capture file is cut off after frame {0}")]
+    Truncated(u64),
+    /// A block is larger than any frame can be.
+    #[error("the block after frame {0} of the capture file is too long to be real")]
+    BlockTooLong(u64),
+    /// A block cannot be understood.
+    #[error("the capture file is damaged after frame {0}")]
+    Damaged(u64),
+    /// The file could not be read.
+    #[error("the capture file could not be read after frame {0}")]
+    Read(u64),
+    /// The output could not be written.
+    #[error("the output could not be written")]
+    Write(#[from] io::Error),
+}
+
+/// Reads a pcap or pcapng file and prints every RSVP message in it.
+///
+/// Link types: Ethernet (with VLAN tags), Linux cooked v1 and v2, raw IP, null and loopback. One JSON object looks like
+/// `{"frame":1,"protocol":"rsvp","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`;
+/// a message that is malformed has an `"error":{"kind","offset","text"}` as well, whose offset counts from the start of
+/// the RSVP message.
+///
+/// # Errors
+/// See [`DecodeError`]; what one message is like is never an error.
+pub fn decode(
+    mut reader: impl Read + Send,
+    out: &mut dyn Write,
+    format: Format,
+) -> Result<Summary, DecodeError> {
+    let mut summary = Summary::default();
+    // The library recognizes a file by what its first read gives, and a pipe may give little.
+    let mut start = Vec::new();
+    let size = (&mut reader).take(BUFFER as u64).read_to_end(&mut start);
+    size.map_err(|_| DecodeError::Read(0))?;
+    let reader = Cursor::new(start).chain(reader);
+    let mut blocks = create_reader(BUFFER, reader).map_err(|_| DecodeError::NotACapture)?;
+    let mut link_types = LinkTypes::default();
+    let mut capacity = BUFFER;
+    loop {
+        let consumed = match blocks.next() {
+            Ok((length, block)) => {
+                if let Some((link_type, frame)) = link_types.frame(&block) {
+                    summary.frames += 1;
+                    show_frame(link_type, frame, &mut summary, out, format)?;
+                }
+                length
+            }
+            Err(PcapError::Eof) => return Ok(summary),
+            Err(PcapError::Incomplete(_) | PcapError::BufferTooSmall) => {
+                more(blocks.as_mut(), &mut capacity, summary.frames)?;
+                continue;
+            }
+            Err(error) => return Err(failure(&error, summary.frames)),
+        };
+        blocks.consume(consumed);
+    }
+}
+
+/// Reads on, after making room for a block that is longer than any before it.
+fn more(
+    blocks: &mut dyn PcapReaderIterator,
+    capacity: &mut usize,
+    frames: u64,
+) -> Result<(), DecodeError> {
+    blocks.refill().map_err(|error| failure(&error, frames))?;
+    if blocks.data().len() >= *capacity {
+        *capacity *= 2;
+        if *capacity > MAX_BLOCK || !blocks.grow(*capacity) {
+            return Err(DecodeError::BlockTooLong(frames));
+        }
+    }
+    Ok(())
+}
+
+fn failure(error: &PcapError<&[u8]>, frames: u64) -> DecodeError {
+    match error {
+        PcapError::UnexpectedEof | PcapError::Incomplete(_) | PcapError::Eof => {
+            DecodeError::Truncated(frames)
+        }
+        PcapError::BufferTooSmall => DecodeError::BlockTooLong(frames),
+        PcapError::ReadError => DecodeError::Read(frames),
+        PcapError::HeaderNotRecognized | PcapError::NomError(..) | PcapError::OwnedNomError(..) => {
+            DecodeError::Damaged(frames)
+        }
+    }
+}
+
+/// The link types that the file has named so far, by interface.
+#[derive(Default)]
+struct LinkTypes(Vec<Linktype>);
+
+impl LinkTypes {
+    /// The frame in a block and its link type, or `None` if the block is no frame.
+    fn frame<'b>(&mut self, block: &'b PcapBlockOwned<'_>) -> Option<(Option<Linktype>, &'b [u8])> {
+        let (interface, frame) = match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                self.0 = vec![header.network];
+                return None;
+            }
+            PcapBlockOwned::Legacy(frame) => (0, frame.data),
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                self.0.clear();
+                return None;
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                self.0.push(interface.linktype);
+                return None;
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                (packet.if_id as usize, packet.packet_data())
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => (0, packet.packet_data()),
+            PcapBlockOwned::NG(_) => return None,
+        };
+        Some((self.0.get(interface).copied(), frame))
+    }
+}
+
+/// Prints the RSVP message in a frame, if there is one.
+fn show_frame(
+    link_type: Option<Linktype>,
+    frame: &[u8],
+    summary: &mut Summary,
+    out: &mut dyn Write,
+    format: Format,
+) -> io::Result<()> {
+    let packet = match link::packet(link_type, frame) {
+        Ok(Some(packet)) => packet,
+        Ok(None) => return Ok(()),
+        Err(link::UnknownLinkType) => {
+            summary.unknown_link_type += 1;
+            return Ok(());
+        }
+    };
+    let Some(finding) = Finding::of(packet) else {
+        return Ok(());
+    };
+    summary.messages += 1;
+    let shown = finding.show(summary.frames);
+    if shown.contains_key("error") {
+        summary.malformed += 1;
+    }
+    match format {
+        Format::Json => writeln!(out, "{}", Value::Object(shown)),
+        Format::Text => write_text(&shown, out),
+    }
+}
+
+/// What an IP packet of protocol 46 turned out to be.
+enum Finding<'a> {
+    /// An RSVP message, good or bad.
+    Message { source: IpAddr, destination: IpAddr, octets: &'a [u8] },
+    /// A part of one.
+    Fragment { source: IpAddr, destination: IpAddr, offset: Option<usize> },
+    /// The IP header is broken, or the frame was not captured whole.
+    BadHeader(String),
+}
+
+impl<'a> Finding<'a> {
+    /// `None` if it is not RSVP.
+    fn of(packet: link::Packet<'a>) -> Option<Finding<'a>> {
+        match packet {
+            link::Packet::V4(octets) => match ipv4::Packet::parse(octets) {
+                Ok(packet) if packet.protocol() != RSVP => None,
+                Ok(packet) => {
+                    let (source, destination) =
+                        (packet.source().into(), packet.destination().into());
+                    Some(if packet.is_fragment() {
+                        let offset = Some(packet.fragment_offset());
+                        Finding::Fragment { source, destination, offset }
+                    } else {
+                        Finding::Message { source, destination, octets: packet.payload() }
+                    })
+                }
+                // Where the protocol stands does not hang on the rest of the header.
+                Err(error) => {
+                    (octets.get(9) == Some(&RSVP)).then(|| Finding::BadHeader(error.to_string()))
+                }
+            },
+            link::Packet::V6(octets) => match ipv6::Packet::parse(octets) {
+                Ok(packet) if packet.protocol() != RSVP => None,
+                Ok(packet) => {
+                    let (source, destination) = (packet.source.into(), packet.destination.into());
+                    Some(if packet.is_fragment() {
+                        Finding::Fragment { source, destination, offset: None }
+                    } else {
+                        Finding::Message { source, destination, octets: packet.payload }
+                    })
+                }
+                Err(error) => {
+                    (octets.get(6) == Some(&RSVP)).then(|| Finding::BadHeader(error.to_string()))
+                }
+            },
+        }
+    }
+
+    /// The message as a JSON object.
+    fn show(&self, frame: u64) -> Map<String, Value> {
+        let mut shown = Map::new();
+        shown.insert("frame".into(), frame.into());
+        shown.insert("protocol".into(), "rsvp".into());
+        match self {
+            Finding::Message { source, destination, octets } => {
+                shown.insert("source".into(), source.to_string().into());
+                shown.insert("destination".into(), destination.to_string().into());
+                show_message(octets, &mut shown);
+            }
+            Finding::Fragment { source, destination, offset } => {
+                shown.insert("source".into(), source.to_string().into());
+                shown.insert("destination".into(), destination.to_string().into());
+                let text = "a fragment of an IP packet; fragments are not put together";
+                let error = json!({"kind": "fragment", "offset": offset, "text": text});
+                shown.insert("error".into(), error);
+            }
+            Finding::BadHeader(text) => {
+                let error = json!({"kind": "ip_header", "offset": null, "text": text});
+                shown.insert("error".into(), error);
+            }
+        }
+        shown
+    }
+}
+
+/// Adds type, objects, and what is wrong with them.
+fn show_message(octets: &[u8], shown: &mut Map<String, Value>) {
+    if let [_, code, _, _, send_ttl, ..] = *octets {
+        let message_type = MessageType::from_code(code);
+        shown.insert("message_type".into(), code.into());
+        shown.insert("message".into(), message_type.name().into());
+        shown.insert("send_ttl".into(), send_ttl.into());
+    }
+    let list = objects(octets).map(|object| match object {
+        Ok(object) => serde_json::to_value(object).unwrap_or_default(),
+        Err(error) => json!({
+            "class_num": error.class_num,
+            "c_type": error.c_type,
+            "offset": error.offset,
+            "error": error.kind.name(),
+        }),
+    });
+    shown.insert("objects".into(), list.collect());
+    if let Err(error) = Message::parse(octets) {
+        let text = error.to_string();
+        let error = json!({"kind": error.kind.name(), "offset": error.offset, "text": text});
+        shown.insert("error".into(), error);
+    }
+}
+
+/// The same for people: a line for the message, an indented one for each object.
+fn write_text(shown: &Map<String, Value>, out: &mut dyn Write) -> io::Result<()> {
+    let text = |key: &str| shown.get(key).and_then(Value::as_str).unwrap_or("?");
+    let frame = shown.get("frame").and_then(Value::as_u64).unwrap_or(0);
+    let (message, source, destination) = (text("message"), text("source"), text("destination"));
+    write!(out, "frame {frame}: RSVP {message} {source} -> {destination}")?;
+    if let Some(reason) = shown.get("error").and_then(|error| error["text"].as_str()) {
+        write!(out, ": malformed: {reason}")?;
+    }
+    writeln!(out)?;
+    for object in shown.get("objects").and_then(Value::as_array).into_iter().flatten() {
+        match object["class"].as_str() {
+            Some(class) => write!(out, "    {class}")?,
+            None => write!(out, "    class {}", object["class_num"])?,
+        }
+        for (field, value) in object.as_object().into_iter().flatten() {
+            match (field.as_str(), value) {
+                ("class" | "class_num" | "c_type" | "length" | "offset", _) => {}
+                (field, Value::String(value)) => write!(out, "  {field} {value}")?,
+                (field, value) => write!(out, "  {field} {value}")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! The driver: feeds a [`Node`] with what happens and carries out the effects that come of it.
+//!
+//! One input at a time goes in by [`Driver::handle`], or a batch of datagrams by [`Driver::receive`]; the effects are
+//! carried out in their order before either returns. The kernel stands behind the trait [`Kernel`], so that
+//! everything above it runs in tests without privileges. A reservation that the kernel refuses goes back into the node
+//! as an input ([`HostUpdate::TrafficControlRefused`]) and becomes an error message of the protocol, not a log line
+//! alone. What the node reports piles up until [`Driver::take_events`] is called.
+
+use std::io;
+use std::mem;
+use std::net::IpAddr;
+
+use earmark_core::admission::ClaimId;
+use earmark_core::{Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing, Time};
+use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
+use serde::Serialize;
+use tracing::{debug, info, warn};
+
+use crate::record::Recorder;
+
+/// What effects need of the system.
+pub trait Kernel {
+    /// Takes one batch of waiting messages and hands each to `each`; gives how many there were.
+    fn receive(&mut self, each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
+    /// Sends one message.
+    fn send(&mut self, how: &Outgoing, octets: &[u8]) -> Result<(), SendFailure>;
+    /// Puts a reservation into traffic control, or changes it.
+    fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure>;
+    /// Lets another flow use a reservation.
+    fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
+    /// Stops a flow from using a reservation.
+    fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
+    /// Takes out what a dead daemon left and the node cannot keep.
+    fn drop_adopted(
+        &mut self,
+        interface: InterfaceId,
+        flow: Flow,
+    ) -> Result<(), TrafficControlFailure>;
+    /// Takes a reservation out.
+    fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
+}
+
+/// Why a message was not sent; soft state recovers by the next refresh, so it is counted and forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SendFailure(pub String);
+
+/// Why traffic control did not do it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct TrafficControlFailure {
+    /// The system's error number.
+    pub errno: u16,
+    /// The same for people.
+    pub text: String,
+}
+
+/// What the driver counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DriverCounters {
+    /// Messages received.
+    pub received: u64,
+    /// Messages handed to the kernel.
+    pub sent: u64,
+    /// Messages the kernel would not take.
+    pub send_failed: u64,
+    /// Reservations put into traffic control, or changed there.
+    pub installed: u64,
+    /// Reservations taken out of it.
+    pub removed: u64,
+    /// Flows let in to, or taken out of, reservations that stood.
+    pub flow_changes: u64,
+    /// What traffic control refused.
+    pub refused: u64,
+    /// Times that timers were served.
+    pub expirations: u64,
+    /// Changes of interfaces and routes.
+    pub host_changes: u64,
+    /// Events reported to watchers and applications.
+    pub events: u64,
+}
+
+/// A node, the kernel under it, and what goes between them.
+pub struct Driver<K> {
+    inside: Inside,
+    kernel: K,
+    events: Vec<Event>,
+}
+
+/// What an input passes through; apart from the kernel, so that the kernel can hand in datagrams.
+struct Inside {
+    node: Node,
+    effects: Effects<Event>,
+    recorder: Option<Recorder>,
+    counters: DriverCounters,
+}
+
+impl Inside {
+    fn take(&mut self, now: Time, input: Input<'_>) {
+        match &input {
+            Input::Datagram(..) => self.counters.received += 1,
+            Input::Expire => self.counters.expirations += 1,
+            Input::Host(_) => self.counters.host_changes += 1,
+            Input::Command(_) => {}
+        }
+        if let Some(recorder) = &mut self.recorder
+            && let Err(error) = recorder.record(now, &input)
+        {
+            // A full disk must not stop the daemon; half a recording is of use, one with holes is not.
+            warn!(%error, "recording stops here");
+            self.recorder = None;
+        }
+        self.node.handle(now, input, &mut self.effects);
+    }
+}
+
+impl<K: Kernel> Driver<K> {
+    /// A driver of a fresh node.
+    pub fn new(config: NodeConfig, kernel: K, recorder: Option<Recorder>) -> Driver<K> {
+        Driver {
+            inside: Inside {
+                node: Node::new(config),
+                effects: Effects::new(),
+                recorder,
+                counters: DriverCounters::default(),
+            },
+            kernel,
+            events: Vec::new(),
+        }
+    }
+
+    /// One input and all its consequences.
+    pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        self.inside.take(now, input);
+        self.carry_out(now);
+    }
+
+    /// One batch of messages and all its consequences; gives how many messages there were.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn receive(&mut self, now: Time) -> io::Result<usize> {
+        let Driver { inside, kernel, .. } = self;
+        let received = kernel.receive(&mut |datagram| {
+            inside.take(now, Input::Datagram(earmark_rsvp::PROTOCOL, datagram));
+        });
+        self.carry_out(now);
+        received
+    }
+
+    /// Serves the timers that are due. Nothing happens where none is.
+    pub fn expire(&mut self, now: Time) {
+        if self.inside.node.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.handle(now, Input::Expire);
+        }
+    }
+
+    /// When [`Driver::expire`] is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.inside.node.next_deadline()
+    }
+
+    /// What the node has reported since the last call, oldest first.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        mem::take(&mut self.events)
+    }
+
+    /// Whether `address` is one of this host's.
+    pub fn is_local(&self, address: IpAddr) -> bool {
+        self.inside.node.interfaces().is_local(address)
+    }
+
+    /// The node, to be looked at.
+    pub fn node(&self) -> &Node {
+        &self.inside.node
+    }
+
+    /// The kernel behind it, to be looked at.
+    pub fn kernel_ref(&self) -> &K {
+        &self.kernel
+    }
+
+    /// The kernel behind it.
+    pub fn kernel(&mut self) -> &mut K {
+        &mut self.kernel
+    }
+
+    /// Gives the kernel back; everything else ends.
+    pub fn into_kernel(self) -> K {
+        self.kernel
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> DriverCounters {
+        self.inside.counters
+    }
+
+    /// Does what the effects say. A refusal is an input with effects of its own; each takes its reservation away, so
+    /// the rounds come to an end.
+    fn carry_out(&mut self, now: Time) {
+        while !self.inside.effects.is_empty() {
+            let effects = mem::take(&mut self.inside.effects);
+            let mut refused = Vec::new();
+            for effect in effects.iter() {
+                if let Some((claim, failure)) = self.perform(&effects, effect) {
+                    warn!(?claim, errno = failure.errno, "traffic control refused: {failure}");
+                    self.inside.counters.refused += 1;
+                    refused.push(HostUpdate::TrafficControlRefused { claim, errno: failure.errno });
+                }
+            }
+            self.inside.effects = effects;
+            self.inside.effects.clear();
+            for update in refused {
+                self.inside.take(now, Input::Host(update));
+            }
+        }
+    }
+
+    /// Does one thing; gives the claim that is not in place as it should be, where that is the outcome.
+    fn perform(
+        &mut self,
+        effects: &Effects<Event>,
+        effect: &Effect<Event>,
+    ) -> Option<(ClaimId, TrafficControlFailure)> {
+        let counters = &mut self.inside.counters;
+        match effect {
+            Effect::Send(how, range) => {
+                match self.kernel.send(how, effects.octets(range)) {
+                    Ok(()) => counters.sent += 1,
+                    Err(failure) => {
+                        counters.send_failed += 1;
+                        debug!(destination = %how.destination, "not sent: {failure}");
+                    }
+                }
+                None
+            }
+            Effect::Install(installation) => {
+                let done = self.kernel.install(installation);
+                counters.installed += u64::from(done.is_ok());
+                done.err().map(|failure| (installation.claim, failure))
+            }
+            Effect::AddFlow(claim, flow) => {
+                counters.flow_changes += 1;
+                self.kernel.add_flow(*claim, *flow).err().map(|failure| (*claim, failure))
+            }
+            // What cannot be taken out is found without an owner by the next reconciliation.
+            Effect::RemoveFlow(claim, flow) => {
+                counters.flow_changes += 1;
+                if let Err(failure) = self.kernel.remove_flow(*claim, *flow) {
+                    warn!(?claim, "traffic control kept a flow: {failure}");
+                }
+                None
+            }
+            Effect::Remove(claim) => {
+                counters.removed += 1;
+                if let Err(failure) = self.kernel.remove(*claim) {
+                    warn!(?claim, "traffic control kept a reservation: {failure}");
+                }
+                None
+            }
+            Effect::Notify(event) => {
+                counters.events += 1;
+                if let Event::NotAdopted { interface, flow, reason } = event {
+                    info!(interface = interface.0, ?flow, "not adopted: {reason}");
+                    if let Err(failure) = self.kernel.drop_adopted(*interface, *flow) {
+                        warn!("traffic control kept it: {failure}");
+                    }
+                }
+                self.events.push(event.clone());
+                None
+            }
+        }
+    }
+}

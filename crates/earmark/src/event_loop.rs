@@ -1,0 +1,264 @@
+//! The event loop: one thread waits for the sockets, the clients, the signals and the clock, and serves them in turn.
+//!
+//! The wait is an epoll set in level-triggered mode: what was not served fully is simply reported again, so each
+//! source gets one bounded piece of work a turn, and a flood on one of them cannot starve the others.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use earmark_core::Time;
+use earmark_linux::clock::Clock;
+use rustix::event::epoll;
+use rustix::fs::Timespec;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+use tracing::{info, warn};
+
+use crate::control::{ClientId, Hub, Listener};
+use crate::driver::Driver;
+use crate::system::System;
+use crate::watch::Watch;
+
+/// Batches of messages that are served before the others get their turn.
+const BATCHES: usize = 8;
+/// Clients that are let in a turn.
+const ACCEPTS: usize = 16;
+/// How long new clients wait when the process has no descriptors left.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// Everything that a running daemon consists of.
+pub(crate) struct EventLoop {
+    pub(crate) clock: Clock,
+    pub(crate) driver: Driver<System>,
+    pub(crate) watch: Watch,
+    pub(crate) listener: Listener,
+    pub(crate) hub: Hub,
+    set: WaitSet,
+    signals: Signals,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        clock: Clock,
+        driver: Driver<System>,
+        watch: Watch,
+        listener: Listener,
+        hub: Hub,
+    ) -> io::Result<EventLoop> {
+        let signals = Signals::catch()?;
+        let mut set = WaitSet::new()?;
+        set.add(Source::Signals, signals.stream.as_fd())?;
+        set.add(Source::Messages, driver.kernel_ref().socket.as_fd())?;
+        set.add(Source::Mirror, watch.mirror.as_fd())?;
+        set.add(Source::Listener, listener.as_fd())?;
+        Ok(EventLoop { clock, driver, watch, listener, hub, set, signals })
+    }
+
+    /// Serves until a signal ends it.
+    ///
+    /// # Errors
+    /// Waiting itself fails, or a socket that the daemon cannot do without.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        loop {
+            let wait = self.next_deadline().map(|deadline| deadline - self.clock.now());
+            let ready = self.set.wait(wait)?;
+            for (source, readable) in ready {
+                if source == Source::Signals {
+                    if self.signals.take()? {
+                        info!("told to end: the daemon stops");
+                        self.hub.stop();
+                        return Ok(());
+                    }
+                    continue;
+                }
+                self.serve(source, readable)?;
+            }
+            let now = self.clock.now();
+            self.driver.expire(now);
+            self.watch.house_keeping(now, &mut self.driver);
+            self.hub.publish(now, &mut self.driver);
+            self.hub.sweep(now, &mut self.driver);
+            self.set.follow_clients(&self.hub)?;
+        }
+    }
+
+    fn serve(&mut self, source: Source, readable: bool) -> io::Result<()> {
+        let now = self.clock.now();
+        match source {
+            Source::Signals => {}
+            Source::Messages => {
+                for _ in 0..BATCHES {
+                    if self.driver.receive(now)? == 0 {
+                        break;
+                    }
+                }
+            }
+            Source::Mirror => self.watch.follow_kernel(now, &mut self.driver),
+            Source::Listener => self.accept(),
+            Source::Client(id) if readable => self.hub.readable(id, now, &mut self.driver),
+            Source::Client(id) => self.hub.writable(id, now, &mut self.driver),
+        }
+        self.hub.publish(now, &mut self.driver);
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS {
+            match self.listener.accept() {
+                Ok(Some(stream)) => {
+                    self.hub.connect(stream);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    // Out of descriptors, most likely. The client still waits, so do not spin on it.
+                    warn!(%error, "cannot let a client in");
+                    std::thread::sleep(BREATH);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        [self.driver.next_deadline(), Some(self.watch.next_deadline()), self.hub.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+/// What can become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Signals,
+    Messages,
+    Mirror,
+    Listener,
+    Client(ClientId),
+}
+
+impl Source {
+    /// The number that stands for it in the epoll set; clients count from 1.
+    fn number(self) -> u64 {
+        match self {
+            Source::Signals => 0,
+            Source::Messages => 1,
+            Source::Mirror => 2,
+            Source::Listener => 3,
+            Source::Client(ClientId(id)) => 3 + id,
+        }
+    }
+
+    fn from_number(number: u64) -> Source {
+        match number {
+            0 => Source::Signals,
+            1 => Source::Messages,
+            2 => Source::Mirror,
+            3 => Source::Listener,
+            client => Source::Client(ClientId(client - 3)),
+        }
+    }
+}
+
+/// An epoll set that follows what the hub wants of its clients.
+struct WaitSet {
+    epoll: OwnedFd,
+    clients: BTreeMap<ClientId, epoll::EventFlags>,
+    ready: Vec<epoll::Event>,
+}
+
+impl WaitSet {
+    fn new() -> io::Result<WaitSet> {
+        Ok(WaitSet {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            clients: BTreeMap::new(),
+            ready: Vec::with_capacity(64),
+        })
+    }
+
+    fn add(&mut self, source: Source, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(source.number());
+        Ok(epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN)?)
+    }
+
+    /// Enters new clients, and changes what is awaited of the others. Closing a descriptor takes it out by itself.
+    fn follow_clients(&mut self, hub: &Hub) -> io::Result<()> {
+        let mut present = BTreeMap::new();
+        for (id, descriptor, read, write) in hub.interests() {
+            let mut flags = epoll::EventFlags::empty();
+            flags.set(epoll::EventFlags::IN, read);
+            flags.set(epoll::EventFlags::OUT, write);
+            let data = epoll::EventData::new_u64(Source::Client(id).number());
+            match self.clients.get(&id) {
+                None => epoll::add(&self.epoll, descriptor, data, flags)?,
+                Some(&awaited) if awaited != flags => {
+                    epoll::modify(&self.epoll, descriptor, data, flags)?;
+                }
+                Some(_) => {}
+            }
+            present.insert(id, flags);
+        }
+        self.clients = present;
+        Ok(())
+    }
+
+    /// Waits, at most so long; gives what is ready, and whether it can be read or has ended.
+    fn wait(&mut self, longest: Option<Duration>) -> io::Result<Vec<(Source, bool)>> {
+        let timeout = longest.map(|longest| Timespec {
+            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: longest.subsec_nanos().into(),
+        });
+        self.ready.clear();
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut self.ready),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let to_read = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+        let ready = self.ready.iter().map(|event| {
+            let flags = event.flags;
+            (Source::from_number(event.data.u64()), flags.intersects(to_read))
+        });
+        Ok(ready.collect())
+    }
+}
+
+/// SIGTERM and SIGINT as something to read: the handler writes to a socket pair, the loop reads from it.
+struct Signals {
+    stream: UnixStream,
+    handlers: [signal_hook::SigId; 2],
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let (stream, handler) = UnixStream::pair()?;
+        stream.set_nonblocking(true)?;
+        let second = handler.try_clone()?;
+        let handlers = [pipe::register(SIGTERM, handler)?, pipe::register(SIGINT, second)?];
+        Ok(Signals { stream, handlers })
+    }
+
+    /// Whether one came.
+    fn take(&mut self) -> io::Result<bool> {
+        let mut octets = [0; 16];
+        match self.stream.read(&mut octets) {
+            Ok(length) => Ok(length > 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for handler in self.handlers {
+            signal_hook::low_level::unregister(handler);
+        }
+    }
+}

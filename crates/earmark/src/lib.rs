@@ -1,0 +1,22 @@
+//! The Earmark daemon, its control protocol and its command line, as a library.
+//!
+//! [`daemon::run`] is the daemon: one thread and one epoll loop between the kernel, the clients of the control socket
+//! and a [`Node`](earmark_node::Node), which holds all protocol logic. [`client::Client`] talks to it;
+//! [`cli::main`] is the `earmark` command, made of both.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod decode;
+pub mod describe;
+pub mod driver;
+mod event_loop;
+pub mod record;
+pub mod rows;
+mod system;
+pub mod units;
+mod user;
+mod watch;

@@ -1,0 +1,171 @@
+//! Recordings: every input of a node with its time, one JSON object a line, and the way back.
+//!
+//! A node is a function of its settings and its inputs, so a recording replays it exactly: `earmark replay FILE` prints
+//! the effects that the daemon carried out. The first line holds the settings, with the seed of the random streams.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter, Write};
+use std::path::Path;
+
+use earmark_core::record::{Octets, RecordedDatagram, Timed};
+use earmark_core::{Datagram, Effects, Time};
+use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
+use serde::{Deserialize, Serialize};
+
+/// The form of recordings that this program writes and reads.
+const FORM: u32 = 1;
+
+/// Longest line of a recording, octets: an RSVP message is at most 64 KiB, its hex twice that.
+const LONGEST_LINE: u64 = 256 * 1024;
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    earmark_recording: u32,
+    node: NodeConfig,
+}
+
+/// An input of a node, owned: the form of [`earmark_core::record::RecordedInput`], for all protocols of the node.
+#[derive(Serialize, Deserialize)]
+enum Recorded {
+    Datagram(u8, RecordedDatagram),
+    Expire,
+    Host(HostUpdate),
+    Command(Command),
+}
+
+impl From<&Input<'_>> for Recorded {
+    fn from(input: &Input<'_>) -> Recorded {
+        match input {
+            Input::Datagram(protocol, datagram) => Recorded::Datagram(
+                *protocol,
+                RecordedDatagram {
+                    interface: datagram.interface,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    ttl: datagram.ttl,
+                    router_alert: datagram.router_alert,
+                    payload: Octets(datagram.payload.to_vec()),
+                },
+            ),
+            Input::Expire => Recorded::Expire,
+            Input::Host(update) => Recorded::Host(update.clone()),
+            Input::Command(command) => Recorded::Command(command.clone()),
+        }
+    }
+}
+
+impl Recorded {
+    /// The input as it was.
+    fn replay(&self) -> Input<'_> {
+        match self {
+            Recorded::Datagram(protocol, datagram) => Input::Datagram(
+                *protocol,
+                Datagram {
+                    interface: datagram.interface,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    ttl: datagram.ttl,
+                    router_alert: datagram.router_alert,
+                    payload: &datagram.payload.0,
+                },
+            ),
+            Recorded::Expire => Input::Expire,
+            Recorded::Host(update) => Input::Host(update.clone()),
+            Recorded::Command(command) => Input::Command(command.clone()),
+        }
+    }
+}
+
+/// Writes a recording.
+pub struct Recorder {
+    file: BufWriter<File>,
+}
+
+impl Recorder {
+    /// Starts a recording of a node with these settings; a file that is there is overwritten.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(path: &Path, config: &NodeConfig) -> io::Result<Recorder> {
+        let mut file = BufWriter::new(File::create(path)?);
+        let header = Header { earmark_recording: FORM, node: config.clone() };
+        serde_json::to_writer(&mut file, &header)?;
+        file.write_all(b"\n")?;
+        file.flush()?;
+        Ok(Recorder { file })
+    }
+
+    /// Adds one input.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn record(&mut self, now: Time, input: &Input<'_>) -> io::Result<()> {
+        serde_json::to_writer(&mut self.file, &Timed { at: now, what: Recorded::from(input) })?;
+        self.file.write_all(b"\n")?;
+        // A recording is most wanted of a daemon that died, so nothing may linger in a buffer.
+        self.file.flush()
+    }
+}
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error("it cannot be read: {0}")]
+    Read(io::Error),
+    /// The effects cannot be written.
+    #[error("the effects cannot be written: {0}")]
+    Write(#[from] io::Error),
+    /// It does not begin like one.
+    #[error("this is no recording of earmark's (form {FORM}): {0}")]
+    NoRecording(String),
+    /// A line that cannot be read.
+    #[error("line {line}: {text}")]
+    Line {
+        /// Which, from 1.
+        line: usize,
+        /// What is wrong with it, with its column.
+        text: String,
+    },
+}
+
+/// Replays a recording and writes the effects of each input, one JSON object a line; gives how many inputs there were.
+///
+/// # Errors
+/// The recording ends badly: a line too long, cut off or of another form. The effects up to there are written.
+pub fn replay(mut from: impl BufRead, out: &mut dyn Write) -> Result<usize, ReplayError> {
+    let mut text = String::new();
+    read_line(&mut from, &mut text, 1)?;
+    let header: Header =
+        serde_json::from_str(&text).map_err(|error| ReplayError::NoRecording(error.to_string()))?;
+    if header.earmark_recording != FORM {
+        return Err(ReplayError::NoRecording(format!("it has form {}", header.earmark_recording)));
+    }
+    let mut node = Node::new(header.node);
+    let mut effects = Effects::<Event>::new();
+    let mut inputs = 0;
+    while read_line(&mut from, &mut text, inputs + 2)? {
+        let entry: Timed<Recorded> = serde_json::from_str(&text)
+            .map_err(|error| ReplayError::Line { line: inputs + 2, text: error.to_string() })?;
+        effects.clear();
+        node.handle(entry.at, entry.what.replay(), &mut effects);
+        for what in effects.records() {
+            serde_json::to_writer(&mut *out, &Timed { at: entry.at, what })
+                .map_err(io::Error::from)?;
+            out.write_all(b"\n")?;
+        }
+        inputs += 1;
+    }
+    Ok(inputs)
+}
+
+fn read_line(from: &mut impl BufRead, text: &mut String, line: usize) -> Result<bool, ReplayError> {
+    text.clear();
+    // `by_ref().take()` bounds what a file without line ends can make us hold.
+    let length =
+        io::Read::take(from.by_ref(), LONGEST_LINE).read_line(text).map_err(ReplayError::Read)?;
+    if length as u64 == LONGEST_LINE {
+        return Err(ReplayError::Line { line, text: "the line is too long".to_owned() });
+    }
+    Ok(length > 0)
+}

@@ -1,0 +1,190 @@
+//! The watch over the host: interfaces and routes as the node shall see them, and what must be put right now and then.
+//!
+//! The kernel is never believed: every half minute its routes and its traffic control are compared with what they
+//! should be. Reservations that a dead daemon left behind are kept for one lifetime L, so that refreshes can claim them,
+//! and are then taken back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use earmark_core::{Interface, Rate, Time};
+use earmark_linux::{Adopted, InterfaceState, Mirror, Update};
+use earmark_node::{HostUpdate, Input};
+use tracing::{info, warn};
+
+use crate::config::{Config, InterfaceConfig};
+use crate::driver::Driver;
+use crate::system::{System, with_cause};
+
+/// How often the kernel's state is compared with what it should be.
+const RECONCILE_EVERY: Duration = Duration::from_secs(30);
+
+/// See the module's text.
+pub(crate) struct Watch {
+    pub(crate) mirror: Mirror,
+    configured: BTreeMap<String, InterfaceConfig>,
+    /// Reservations of a dead daemon, until `grace_ends`.
+    adopted: Vec<Adopted>,
+    grace_ends: Time,
+    /// L of RFC 2205 section 3.7.
+    lifetime: Duration,
+    next_reconciliation: Time,
+}
+
+impl Watch {
+    /// Tells the driver everything there is, and keeps watch from now on.
+    pub(crate) fn start(
+        now: Time,
+        config: &Config,
+        mirror: Mirror,
+        initial: Vec<Update>,
+        adopted: Vec<Adopted>,
+        driver: &mut Driver<System>,
+    ) -> Watch {
+        let configured =
+            config.interfaces.iter().map(|interface| (interface.name.clone(), interface.clone()));
+        let mut watch = Watch {
+            mirror,
+            configured: configured.collect(),
+            adopted: Vec::new(),
+            lifetime: config.lifetime(),
+            grace_ends: Time::MAX,
+            next_reconciliation: now + RECONCILE_EVERY,
+        };
+        for update in initial {
+            watch.apply(now, update, driver);
+        }
+        watch.adopt(now, adopted, driver);
+        watch
+    }
+
+    /// Takes in what the kernel announces.
+    pub(crate) fn follow_kernel(&mut self, now: Time, driver: &mut Driver<System>) {
+        let mut updates = Vec::new();
+        if let Err(error) = self.mirror.receive(|update| updates.push(update)) {
+            warn!("the kernel's announcements: {}", with_cause(&error));
+            // Put right by the next comparison, which is due at once.
+            self.next_reconciliation = now;
+        }
+        for update in updates {
+            self.apply(now, update, driver);
+        }
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn house_keeping(&mut self, now: Time, driver: &mut Driver<System>) {
+        if self.next_reconciliation <= now {
+            self.next_reconciliation = now + RECONCILE_EVERY;
+            self.compare(now, driver);
+        }
+        if self.grace_ends <= now {
+            self.end_grace(now, driver);
+        }
+    }
+
+    /// When [`Watch::house_keeping`] is due.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.next_reconciliation.min(self.grace_ends)
+    }
+
+    fn apply(&mut self, now: Time, update: Update, driver: &mut Driver<System>) {
+        let host = match update {
+            Update::Interface(state) => {
+                self.take_over(now, &state, driver);
+                HostUpdate::Interface(self.interface(state))
+            }
+            Update::InterfaceGone(id) => {
+                driver.kernel().forget(id);
+                HostUpdate::InterfaceGone(id)
+            }
+            Update::Route(route) => HostUpdate::Route(route),
+            Update::RouteGone(route) => HostUpdate::RouteGone(route),
+            Update::Resynced => {
+                info!("the kernel had lost announcements; its state was read anew");
+                return;
+            }
+        };
+        driver.handle(now, Input::Host(host));
+    }
+
+    /// The interface as the node shall see it: without bandwidth where it takes no part.
+    fn interface(&self, state: InterfaceState) -> Interface {
+        let config = self.configured.get(&state.name);
+        Interface {
+            id: state.id,
+            name: state.name,
+            addresses: state.addresses,
+            mtu: state.mtu,
+            up: state.up,
+            bandwidth: config.map_or(Rate::ZERO, |config| config.bandwidth),
+            reservable: config.map_or(Rate::ZERO, |config| config.reservable),
+            latency_us: config.map_or(0, |config| config.latency_us),
+        }
+    }
+
+    /// Takes over the queues of an interface that takes part and has come (back) since the start.
+    fn take_over(&mut self, now: Time, state: &InterfaceState, driver: &mut Driver<System>) {
+        let Some(config) = self.configured.get(&state.name) else {
+            return;
+        };
+        if driver.kernel_ref().knows(state.id) {
+            return;
+        }
+        info!(interface = %state.name, "takes part again");
+        match driver.kernel().take_over(state.id, config) {
+            Ok(adopted) => self.adopt(now, adopted, driver),
+            Err(error) => warn!(interface = %state.name, "{}", with_cause(&error)),
+        }
+    }
+
+    fn adopt(&mut self, now: Time, adopted: Vec<Adopted>, driver: &mut Driver<System>) {
+        for Adopted { interface, flow, rate } in adopted.iter().copied() {
+            info!(interface = interface.0, ?flow, %rate, "adopted from an earlier daemon");
+            driver.handle(now, Input::Host(HostUpdate::Adopted { interface, flow, rate }));
+        }
+        if !adopted.is_empty() {
+            self.grace_ends = now + self.lifetime;
+            self.adopted.extend(adopted);
+        }
+    }
+
+    /// Compares routes and traffic control with what they should be.
+    fn compare(&mut self, now: Time, driver: &mut Driver<System>) {
+        let mut updates = Vec::new();
+        if let Err(error) = self.mirror.resync(|update| updates.push(update)) {
+            warn!("cannot read interfaces and routes: {}", with_cause(&error));
+        }
+        for update in updates {
+            self.apply(now, update, driver);
+        }
+        match driver.kernel().traffic_control.reconcile() {
+            Ok(found) => {
+                if found.removed + found.restored > 0 {
+                    warn!(found.removed, found.restored, "traffic control was put right");
+                }
+                for (interface, kind) in found.foreign {
+                    warn!(interface = interface.0, kind, "somebody else has taken the queues over");
+                }
+            }
+            Err(error) => warn!("cannot check traffic control: {}", with_cause(&error)),
+        }
+    }
+
+    /// Takes back what a dead daemon left and nobody has claimed. The node ignores those that were claimed.
+    fn end_grace(&mut self, now: Time, driver: &mut Driver<System>) {
+        self.grace_ends = Time::MAX;
+        match driver.kernel().traffic_control.reap_adopted() {
+            Ok(0) => {}
+            Ok(count) => {
+                info!(
+                    count,
+                    "reservations of an earlier daemon that nobody claimed are taken back"
+                );
+            }
+            Err(error) => warn!("cannot take back unclaimed reservations: {}", with_cause(&error)),
+        }
+        for Adopted { interface, flow, .. } in std::mem::take(&mut self.adopted) {
+            driver.handle(now, Input::Host(HostUpdate::AdoptedGone { interface, flow }));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The `earmark` command as users and scripts see it: what it prints, where, and with which exit status.
+//!
+//! Where a daemon is needed, the test plays it: it listens on a socket of its own and speaks the control protocol by a
+//! script. What real daemons do is tested elsewhere; here it is what the command makes of their answers.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+/// A directory of one test's own, gone with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("earmark-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn earmark(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_earmark")).args(arguments).output().unwrap()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("it ended by itself")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A daemon of paper: answers each request with the next lines of its script, and gives the requests back at the end.
+struct PaperDaemon {
+    socket: String,
+    thread: JoinHandle<Vec<Value>>,
+    _place: Place,
+}
+
+impl PaperDaemon {
+    fn start(name: &str, script: Vec<Vec<Value>>) -> PaperDaemon {
+        let place = Place::new(name);
+        let path = place.0.join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut requests = Vec::new();
+            let mut script = script.into_iter();
+            for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+                let Ok(line) = line else { break };
+                requests.push(serde_json::from_str(&line).unwrap());
+                for answer in script.next().unwrap_or_default() {
+                    writeln!(stream, "{answer}").unwrap();
+                }
+            }
+            requests
+        });
+        PaperDaemon { socket: path.to_str().unwrap().to_owned(), thread, _place: place }
+    }
+
+    /// Runs the command against it; gives its output and what it asked for.
+    fn run(self, arguments: &[&str]) -> (Output, Vec<Value>) {
+        let mut all = vec!["--control", &self.socket];
+        all.extend(arguments);
+        let output = earmark(&all);
+        (output, self.thread.join().unwrap())
+    }
+}
+
+const RESERVE: [&str; 7] =
+    ["reserve", "--to", "10.0.2.2:5001", "--rate", "2Mbit", "--timeout", "300ms"];
+
+fn opened(role: &str) -> Value {
+    json!({ "ok": { "application": 7, "role": role, "at_s": 1.0 } })
+}
+
+fn event(kind: &str, more: &Value) -> Value {
+    let mut event = json!({
+        "at_s": 1.025,
+        "protocol": "rsvp",
+        "event": kind,
+        "application": 7,
+        "session": { "destination": "10.0.2.2", "protocol": 17, "flags": 0, "port": 5001 },
+        "filter": { "source": "10.0.1.1", "selector": { "Port": 0 } },
+    });
+    let members = more.as_object().unwrap().clone();
+    event.as_object_mut().unwrap().extend(members);
+    json!({ "event": event })
+}
+
+#[test]
+fn a_reservation_that_stands_is_success_and_is_kept() {
+    let bucket = json!({
+        "rate": 250_000.0, "depth": 10_000.0, "peak": "infinity", "min_policed_unit": 64, "max_packet_size": 1_500
+    });
+    let resv = event("resv", &json!({ "flowspec": { "ControlledLoad": bucket } }));
+    let kept = json!({ "ok": { "application": 7 } });
+    let daemon = PaperDaemon::start("success", vec![vec![opened("sender"), resv], vec![kept]]);
+    let (output, requests) = daemon.run(&RESERVE);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert_eq!(
+        stdout(&output),
+        "reserved 2 Mbit/s to 10.0.2.2:5001 in 25.0 ms; `earmark release 7` ends it\n"
+    );
+    assert_eq!(requests[0]["reserve"]["hold"], true, "until it stands it hangs on the connection");
+    assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
+}
+
+#[test]
+fn a_refused_reservation_is_status_3_and_says_why() {
+    let error =
+        json!({ "node": "10.0.12.1", "flags": 0, "code": "AdmissionControlFailure", "value": 2 });
+    let refused = event("resv_error", &json!({ "error": error, "flowspec": null }));
+    let released = json!({ "ok": { "applications": [7] } });
+    let script = vec![vec![opened("receiver"), refused], vec![released]];
+    let daemon = PaperDaemon::start("refused", script.clone());
+    let (output, requests) = daemon.run(&RESERVE);
+    assert_eq!(status(&output), 3);
+    let text = stdout(&output);
+    assert!(text.starts_with("refused after 25.0 ms: admission control failure"), "{text}");
+    assert!(text.contains("found by 10.0.12.1"), "{text}");
+    assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
+
+    let daemon = PaperDaemon::start("refused-json", script);
+    let (output, _) = daemon.run(&[&RESERVE[..], &["--json"]].concat());
+    assert_eq!(status(&output), 3);
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["outcome"], "refused");
+    assert_eq!((&answer["error"]["code"], &answer["error"]["value"]), (&json!(1), &json!(2)));
+}
+
+#[test]
+fn silence_is_status_4_and_says_what_may_be_missing() {
+    let released = json!({ "ok": { "applications": [7] } });
+    let daemon = PaperDaemon::start("silence", vec![vec![opened("sender")], vec![released]]);
+    let (output, requests) = daemon.run(&RESERVE);
+    assert_eq!(status(&output), 4);
+    assert!(stdout(&output).contains("is `earmark listen` running on the receiver"));
+    assert_eq!(requests[1], json!({ "release": { "application": 7 } }));
+}
+
+#[test]
+fn what_the_daemon_rejects_is_status_1_with_its_hint() {
+    let problem = json!({ "error": { "code": "rejected", "message": "there is no route", "hint": "add one" } });
+    let daemon = PaperDaemon::start("rejected", vec![vec![problem]]);
+    let (output, _) = daemon.run(&RESERVE);
+    assert_eq!(status(&output), 1);
+    assert_eq!(stderr(&output), "earmark: there is no route\n  help: add one\n");
+}
+
+#[test]
+fn a_daemon_that_speaks_otherwise_or_dies_is_status_1() {
+    let daemon = PaperDaemon::start("garbled", vec![vec![json!("what?")]]);
+    let (output, _) = daemon.run(&["show", "links"]);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("another version of the control protocol"));
+
+    let stopping = json!({ "error": { "code": "stopping", "message": "the daemon stops", "hint": "start it" } });
+    let daemon = PaperDaemon::start("stopping", vec![vec![opened("sender"), stopping]]);
+    let (output, _) = daemon.run(&RESERVE);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("the daemon stops"));
+}
+
+#[test]
+fn without_a_daemon_it_says_how_to_start_one() {
+    for arguments in [&["show", "links"][..], &["watch"], &["release", "--all"], &RESERVE] {
+        let output = earmark(&[&["--control", "/nonexistent/earmark.sock"], arguments].concat());
+        assert_eq!(status(&output), 1);
+        let text = stderr(&output);
+        assert!(text.contains("is the daemon running? start it with `earmark daemon"), "{text}");
+        assert!(stdout(&output).is_empty());
+    }
+    let output = earmark(&["--json", "--control", "/nonexistent/earmark.sock", "show", "links"]);
+    let error: Value = serde_json::from_str(&stderr(&output)).unwrap();
+    assert_eq!(error["error"]["code"], "cannot_connect");
+}
+
+#[test]
+fn wrong_usage_is_status_2() {
+    for arguments in [&["shew"][..], &["show"], &["send"], &["release", "x"]] {
+        assert_eq!(status(&earmark(arguments)), 2, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_configuration_is_checked_without_privileges() {
+    let place = Place::new("config");
+    let example = earmark(&["config", "example"]);
+    assert_eq!(status(&example), 0);
+    let good = place.file("good.toml", &stdout(&example));
+    let output = earmark(&["config", "check", &good]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+
+    let bad = place.file("bad.toml", "[[interface]]\nname = 'eth0'\nbandwidth = '10MB'\n");
+    let output = earmark(&["config", "check", &bad]);
+    assert_eq!(status(&output), 1);
+    let text = stderr(&output);
+    assert!(text.contains("bad.toml:3: interface.bandwidth: the unit of a rate"), "{text}");
+    let daemon = earmark(&["daemon", "--config", &bad]);
+    assert_eq!(status(&daemon), 1);
+    assert!(stderr(&daemon).contains("bad.toml:3: interface.bandwidth"));
+}
+
+#[test]
+fn listings_are_tables_for_people_and_arrays_for_programs() {
+    let row = json!({
+        "interface": "eth0", "index": 2, "up": true, "addresses": ["10.0.1.1"], "bandwidth_bps": 10_000_000,
+        "reservable_bps": 7_500_000, "held_bps": 2_000_000, "claims": 1, "adopted": 0
+    });
+    let answer = json!({ "ok": { "rows": [row], "more": false } });
+    let daemon = PaperDaemon::start("table", vec![vec![answer.clone()]]);
+    let (output, requests) = daemon.run(&["show", "links"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let table = stdout(&output);
+    for text in ["eth0", "10 Mbit/s", "7.5 Mbit/s", "2 Mbit/s", "reservable"] {
+        assert!(table.contains(text), "{table}");
+    }
+    assert_eq!(requests, [json!({ "show": { "what": "links" } })]);
+
+    let daemon = PaperDaemon::start("array", vec![vec![answer]]);
+    let (output, _) = daemon.run(&["show", "links", "--json"]);
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(rows, json!([row]));
+}
+
+#[test]
+fn a_watch_ends_after_its_count_or_its_time() {
+    let gone = event("resv_gone", &json!({}));
+    let watching = json!({ "ok": { "node": "r1" } });
+    let daemon = PaperDaemon::start("watch", vec![vec![watching.clone(), gone.clone(), gone]]);
+    let (output, _) = daemon.run(&["watch", "--count", "1", "--json"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let lines = stdout(&output);
+    assert_eq!(lines.lines().count(), 1);
+    let notice: Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!(notice["event"], "resv_gone");
+
+    let daemon = PaperDaemon::start("watch-time", vec![vec![watching]]);
+    let (output, _) = daemon.run(&["watch", "--for", "50ms"]);
+    assert_eq!(status(&output), 0);
+    assert!(stdout(&output).is_empty());
+}
+
+#[test]
+fn what_is_no_capture_is_refused() {
+    let place = Place::new("decode");
+    let none = place.file("none.pcap", "this is not a capture file, whatever its name says");
+    let output = earmark(&["decode", &none]);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("neither a pcap nor a pcapng file"), "{}", stderr(&output));
+    // An empty capture: the header of a little-endian pcap file of link type 101, raw IP.
+    let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    header.extend([0; 8]);
+    header.extend([0xff, 0xff, 0, 0, 101, 0, 0, 0]);
+    let empty = place.0.join("empty.pcap");
+    std::fs::write(&empty, header).unwrap();
+    let output = earmark(&["decode", empty.to_str().unwrap()]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("0 frames, 0 RSVP messages"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_recording_that_is_none_is_refused_with_its_line() {
+    let place = Place::new("replay");
+    let none = place.file("none.jsonl", "{\"hello\":1}\n");
+    let output = earmark(&["replay", &none]);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("no recording"), "{}", stderr(&output));
+    let header = r#"{"earmark_recording":1,"node":{"name":"r1","seed":1,"rsvp":{}}}"#;
+    let cut =
+        place.file("cut.jsonl", &format!("{header}\n{{\"at\":5,\"what\":\"Expire\"}}\n{{\"at\":"));
+    let output = earmark(&["replay", &cut]);
+    assert_eq!(status(&output), 1);
+    assert!(stderr(&output).contains("line 3"), "{}", stderr(&output));
+}

@@ -1,0 +1,447 @@
+//! The control layer under rubbish, greed and silence: whatever one client does, the others are served.
+//!
+//! A real node and a real hub in this process, clients over socket pairs, and a kernel that only remembers what it was
+//! asked for. No privileges, no clock, no threads: every test decides who reads when.
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use earmark::control::protocol::LONGEST_LINE;
+use earmark::control::{ClientId, Hub};
+use earmark::driver::{Driver, Kernel, SendFailure, TrafficControlFailure};
+use earmark::record::{Recorder, replay};
+use earmark_core::admission::ClaimId;
+use earmark_core::record::Octets;
+use earmark_core::{
+    Datagram, Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
+};
+use earmark_node::{HostUpdate, Input, NodeConfig};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// A kernel that takes everything and remembers what was sent.
+#[derive(Default)]
+struct Paper {
+    sent: VecDeque<(Outgoing, Vec<u8>)>,
+}
+
+impl Kernel for Paper {
+    fn receive(&mut self, _each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+        Ok(0)
+    }
+    fn send(&mut self, how: &Outgoing, octets: &[u8]) -> Result<(), SendFailure> {
+        self.sent.push_back((*how, octets.to_vec()));
+        Ok(())
+    }
+    fn install(&mut self, _installation: &Installation) -> Result<(), TrafficControlFailure> {
+        Ok(())
+    }
+    fn add_flow(&mut self, _claim: ClaimId, _flow: Flow) -> Result<(), TrafficControlFailure> {
+        Ok(())
+    }
+    fn remove_flow(&mut self, _claim: ClaimId, _flow: Flow) -> Result<(), TrafficControlFailure> {
+        Ok(())
+    }
+    fn drop_adopted(
+        &mut self,
+        _interface: InterfaceId,
+        _flow: Flow,
+    ) -> Result<(), TrafficControlFailure> {
+        Ok(())
+    }
+    fn remove(&mut self, _claim: ClaimId) -> Result<(), TrafficControlFailure> {
+        Ok(())
+    }
+}
+
+/// A host with one interface, eth0 10.0.1.1/24, and a default route through it.
+struct Host {
+    hub: Hub,
+    driver: Driver<Paper>,
+    now: Time,
+}
+
+impl Host {
+    fn new() -> Host {
+        Host::recorded(None)
+    }
+
+    fn recorded(file: Option<&Path>) -> Host {
+        let config = NodeConfig { name: "h1".into(), seed: 1, ..NodeConfig::default() };
+        let recorder = file.map(|file| Recorder::create(file, &config).unwrap());
+        let mut driver = Driver::new(config, Paper::default(), recorder);
+        let address = "10.0.1.1".parse().unwrap();
+        let id = InterfaceId(2);
+        let interface = Interface {
+            id,
+            name: "eth0".into(),
+            addresses: vec![address],
+            mtu: 1_500,
+            up: true,
+            bandwidth: Rate::from_mbps(10),
+            reservable: Rate::from_mbps(7),
+            latency_us: 0,
+        };
+        driver.handle(Time::ZERO, Input::Host(HostUpdate::Interface(interface)));
+        let gateway = Some("10.0.1.254".parse().unwrap());
+        let route = Route {
+            prefix: Prefix::new("0.0.0.0".parse().unwrap(), 0),
+            metric: 0,
+            hop: Hop { interface: id, gateway, source: Some(address) },
+        };
+        driver.handle(Time::ZERO, Input::Host(HostUpdate::Route(route)));
+        Host { hub: Hub::new("h1"), driver, now: Time::from_secs(1) }
+    }
+
+    fn connect(&mut self) -> Peer {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let id = self.hub.connect(ours).expect("room for one more");
+        Peer { id, stream: theirs, read: Vec::new() }
+    }
+
+    fn is_connected(&self, peer: &Peer) -> bool {
+        self.hub.interests().any(|(id, ..)| id == peer.id)
+    }
+
+    /// Lets the hub read all that `peer` has written, as the event loop would.
+    fn serve(&mut self, peer: &Peer) {
+        for _ in 0..64 {
+            self.hub.readable(peer.id, self.now, &mut self.driver);
+        }
+        self.hub.publish(self.now, &mut self.driver);
+    }
+
+    /// Says one line and gives the one line that comes back.
+    fn ask(&mut self, peer: &mut Peer, line: &str) -> Value {
+        peer.say(line.as_bytes());
+        peer.say(b"\n");
+        self.serve(peer);
+        let answers: Vec<Value> =
+            peer.lines().into_iter().filter(|answer| answer.get("event").is_none()).collect();
+        let [answer] = answers.as_slice() else { panic!("{line}: {answers:?}") };
+        answer.clone()
+    }
+}
+
+struct Peer {
+    id: ClientId,
+    stream: UnixStream,
+    read: Vec<u8>,
+}
+
+impl Peer {
+    fn say(&mut self, octets: &[u8]) {
+        self.stream.write_all(octets).unwrap();
+    }
+
+    /// All whole lines that have arrived.
+    fn lines(&mut self) -> Vec<Value> {
+        // The end of what there is shows as WouldBlock, or as the end of the stream.
+        let _ = self.stream.read_to_end(&mut self.read);
+        let end = self.read.iter().rposition(|&octet| octet == b'\n').map_or(0, |end| end + 1);
+        let whole: Vec<u8> = self.read.drain(..end).collect();
+        let lines = whole.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).expect("every line is JSON")).collect()
+    }
+}
+
+const SEND: &str = r#"{"send":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#;
+
+#[test]
+fn a_sender_is_opened_listed_and_released() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let opened = host.ask(&mut peer, SEND);
+    assert_eq!(opened["ok"]["role"], "sender");
+    let id = opened["ok"]["application"].as_u64().unwrap();
+    let (how, message) = host.driver.kernel().sent.pop_front().expect("a Path");
+    assert!(how.router_alert);
+    assert_eq!((how.protocol, how.destination), (46, "10.0.9.9".parse().unwrap()));
+    assert_eq!(message[1], 1, "RFC 2205 section 3.1.1: message type 1 is Path");
+
+    let listed = host.ask(&mut peer, r#"{"show":{"what":"applications"}}"#);
+    assert_eq!(listed["ok"]["rows"][0]["application"], id);
+    assert_eq!(listed["ok"]["rows"][0]["destination"], "10.0.9.9");
+    let sessions = host.ask(&mut peer, r#"{"show":{"what":"sessions"}}"#);
+    assert_eq!(sessions["ok"]["rows"][0]["rate_bps"], 2_000_000);
+
+    let released = host.ask(&mut peer, &format!(r#"{{"release":{{"application":{id}}}}}"#));
+    assert_eq!(released["ok"]["applications"], json!([id]));
+    let gone = host.ask(&mut peer, &format!(r#"{{"release":{{"application":{id}}}}}"#));
+    assert_eq!(gone["error"]["code"], "no_such_application");
+    let sessions = host.ask(&mut peer, r#"{"show":{"what":"sessions"}}"#);
+    assert_eq!(sessions["ok"]["rows"], json!([]));
+}
+
+#[test]
+fn what_is_held_ends_with_its_client_and_what_is_kept_does_not() {
+    let mut host = Host::new();
+    let mut holder = host.connect();
+    let mut other = host.connect();
+    let held = SEND.replace("}}", r#","hold":true}}"#);
+    let first = host.ask(&mut holder, &held)["ok"]["application"].clone();
+    let second = held.replace("5001", "5002");
+    let kept = host.ask(&mut holder, &second)["ok"]["application"].clone();
+    host.ask(&mut holder, &format!(r#"{{"keep":{{"application":{kept}}}}}"#));
+    assert_ne!(first, kept);
+
+    drop(holder.stream.shutdown(std::net::Shutdown::Both));
+    host.serve(&Peer { id: holder.id, stream: holder.stream, read: Vec::new() });
+    let listed = host.ask(&mut other, r#"{"show":{"what":"applications"}}"#);
+    let rows = listed["ok"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{listed}");
+    assert_eq!(rows[0]["application"], kept);
+}
+
+/// Every kind of wrong request gets an error with a code, a message and a hint, and the next request is served.
+#[test]
+fn wrong_requests_are_answered_and_the_conversation_goes_on() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    for (line, code) in [
+        ("", "bad_request"),
+        ("{}", "bad_request"),
+        ("null", "bad_request"),
+        ("show", "bad_request"),
+        (r#"{"shew":{"what":"links"}}"#, "bad_request"),
+        (r#"{"show":{"what":"colours"}}"#, "bad_request"),
+        (r#"{"show":{"what":"links","colour":1}}"#, "bad_request"),
+        (r#"{"show":{"what":"links"},"watch":{}}"#, "bad_request"),
+        (r#"{"show":{"what":"links","limit":-1}}"#, "bad_request"),
+        (r#"{"send":{"to":"10.0.9.9","rate_bps":1}}"#, "bad_request"),
+        (r#"{"send":{"to":"0.0.0.0:1","rate_bps":1}}"#, "rejected"),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":0}}"#, "rejected"),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":1,"ip_protocol":0}}"#, "rejected"),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":1,"from":"[::1]:1"}}"#, "rejected"),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"peak_bps":1}}"#, "rejected"),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"max_packet":5}}"#, "rejected"),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"burst_octets":5}}"#, "rejected"),
+        (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"from":"10.9.9.9:1"}}"#, "rejected"),
+        (r#"{"listen":{"on":"10.0.9.9:1"}}"#, "rejected"),
+        (r#"{"release":{"application":77}}"#, "no_such_application"),
+        (r#"{"keep":{"application":77}}"#, "no_such_application"),
+    ] {
+        let answer = host.ask(&mut peer, line);
+        assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
+        assert!(!answer["error"]["hint"].as_str().unwrap().is_empty(), "{line}");
+    }
+    let applications = host.ask(&mut peer, r#"{"show":{"what":"applications"}}"#);
+    assert_eq!(applications["ok"]["rows"], json!([]), "nothing was left behind");
+}
+
+#[test]
+fn a_line_without_end_is_skipped_and_costs_no_more_than_its_bound() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let chunk = vec![b'x'; LONGEST_LINE / 4];
+    for _ in 0..40 {
+        peer.say(&chunk);
+        host.serve(&peer);
+    }
+    let answers = peer.lines();
+    assert_eq!(answers.len(), 1, "one error for one line, however long");
+    assert_eq!(answers[0]["error"]["code"], "line_too_long");
+    peer.say(b"still the same line\n");
+    let links = host.ask(&mut peer, r#"{"show":{"what":"links"}}"#);
+    assert_eq!(links["ok"]["rows"][0]["interface"], "eth0");
+}
+
+#[test]
+fn a_client_may_hang_up_after_its_question_and_still_gets_the_answer() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    // Not even an end of line, as `printf ... | nc -U` sends it.
+    peer.say(br#"{"show":{"what":"links"}}"#);
+    peer.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    host.serve(&peer);
+    assert_eq!(peer.lines()[0]["ok"]["more"], false);
+    assert!(!host.is_connected(&peer));
+}
+
+#[test]
+fn listings_end_at_their_limit_and_say_so() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    for port in 1..=3 {
+        host.ask(&mut peer, &SEND.replace("5001", &port.to_string()));
+    }
+    for what in ["applications", "sessions"] {
+        let two = host.ask(&mut peer, &format!(r#"{{"show":{{"what":"{what}","limit":2}}}}"#));
+        assert_eq!(two["ok"]["rows"].as_array().unwrap().len(), 2, "{what}");
+        assert_eq!(two["ok"]["more"], true, "{what}");
+        let all = host.ask(&mut peer, &format!(r#"{{"show":{{"what":"{what}","limit":3}}}}"#));
+        assert_eq!(all["ok"]["more"], false, "{what}");
+    }
+}
+
+#[test]
+fn a_watcher_sees_what_others_do() {
+    let mut host = Host::new();
+    let mut watcher = host.connect();
+    let mut peer = host.connect();
+    assert_eq!(host.ask(&mut watcher, r#"{"watch":{}}"#)["ok"]["node"], "h1");
+    host.ask(&mut peer, SEND);
+    host.hub.writable(watcher.id, host.now, &mut host.driver);
+    let events = watcher.lines();
+    assert_eq!(events[0]["event"]["event"], "path_state");
+    assert_eq!(events[0]["event"]["change"], "created");
+    assert_eq!(events[0]["event"]["at_s"], 1.0);
+    assert!(peer.lines().is_empty(), "who did not ask gets no events");
+}
+
+/// A watcher that never reads is told and dropped when a megabyte has piled up, and nobody else notices.
+#[test]
+fn a_watcher_that_does_not_read_is_dropped() {
+    let mut host = Host::new();
+    let mut sleeper = host.connect();
+    let mut peer = host.connect();
+    sleeper.say(b"{\"watch\":{}}\n");
+    host.serve(&sleeper);
+    let mut rounds = 0;
+    while host.hub.next_deadline().is_none() {
+        rounds += 1;
+        assert!(rounds < 20_000, "it is never dropped");
+        let opened = host.ask(&mut peer, SEND);
+        let id = &opened["ok"]["application"];
+        host.ask(&mut peer, &format!(r#"{{"release":{{"application":{id}}}}}"#));
+    }
+    // It wakes up in time, reads what is left, and learns why.
+    let mut lines = Vec::new();
+    for _ in 0..1_000 {
+        lines.extend(sleeper.lines());
+        host.hub.writable(sleeper.id, host.now, &mut host.driver);
+    }
+    assert_eq!(lines.last().unwrap()["error"]["code"], "too_slow");
+    assert!(!host.is_connected(&sleeper));
+}
+
+/// The same, but it never wakes up: its time runs out.
+#[test]
+fn a_watcher_that_never_reads_again_is_forgotten() {
+    let mut host = Host::new();
+    let mut sleeper = host.connect();
+    let mut peer = host.connect();
+    sleeper.say(b"{\"watch\":{}}\n");
+    host.serve(&sleeper);
+    for _ in 0..20_000 {
+        if host.hub.next_deadline().is_some() {
+            break;
+        }
+        let opened = host.ask(&mut peer, SEND);
+        let id = &opened["ok"]["application"];
+        host.ask(&mut peer, &format!(r#"{{"release":{{"application":{id}}}}}"#));
+    }
+    let deadline = host.hub.next_deadline().expect("its time runs out");
+    host.hub.sweep(Time::from_nanos(deadline.as_nanos() - 1), &mut host.driver);
+    assert!(host.is_connected(&sleeper));
+    host.hub.sweep(deadline, &mut host.driver);
+    assert!(!host.is_connected(&sleeper));
+}
+
+/// A client that asks and never reads the answers is not read from either, and so cannot fill the daemon's memory.
+#[test]
+fn questions_wait_while_answers_are_not_taken() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    for port in 1..=200 {
+        host.ask(&mut peer, &SEND.replace("5001", &port.to_string()));
+    }
+    let question = b"{\"show\":{\"what\":\"applications\"}}\n";
+    let wants_to_read = |host: &Host| host.hub.interests().any(|(_, _, read, _)| read);
+    let mut asked = 0;
+    while wants_to_read(&host) {
+        asked += 1;
+        assert!(asked < 1_000, "it is read from for ever");
+        peer.say(question);
+        host.serve(&peer);
+    }
+    // When it reads again every question is answered.
+    let mut answered = 0;
+    for _ in 0..1_000 {
+        answered += peer.lines().len();
+        host.hub.writable(peer.id, host.now, &mut host.driver);
+    }
+    assert_eq!(answered, asked);
+    assert!(wants_to_read(&host));
+}
+
+#[test]
+fn one_client_too_many_is_told() {
+    let mut host = Host::new();
+    let peers: Vec<Peer> = (0..earmark::control::MOST_CLIENTS).map(|_| host.connect()).collect();
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    assert!(host.hub.connect(ours).is_none());
+    let mut told = String::new();
+    theirs.read_to_string(&mut told).unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["error"]["code"], "limit");
+    drop(peers);
+}
+
+/// What was recorded, replayed, gives the messages that were sent, octet for octet and at the same times. The peak rate
+/// is infinite here, which JSON cannot say by itself.
+#[test]
+fn a_recording_replays_to_the_same_effects() {
+    let file = std::env::temp_dir().join(format!("earmark-record-{}.jsonl", std::process::id()));
+    let mut host = Host::recorded(Some(&file));
+    let mut peer = host.connect();
+    host.ask(&mut peer, SEND);
+    for _ in 0..3 {
+        host.now = host.driver.next_deadline().expect("a refresh");
+        host.driver.expire(host.now);
+    }
+    let sent: Vec<String> =
+        host.driver.kernel().sent.drain(..).map(|(_, octets)| Octets(octets).to_string()).collect();
+    assert_eq!(sent.len(), 4, "a Path and three refreshes");
+
+    let mut effects = Vec::new();
+    let recording = BufReader::new(std::fs::File::open(&file).unwrap());
+    let inputs = replay(recording, &mut effects).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    // Interface, route, the session and its sender, three expirations.
+    assert_eq!(inputs, 7);
+    let lines = effects.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
+    let replayed: Vec<String> = lines
+        .map(|line| serde_json::from_slice::<Value>(line).unwrap())
+        .filter_map(|line| Some(line["what"]["Send"]["payload"].as_str()?.to_owned()))
+        .collect();
+    assert_eq!(replayed, sent);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Random octets, cut anywhere: each line gets one error, and the next client is served as ever.
+    #[test]
+    fn rubbish_harms_nobody(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 0..8)) {
+        let mut host = Host::new();
+        let mut vandal = host.connect();
+        for piece in &pieces {
+            vandal.say(piece);
+            host.serve(&vandal);
+        }
+        let lines = pieces.iter().flatten().filter(|&&octet| octet == b'\n').count();
+        prop_assert_eq!(vandal.lines().iter().filter(|answer| answer.get("error").is_some()).count(), lines);
+        let mut peer = host.connect();
+        let answer = host.ask(&mut peer, r#"{"show":{"what":"links"}}"#);
+        prop_assert!(answer.get("ok").is_some());
+    }
+
+    /// Valid requests with an octet changed never end the conversation.
+    #[test]
+    fn near_misses_harm_nobody(place in 0..SEND.len(), octet in any::<u8>()) {
+        let mut host = Host::new();
+        let mut peer = host.connect();
+        let mut line = SEND.as_bytes().to_vec();
+        line[place] = octet;
+        peer.say(&line);
+        peer.say(b"\n");
+        host.serve(&peer);
+        prop_assert!(!peer.lines().is_empty());
+        let answer = host.ask(&mut peer, r#"{"show":{"what":"counters"}}"#);
+        prop_assert!(answer.get("ok").is_some());
+    }
+}

@@ -1,0 +1,427 @@
+//! Daemons as processes, each in a network namespace of its own: start, refuse, serve, die, come back.
+//!
+//! The tests make their namespaces and remove them, also when they fail; without root they are shown as ignored.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use earmark::client::Client;
+use earmark::control::protocol::{Listen, Send};
+use earmark_core::Rate;
+use earmark_linux::link;
+use earmark_linux::netns::Namespace;
+use libtest_mimic::{Arguments, Failed, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_earmark");
+/// Nothing here takes longer on a machine that is not overloaded many times.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Outcome = Result<(), Failed>;
+type Test = (&'static str, fn() -> Outcome);
+
+fn main() -> ExitCode {
+    let root = rustix::process::geteuid().is_root();
+    let tests: [Test; 10] = [
+        ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
+        ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
+        ("a_second_daemon_is_refused", a_second_daemon_is_refused),
+        ("a_socket_that_is_served_is_refused", a_socket_that_is_served_is_refused),
+        ("a_killed_daemon_is_replaced", a_killed_daemon_is_replaced),
+        ("without_privileges_it_says_which", without_privileges_it_says_which),
+        (
+            "an_unknown_interface_is_named_with_its_line",
+            an_unknown_interface_is_named_with_its_line,
+        ),
+        ("two_daemons_reserve_and_refuse", two_daemons_reserve_and_refuse),
+        ("a_reservation_survives_kill_and_restart", a_reservation_survives_kill_and_restart),
+        ("an_interface_may_come_back", an_interface_may_come_back),
+    ];
+    let trials = tests.into_iter().map(|(name, test)| {
+        if root {
+            Trial::test(name, test)
+        } else {
+            // The runner prints no reason for an ignored test but its kind.
+            Trial::test(name, test).with_kind("needs root").with_ignored_flag(true)
+        }
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+/// Names that no other test uses, in this process or another.
+fn unique(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("em{}-{}-{name}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A host: a namespace, a directory for its files, and its daemon.
+struct Host {
+    namespace: Namespace,
+    directory: PathBuf,
+    daemon: Option<Child>,
+}
+
+impl Host {
+    fn new(name: &str) -> Result<Host, Failed> {
+        let name = unique(name);
+        let directory = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&directory)?;
+        Ok(Host { namespace: Namespace::create(&name)?, directory, daemon: None })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.join("s")
+    }
+
+    /// Writes the configuration: the control socket, a short refresh period, and `more`.
+    fn configure(&self, more: &str) -> Result<PathBuf, Failed> {
+        let path = self.directory.join("c.toml");
+        let socket = self.socket();
+        let text = format!(
+            "[control]\nsocket = \"{}\"\n[rsvp]\nrefresh = \"500ms\"\n{more}",
+            socket.display()
+        );
+        std::fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    fn command(&self, config: &std::path::Path) -> Result<Command, Failed> {
+        let mut command = self.namespace.command(PROGRAM)?;
+        command.arg("daemon").arg("--config").arg(config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// Starts the daemon and waits until it serves.
+    fn start(&mut self, more: &str) -> Outcome {
+        let config = self.configure(more)?;
+        let mut daemon = self.command(&config)?.spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        while Client::connect(self.socket()).is_err() {
+            if let Some(status) = daemon.try_wait()? {
+                return Err(format!("the daemon ended ({status}): {}", log(&mut daemon)).into());
+            }
+            if Instant::now() > deadline {
+                daemon.kill()?;
+                return Err(format!("the daemon does not serve: {}", log(&mut daemon)).into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    /// Starts a daemon that is expected to give up; gives its status and what it said.
+    fn fail_to_start(&self, config: &std::path::Path) -> Result<(Option<i32>, String), Failed> {
+        let mut daemon = self.command(config)?.spawn()?;
+        let status = wait(&mut daemon)?;
+        Ok((status, log(&mut daemon)))
+    }
+
+    /// Sends the daemon a signal and waits for its end; gives its status.
+    fn end(&mut self, signal: Signal) -> Result<Option<i32>, Failed> {
+        let mut daemon = self.daemon.take().ok_or("no daemon")?;
+        kill_process(Pid::from_child(&daemon), signal)?;
+        wait(&mut daemon)
+    }
+
+    fn client(&self) -> Result<Client, Failed> {
+        Ok(Client::connect(self.socket())?)
+    }
+
+    /// The command line, against this host's daemon.
+    fn earmark(&self, arguments: &[&str]) -> Result<Output, Failed> {
+        Ok(Command::new(PROGRAM).arg("--control").arg(self.socket()).args(arguments).output()?)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            // It may have ended by itself; then there is nothing to kill.
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn wait(daemon: &mut Child) -> Result<Option<i32>, Failed> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = daemon.try_wait()? {
+            return Ok(status.code());
+        }
+        if Instant::now() > deadline {
+            daemon.kill()?;
+            return Err("the daemon does not end".into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a daemon that has ended said.
+fn log(daemon: &mut Child) -> String {
+    let mut text = String::new();
+    if let Some(mut stderr) = daemon.stderr.take() {
+        // Octets that are no text show up as an empty log, and fail the test that looks into it.
+        let _ = stderr.read_to_string(&mut text);
+    }
+    text
+}
+
+/// Calls `look` until it gives something.
+fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, Failed>) -> Result<T, Failed> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("still not: {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn check(condition: bool, what: &str) -> Outcome {
+    if condition { Ok(()) } else { Err(what.into()) }
+}
+
+const ETH0: &str = "[[interface]]\nname = \"eth0\"\nbandwidth = \"10Mbit\"\nclasses = 16\n";
+
+/// Two hosts with a link between them: 10.0.1.1 and 10.0.1.2 on eth0.
+fn pair() -> Result<(Host, Host), Failed> {
+    let (a, b) = (Host::new("a")?, Host::new("b")?);
+    join(&a, &b)?;
+    Ok((a, b))
+}
+
+fn join(a: &Host, b: &Host) -> Outcome {
+    link::create_veth(&a.namespace, "eth0", &b.namespace, "eth0")?;
+    for (host, address) in [(a, "10.0.1.1"), (b, "10.0.1.2")] {
+        link::add_address(&host.namespace, "eth0", address.parse()?, 24)?;
+        link::set_up(&host.namespace, "eth0", true)?;
+    }
+    Ok(())
+}
+
+fn a_daemon_serves_and_ends_in_good_order() -> Outcome {
+    for signal in [Signal::TERM, Signal::INT] {
+        let (mut host, _other) = pair()?;
+        host.start(ETH0)?;
+        let links = host.client()?.show_links()?.rows;
+        check(links.len() == 1 && links[0].interface == "eth0", &format!("{links:?}"))?;
+        check(links[0].reservable_bps == Rate::from_bps(7_500_000), &format!("{links:?}"))?;
+        let mut watcher = host.client()?;
+        watcher.start_watching()?;
+        check(host.end(signal)? == Some(0), "status 0")?;
+        let last = watcher.next_event(Some(Instant::now() + PATIENCE));
+        check(last.is_err_and(|e| e.to_string() == "the daemon stops"), "watchers are told")?;
+        check(!host.socket().exists(), "the control socket is gone")?;
+    }
+    Ok(())
+}
+
+fn a_second_daemon_is_refused() -> Outcome {
+    let (mut host, _other) = pair()?;
+    host.start(ETH0)?;
+    let other_socket = host.directory.join("second.toml");
+    std::fs::write(
+        &other_socket,
+        format!("[control]\nsocket = \"{}2\"\n", host.socket().display()),
+    )?;
+    let (status, said) = host.fail_to_start(&other_socket)?;
+    check(status == Some(1) && said.contains("another RSVP daemon is running"), &said)?;
+    check(host.client()?.show_links().is_ok(), "the first one serves on")
+}
+
+fn a_socket_that_is_served_is_refused() -> Outcome {
+    let (mut first, second) = pair()?;
+    first.start(ETH0)?;
+    let config = second.directory.join("c.toml");
+    std::fs::write(&config, format!("[control]\nsocket = \"{}\"\n", first.socket().display()))?;
+    let (status, said) = second.fail_to_start(&config)?;
+    check(status == Some(1) && said.contains("another daemon is serving on"), &said)?;
+    check(first.client()?.show_links().is_ok(), "the first one serves on")
+}
+
+fn a_killed_daemon_is_replaced() -> Outcome {
+    let (mut host, _other) = pair()?;
+    host.start(ETH0)?;
+    check(host.end(Signal::KILL)?.is_none(), "killed")?;
+    check(host.socket().exists(), "it leaves its socket behind")?;
+    host.start(ETH0)?;
+    check(host.end(Signal::TERM)? == Some(0), "status 0")
+}
+
+/// As an ordinary user: one error, that names what is missing and what to do.
+fn without_privileges_it_says_which() -> Outcome {
+    use std::os::unix::process::CommandExt;
+    let host = Host::new("nobody")?;
+    let config = host.configure(ETH0)?;
+    // The build directory may be closed to that user.
+    let program = host.directory.join("earmark");
+    std::fs::copy(PROGRAM, &program)?;
+    let mut command = Command::new(program);
+    command.arg("daemon").arg("--config").arg(config).uid(65_534).gid(65_534);
+    // The thread's namespace is the child's; entering it takes privileges that the child no longer has.
+    let output = host.namespace.run_in(|| command.output())??;
+    let said = String::from_utf8_lossy(&output.stderr);
+    check(output.status.code() == Some(1), &format!("{:?}", output.status))?;
+    check(said.contains("CAP_NET_ADMIN, CAP_NET_RAW"), &said)?;
+    check(said.contains("help: start it as root"), &said)
+}
+
+fn an_unknown_interface_is_named_with_its_line() -> Outcome {
+    let (host, _other) = pair()?;
+    let config = host.configure("[[interface]]\nname = \"eth7\"\nbandwidth = \"1Mbit\"\n")?;
+    let (status, said) = host.fail_to_start(&config)?;
+    check(status == Some(1), "status 1")?;
+    check(said.contains("c.toml:6: interface.name: this host has no interface eth7"), &said)?;
+    check(said.contains("eth0"), &said)
+}
+
+/// The whole way: listen, reserve, look at it, ask for too much, release.
+fn two_daemons_reserve_and_refuse() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    a.start(ETH0)?;
+    b.start(ETH0)?;
+    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    let reserve = |rate| ["reserve", "--to", "10.0.1.2:5001", "--rate", rate, "--timeout", "15s"];
+    let output = a.earmark(&reserve("2Mbit"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    check(
+        output.status.code() == Some(0),
+        &format!("{said}{}", &String::from_utf8_lossy(&output.stderr)),
+    )?;
+    check(said.starts_with("reserved 2 Mbit/s to 10.0.1.2:5001 in "), &said)?;
+
+    let rows = a.client()?.show_reservations()?.rows;
+    check(rows.len() == 1 && rows[0].rate_bps == 2_000_000, &format!("{rows:?}"))?;
+    check(rows[0].interface.as_deref() == Some("eth0"), &format!("{rows:?}"))?;
+    let neighbors = a.client()?.show_neighbors()?.rows;
+    check(
+        neighbors.len() == 1 && neighbors[0].address == "10.0.1.2".parse::<std::net::IpAddr>()?,
+        "b",
+    )?;
+
+    // 2 + 6 Mbit/s do not fit into 7.5, and the refusal comes at the sender's own link.
+    b.client()?.listen(Listen::new("10.0.1.2:5002".parse()?))?;
+    let output =
+        a.earmark(&["reserve", "--to", "10.0.1.2:5002", "--rate", "6Mbit", "--timeout", "15s"])?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    check(output.status.code() == Some(3), &said)?;
+    check(said.contains("admission control failure"), &said)?;
+    check(
+        a.client()?.show_links()?.rows[0].held_bps == Rate::from_mbps(2),
+        "the first one stands",
+    )?;
+
+    // From the receiver's end: a sender that exists, and one that does not.
+    let on = Send::new("10.0.1.2:5003".parse()?, Rate::from_mbps(1));
+    a.client()?.sender(on)?;
+    let output =
+        b.earmark(&["reserve", "--to", "10.0.1.2:5003", "--rate", "1Mbit", "--timeout", "15s"])?;
+    check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))?;
+    let output =
+        b.earmark(&["reserve", "--to", "10.0.1.2:5004", "--rate", "1Mbit", "--timeout", "200ms"])?;
+    check(output.status.code() == Some(4), &String::from_utf8_lossy(&output.stdout))?;
+
+    a.client()?.release_all()?;
+    until("everything is released", || {
+        let link = &a.client()?.show_links()?.rows[0];
+        Ok((link.held_bps == Rate::ZERO && link.claims == 0).then_some(()))
+    })?;
+    until("b has heard of it", || Ok(b.client()?.show_sessions()?.rows.is_empty().then_some(())))
+}
+
+/// With `daemon.user` it is that user's process with two capabilities, and does all it did before.
+fn a_daemon_becomes_its_user_and_still_serves() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    a.start(&format!("{ETH0}[daemon]\nuser = \"nobody\"\n"))?;
+    b.start(ETH0)?;
+    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    let output =
+        a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;
+    check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))?;
+    let pid = a.daemon.as_ref().ok_or("no daemon")?.id();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let ids = field("Uid:").unwrap_or_default().split_whitespace();
+    check(ids.clone().count() == 4 && ids.clone().all(|id| id == "65534"), &status)?;
+    // CAP_NET_ADMIN is bit 12, CAP_NET_RAW bit 13.
+    for set in ["CapPrm:", "CapEff:", "CapBnd:"] {
+        let bits = u64::from_str_radix(field(set).unwrap_or_default().trim(), 16)?;
+        check(bits == 0b11 << 12, &status)?;
+    }
+    check(a.end(Signal::TERM)? == Some(0), "status 0")
+}
+
+/// The router dies and comes back: the class is adopted, and the refreshes bring the state back into it.
+fn a_reservation_survives_kill_and_restart() -> Outcome {
+    let (a, r, b) = (&mut Host::new("a")?, &mut Host::new("r")?, &mut Host::new("b")?);
+    for (end, name, host, router) in [(&*a, "eth0", 1, 254), (&*b, "eth1", 2, 254)] {
+        link::create_veth(&end.namespace, "eth0", &r.namespace, name)?;
+        for (namespace, name, last) in
+            [(&end.namespace, "eth0", host), (&r.namespace, name, router)]
+        {
+            link::add_address(namespace, name, format!("10.0.{host}.{last}").parse()?, 24)?;
+            link::set_up(namespace, name, true)?;
+        }
+        link::add_route(
+            &end.namespace,
+            "0.0.0.0/0".parse()?,
+            format!("10.0.{host}.{router}").parse()?,
+        )?;
+    }
+    link::sysctl(&r.namespace, "net.ipv4.ip_forward", "1")?;
+    let both = format!("{ETH0}{}", ETH0.replace("eth0", "eth1"));
+    a.start(ETH0)?;
+    r.start(&both)?;
+    b.start(ETH0)?;
+    b.client()?.listen(Listen::new("10.0.2.2:5001".parse()?))?;
+    a.client()?.sender(Send::new("10.0.2.2:5001".parse()?, Rate::from_mbps(2)))?;
+    let claims = |r: &Host| -> Result<Option<(u32, u32)>, Failed> {
+        let rows = r.client()?.show_links()?.rows;
+        let link = rows.iter().find(|link| link.interface == "eth1").ok_or("no eth1")?;
+        Ok(Some((link.claims, link.adopted)))
+    };
+    until("the router has reserved", || Ok(claims(r)?.filter(|&found| found == (1, 0))))?;
+
+    r.end(Signal::KILL)?;
+    r.start(&both)?;
+    // Adopted at once, claimed again by the next refreshes, and never anything else in between.
+    until("the new daemon has claimed what it adopted", || {
+        let found = claims(r)?.ok_or("no answer")?;
+        check(found.0 + found.1 == 1, &format!("claims and adopted flows: {found:?}"))?;
+        Ok((found == (1, 0)).then_some(()))
+    })?;
+    let rows = r.client()?.show_reservations()?.rows;
+    check(rows.len() == 1 && rows[0].rate_bps == 2_000_000, &format!("{rows:?}"))
+}
+
+/// The link is taken away and made anew, with another index and without queues: reservations work on it again.
+fn an_interface_may_come_back() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    a.start(ETH0)?;
+    b.start(ETH0)?;
+    link::delete(&a.namespace, "eth0")?;
+    until("the link is gone", || Ok(a.client()?.show_links()?.rows.is_empty().then_some(())))?;
+    join(&a, &b)?;
+    until("the link is back", || {
+        let rows = a.client()?.show_links()?.rows;
+        Ok(rows.first().filter(|link| link.up && !link.addresses.is_empty()).map(|_| ()))
+    })?;
+    until("b sees it too", || {
+        let rows = b.client()?.show_links()?.rows;
+        Ok(rows.first().filter(|link| link.up && !link.addresses.is_empty()).map(|_| ()))
+    })?;
+    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    let output =
+        a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;
+    check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))
+}

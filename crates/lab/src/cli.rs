@@ -1,0 +1,118 @@
+//! The command line: what can be asked for, and who does it.
+//!
+//! Results go to standard output, progress and errors to standard error. Exit status: 0 all is well, 1 an error, 2 wrong
+//! usage, 3 the demo ran but a promise did not hold.
+
+mod demo;
+mod network;
+mod node;
+mod traffic;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Exit status when the demo ran but a promise did not hold.
+const BROKEN_PROMISE: u8 = 3;
+
+const EXAMPLES: &str = "\
+Examples:
+  earmark-lab demo                          the whole story in half a minute
+  earmark-lab demo --html demo.html         the same, with a page to look at
+  earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
+  earmark-lab status
+  earmark-lab down topologies/demo.toml";
+
+/// Networks to try Earmark on: namespaces of this machine, or simulated.
+///
+/// A topology is one TOML file. As root, each node becomes a network namespace with a daemon in it; without the
+/// privileges for that the demo runs the same protocol engines in a simulator.
+#[derive(Debug, Parser)]
+#[command(name = "earmark-lab", version, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Demo),
+    Up(network::Up),
+    Down(network::Down),
+    Status(network::Status),
+    #[command(subcommand)]
+    Traffic(traffic::Traffic),
+    #[command(hide = true)]
+    Node(node::Node),
+}
+
+/// Runs the program with the arguments of this process.
+pub fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.command {
+        Command::Demo(demo) => demo.run(),
+        Command::Up(up) => up.run(),
+        Command::Down(down) => down.run(),
+        Command::Status(status) => status.run(),
+        Command::Traffic(traffic) => traffic.run(),
+        Command::Node(node) => node.run(),
+    }
+}
+
+/// Reads a time span, for clap.
+fn duration(text: &str) -> Result<std::time::Duration, earmark::units::UnitError> {
+    earmark::units::parse_duration(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    /// Every example of the help text is a command line that is understood.
+    #[test]
+    fn examples_are_understood() {
+        let mut seen = 0;
+        for line in EXAMPLES.lines().filter(|line| line.starts_with("  ")) {
+            let command = line.trim().split("   ").next().unwrap_or_default();
+            let parsed = Arguments::try_parse_from(command.split_whitespace());
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+            seen += 1;
+        }
+        assert_eq!(seen, 5);
+    }
+
+    #[test]
+    fn wrong_usage_is_told() {
+        for (line, reason) in [
+            ("earmark-lab", "Usage"),
+            ("earmark-lab up", "TOPOLOGY"),
+            ("earmark-lab demo --stage soon", "a time is a number and its unit"),
+            ("earmark-lab traffic source --to nowhere --rate 1Mbit", "invalid socket address"),
+            (
+                "earmark-lab traffic source --to 10.0.0.1:1 --rate fast",
+                "a rate starts with a number",
+            ),
+            ("earmark-lab down a.toml --name b", "cannot be used with"),
+        ] {
+            let error = Arguments::try_parse_from(line.split_whitespace()).unwrap_err();
+            assert!(error.to_string().contains(reason), "{line}: {error}");
+        }
+    }
+}

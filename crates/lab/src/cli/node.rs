@@ -1,0 +1,34 @@
+//! `earmark-lab node`, hidden: the daemon of one node of a testbed.
+//!
+//! A testbed starts this program again with this subcommand in the namespace of each node, so that building
+//! `earmark-lab` builds all that the demo needs. It is `earmark daemon` in all but name.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use earmark::config::Config;
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// Be the daemon of a node of a testbed
+#[derive(Debug, clap::Args)]
+pub(super) struct Node {
+    /// Its configuration.
+    #[arg(long)]
+    config: PathBuf,
+    /// End when the process that started it ends.
+    #[arg(long)]
+    bound: bool,
+}
+
+impl Node {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        if self.bound {
+            set_parent_process_death_signal(Some(Signal::TERM))?;
+        }
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+        let config = Config::load(&self.config)?;
+        earmark::daemon::run(&config, || {})?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,356 @@
+//! The demo: a stream beside a flood, without and with a reservation, played on any network that can do what the
+//! [`Stage`] trait asks for.
+//!
+//! Four nodes in a row, h1 - r1 - r2 - h2, with 10 Mbit/s between the routers. A stream of 2 Mbit/s and a flood of
+//! 20 Mbit/s go from h1 to h2 all the time. The script, the same for namespaces and for the simulator:
+//!
+//! 1. *none*: nothing is reserved; the stream shares the fate of the flood.
+//! 2. *rsvp*: the stream's 2 Mbit/s are reserved. In the middle of it somebody asks for 8 Mbit/s more, which do not fit
+//!    and are refused; if asked for, the daemon of r1 is killed and started again. The stream must not notice either.
+//! 3. *none*: the reservation is released, and the stream suffers again.
+//!
+//! Between stages the network gets a moment to settle, which belongs to none of them: queues fill or empty.
+
+mod namespaces;
+mod report;
+mod simulated;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use earmark_core::{Rate, Time};
+use earmark_sim::{Protocol, StageResult, Trace};
+
+pub use namespaces::OnNamespaces;
+pub use report::{KillResult, Mark, NetworkKind, Refusal, Report, Series, Span, Timeline};
+pub use simulated::OnSimulator;
+
+use crate::traffic::Shape;
+
+/// Bins of the rate over time.
+pub const BIN: Duration = Duration::from_millis(100);
+/// How long a reservation may take to be in place or refused.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// The node whose daemon is killed.
+const VICTIM: &str = "r1";
+
+/// What the demo does, and for how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Length of each stage.
+    pub stage: Duration,
+    /// Time between stages that is not counted.
+    pub settle: Duration,
+    /// The stream that is measured.
+    pub stream: Shape,
+    /// The traffic beside it.
+    pub flood: Shape,
+    /// Rate of the second reservation, which must not fit.
+    pub second: Rate,
+    /// Refresh period R of all nodes.
+    pub refresh: Duration,
+    /// Whether the daemon of r1 is killed while the reservation stands.
+    pub kill: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            stage: Duration::from_secs(7),
+            settle: Duration::from_millis(500),
+            stream: Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 },
+            flood: Shape { rate: Rate::from_mbps(20), packet_octets: 1_400, bucket_octets: 64_000 },
+            second: Rate::from_mbps(8),
+            refresh: Duration::from_secs(2),
+            kill: false,
+        }
+    }
+}
+
+/// Which traffic of the demo something belongs to; each has a port of its own at h2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// The stream that is measured.
+    Measured,
+    /// The traffic beside it.
+    Flood,
+    /// What nobody sends, but somebody wants to reserve for.
+    Second,
+}
+
+impl Stream {
+    /// Destination port, and source port alike.
+    pub const fn port(self) -> u16 {
+        match self {
+            Stream::Measured => 5_001,
+            Stream::Flood => 5_002,
+            Stream::Second => 5_003,
+        }
+    }
+}
+
+/// What came of asking for a reservation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// It stands on the whole path; so long did it take from the sender's call.
+    InPlace(Duration),
+    /// It was refused.
+    Refused(Refusal),
+}
+
+/// When a daemon died, when the next one started, and when the reservation stood in it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revival {
+    /// End of the first daemon.
+    pub killed: Time,
+    /// Start of the second one.
+    pub restarted: Time,
+    /// The reservation is in its state again.
+    pub reformed: Time,
+}
+
+/// A network that can play the demo; see [`OnNamespaces`] and [`OnSimulator`].
+pub trait Stage {
+    /// Which kind of network it is.
+    fn kind(&self) -> NetworkKind;
+    /// The present, by its own clock.
+    fn now(&self) -> Time;
+    /// Lets time pass.
+    fn wait(&mut self, how_long: Duration) -> Result<()>;
+    /// Starts stream and flood.
+    fn start_traffic(&mut self) -> Result<()>;
+    /// Octets of the measured stream that have arrived so far.
+    fn received_octets(&self) -> u64;
+    /// Reserves from h1 to h2.
+    fn reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer>;
+    /// Releases what was reserved for a stream, at both ends.
+    fn release(&mut self, stream: Stream) -> Result<()>;
+    /// Kills the daemon of a node, starts another after `pause`, and waits until the reservation stands there again.
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival>;
+    /// Ends stream and flood: what became of them.
+    fn stop_traffic(&mut self) -> Result<[Trace; 2]>;
+}
+
+/// Somebody who wants to know how far the demo is.
+pub trait Progress {
+    /// A new part begins, in words, and takes about so many steps.
+    fn begin(&mut self, what: &str, steps: u64);
+    /// A step was done; the stream's present rate, bits per second.
+    fn step(&mut self, stream_bps: u64);
+    /// Something worth a line happened.
+    fn note(&mut self, what: &str);
+}
+
+/// Plays the demo.
+///
+/// # Errors
+/// The network could not do what the script asked for. A promise that did not hold is no error but in the report.
+pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> Result<Report> {
+    let network = stage.kind();
+    let start = stage.now();
+    stage.start_traffic()?;
+    let mut player = Player { stage, progress, received: 0 };
+    player.pass(plan.settle, "traffic starts")?;
+    let before = player.span(plan.stage, "nothing reserved")?;
+
+    let setup = reserve(&mut player, plan)?;
+    player.pass(plan.settle, "queues settle")?;
+    let from = player.stage.now();
+    player.span(plan.stage / 2, "reserved with RSVP")?;
+    let refusal = refuse(&mut player, plan)?;
+    let refused = player.stage.now();
+    let revival = if plan.kill { Some(revive(&mut player, plan)?) } else { None };
+    player.span(plan.stage / 2, "reserved with RSVP")?;
+    let during = (from, player.stage.now());
+
+    player.stage.release(Stream::Measured)?;
+    player.progress.note("released");
+    player.pass(plan.settle, "queues settle")?;
+    let after = player.span(plan.stage, "released")?;
+    let [stream, flood] = player.stage.stop_traffic()?;
+    let story = Story {
+        start,
+        spans: [before, during, after],
+        setup,
+        refusal,
+        refused,
+        revival,
+        stream,
+        flood,
+    };
+    Ok(story.report(network, plan.stream.rate))
+}
+
+/// What happened, before it is added up.
+struct Story {
+    start: Time,
+    /// The three stages, from when until when.
+    spans: [(Time, Time); 3],
+    setup: Duration,
+    refusal: Option<Refusal>,
+    refused: Time,
+    revival: Option<Revival>,
+    stream: Trace,
+    flood: Trace,
+}
+
+impl Story {
+    fn report(self, network: NetworkKind, reserved: Rate) -> Report {
+        let [before, during, after] = self.spans;
+        let stream = &self.stream;
+        let reserved_bps = reserved.as_bps();
+        let stage = |protocol, reserved_bps, setup, (from, until)| {
+            StageResult::new(protocol, reserved_bps, setup, &stream.figures(from, until))
+        };
+        let mut marks = Vec::new();
+        marks.extend(self.refusal.as_ref().map(|_| ("second one refused", self.refused)));
+        marks.extend(self.revival.map(|revival| ("daemon killed", revival.killed)));
+        marks.extend(self.revival.map(|revival| ("state formed again", revival.reformed)));
+        let streams = [stream, &self.flood];
+        Report {
+            network,
+            stages: vec![
+                stage(Protocol::None, 0, None, before),
+                stage(Protocol::Rsvp, reserved_bps, Some(self.setup), during),
+                stage(Protocol::None, 0, None, after),
+            ],
+            refusal: self.refusal.map(|refusal| Refusal {
+                stream_bps_after: stream.figures(self.refused, during.1).received_bps,
+                ..refusal
+            }),
+            kill: self.revival.map(|revival| KillResult::new(VICTIM, revival, stream)),
+            timeline: Timeline::new(self.start, self.spans, &marks, reserved_bps, streams),
+        }
+    }
+}
+
+/// Asks for what fits: how long it took until it stood.
+fn reserve(player: &mut Player<'_>, plan: &Plan) -> Result<Duration> {
+    let rate = plan.stream.rate;
+    match player.stage.reserve(Stream::Measured, rate, ANSWER_WITHIN)? {
+        Answer::InPlace(setup) => {
+            let millis = setup.as_secs_f64() * 1e3;
+            player.progress.note(&format!("{rate} reserved on the whole path in {millis:.1} ms"));
+            Ok(setup)
+        }
+        Answer::Refused(refusal) => bail!("the first reservation was refused: {refusal}"),
+    }
+}
+
+/// Asks for what does not fit; `None` where it was granted after all.
+fn refuse(player: &mut Player<'_>, plan: &Plan) -> Result<Option<Refusal>> {
+    let refusal = match player.stage.reserve(Stream::Second, plan.second, ANSWER_WITHIN)? {
+        Answer::Refused(refusal) => {
+            player.progress.note(&format!("a second reservation: {refusal}"));
+            Some(refusal)
+        }
+        Answer::InPlace(_) => None,
+    };
+    player.stage.release(Stream::Second)?;
+    Ok(refusal)
+}
+
+fn revive(player: &mut Player<'_>, plan: &Plan) -> Result<Revival> {
+    player.progress.note(&format!("kill -9 of the daemon on {VICTIM}"));
+    // First a Path has to come and then a Resv, each within 1.5 R (RFC 2205 section 3.7); the rest is room for a slow
+    // start.
+    let within = plan.refresh * 3 + Duration::from_secs(5);
+    let revival = player.stage.revive(VICTIM, Duration::from_secs(1), within)?;
+    player.progress.note(&format!(
+        "a new daemon runs; the reservation stood in its state again after {:.1} s",
+        revival.reformed.since(revival.restarted).as_secs_f64()
+    ));
+    Ok(revival)
+}
+
+/// The script's hands: lets time pass step by step and tells how it goes.
+struct Player<'a> {
+    stage: &'a mut dyn Stage,
+    progress: &'a mut dyn Progress,
+    received: u64,
+}
+
+impl Player<'_> {
+    /// Time that belongs to no stage.
+    fn pass(&mut self, how_long: Duration, what: &str) -> Result<()> {
+        self.span(how_long, what).map(|_| ())
+    }
+
+    /// Time that is measured: from when until when.
+    fn span(&mut self, how_long: Duration, what: &str) -> Result<(Time, Time)> {
+        let from = self.stage.now();
+        let steps = how_long.as_nanos().div_ceil(BIN.as_nanos());
+        self.progress.begin(what, u64::try_from(steps)?);
+        let end = from + how_long;
+        while self.stage.now() < end {
+            let began = self.stage.now();
+            self.stage.wait(end.since(began).min(BIN))?;
+            let received = self.stage.received_octets();
+            let (octets, passed) = (received - self.received, self.stage.now().since(began));
+            self.received = received;
+            self.progress.step((octets as f64 * 8.0 / passed.as_secs_f64().max(1e-3)) as u64);
+        }
+        Ok((from, self.stage.now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{DEMO, Topology};
+
+    /// Nobody watches.
+    struct Silent;
+
+    impl Progress for Silent {
+        fn begin(&mut self, _: &str, _: u64) {}
+        fn step(&mut self, _: u64) {}
+        fn note(&mut self, _: &str) {}
+    }
+
+    fn simulated(plan: &Plan, seed: u64) -> Report {
+        let topology = Topology::parse(DEMO).unwrap();
+        let mut stage = OnSimulator::new(topology, plan.clone(), seed);
+        play(&mut stage, plan, &mut Silent).unwrap()
+    }
+
+    /// What the demo promises holds in the simulator, whatever the dice say.
+    #[test]
+    fn promises_hold_in_the_simulator() {
+        for seed in 1..=3 {
+            let report = simulated(&Plan::default(), seed);
+            assert_eq!(report.broken_promises(), [""; 0], "{report:?}");
+            let refusal = report.refusal.unwrap();
+            assert_eq!((refusal.node.as_str(), refusal.code, refusal.value), ("r1", 1, 2));
+            assert!(report.stages[1].setup_ms.unwrap() > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_killed_daemon_changes_nothing_in_the_simulator() {
+        let plan = Plan { kill: true, ..Plan::default() };
+        let report = simulated(&plan, 1);
+        assert_eq!(report.broken_promises(), [""; 0], "{report:?}");
+        let kill = report.kill.unwrap();
+        // A Path, then a Resv, each within 1.5 R.
+        assert!(kill.reformed_ms <= plan.refresh.as_secs_f64() * 3_000.0, "{kill:?}");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_report() {
+        let plan = Plan { stage: Duration::from_secs(2), ..Plan::default() };
+        assert_eq!(simulated(&plan, 5), simulated(&plan, 5));
+        assert_ne!(simulated(&plan, 5), simulated(&plan, 6));
+    }
+
+    /// A stream that wants more than there is has no first reservation, and the demo says so.
+    #[test]
+    fn a_refused_first_reservation_is_an_error() {
+        let mut plan = Plan { stage: Duration::from_secs(1), ..Plan::default() };
+        plan.stream.rate = Rate::from_mbps(9);
+        let topology = Topology::parse(DEMO).unwrap();
+        let mut stage = OnSimulator::new(topology, plan.clone(), 1);
+        let error = play(&mut stage, &plan, &mut Silent).unwrap_err();
+        assert!(error.to_string().contains("admission control failure"), "{error}");
+    }
+}

@@ -1,0 +1,265 @@
+//! The demo in network namespaces: real daemons, real traffic control, real packets.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use earmark::client::Client;
+use earmark::control::protocol::{Listen, Notice, Opened, Send};
+use earmark_core::{Rate, Time};
+use earmark_node::Event;
+use earmark_rsvp::{self as rsvp, Application};
+use earmark_sim::Trace;
+use earmark_wire::rsvp::ErrorSpec;
+
+use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream};
+use crate::testbed::Testbed;
+use crate::traffic::{self, Shape, Sink, Source};
+
+/// Longer than any demo: traffic ends when it is told to.
+const TRAFFIC: Duration = Duration::from_secs(3_600);
+/// How often events and states are looked at while waiting for both ends.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What is on its way when the sources end may arrive for so long.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// The demo's network in namespaces.
+pub struct OnNamespaces {
+    testbed: Testbed,
+    plan: Plan,
+    interrupted: Arc<AtomicBool>,
+    sender: usize,
+    receiver: usize,
+    traffic: Vec<(Shape, Source, Sink)>,
+    open: Vec<Reserved>,
+}
+
+/// Both ends of a reservation, in the daemons that hold them.
+struct Reserved {
+    stream: Stream,
+    at_sender: (Client, Opened),
+    at_receiver: (Client, Opened),
+}
+
+impl OnNamespaces {
+    /// On a network that is up and has hosts h1 and h2. Waiting ends early once `interrupted` is set.
+    ///
+    /// # Errors
+    /// One of the hosts is missing.
+    pub fn new(testbed: Testbed, plan: Plan, interrupted: Arc<AtomicBool>) -> Result<OnNamespaces> {
+        let host =
+            |name| testbed.topology().node(name).with_context(|| format!("there is no {name}"));
+        let (sender, receiver) = (host("h1")?, host("h2")?);
+        let (traffic, open) = (Vec::new(), Vec::new());
+        Ok(OnNamespaces { testbed, plan, interrupted, sender, receiver, traffic, open })
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        Ok(())
+    }
+
+    fn address(&self, node: usize) -> Result<IpAddr> {
+        let address = self.testbed.topology().address(node).context("a node without a link")?;
+        Ok(address.into())
+    }
+
+    /// Starts a sink at h2 and then a source at h1.
+    fn start_stream(&self, stream: Stream, shape: Shape) -> Result<(Shape, Source, Sink)> {
+        let to = SocketAddr::new(self.address(self.receiver)?, stream.port());
+        let from = SocketAddr::new(self.address(self.sender)?, stream.port());
+        // A socket stays in the namespace that it was opened in, whatever thread uses it.
+        let receiver = self.testbed.namespace(self.receiver).run_in(|| UdpSocket::bind(to))??;
+        let sender = self.testbed.namespace(self.sender).run_in(|| UdpSocket::bind(from))??;
+        let sink = Sink::start(receiver)?;
+        sender.connect(to)?;
+        let source = Source::start(sender, shape, TRAFFIC)?;
+        Ok((shape, source, sink))
+    }
+
+    fn refusal(&self, requested: Rate, error: &ErrorSpec) -> Refusal {
+        let node = self.testbed.topology().owner_of(error.node);
+        Refusal {
+            requested_bps: requested.as_bps(),
+            error: error.code.name().to_ascii_lowercase(),
+            code: error.code.code(),
+            value: error.value,
+            node: node.unwrap_or("unknown").to_owned(),
+            stream_bps_after: 0,
+        }
+    }
+
+    /// Opens both ends of a reservation: the receiver listens, the sender announces itself.
+    fn open(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
+        let shape = self.plan.stream;
+        let on = SocketAddr::new(self.address(self.receiver)?, stream.port());
+        let mut receiver = Client::connect(self.testbed.control(self.receiver))?;
+        let listening = receiver.listen(Listen { follow: true, ..Listen::new(on) })?;
+        let mut sender = Client::connect(self.testbed.control(self.sender))?;
+        let sending = sender.sender(Send {
+            from: Some(SocketAddr::new(self.address(self.sender)?, stream.port())),
+            burst_octets: shape.bucket_octets,
+            min_packet: shape.packet_octets,
+            max_packet: shape.packet_octets,
+            follow: true,
+            ..Send::new(on, rate)
+        })?;
+        Ok(Reserved { stream, at_sender: (sender, sending), at_receiver: (receiver, listening) })
+    }
+}
+
+impl Stage for OnNamespaces {
+    fn kind(&self) -> NetworkKind {
+        NetworkKind::Netns
+    }
+
+    fn now(&self) -> Time {
+        traffic::now()
+    }
+
+    fn wait(&mut self, how_long: Duration) -> Result<()> {
+        std::thread::sleep(how_long);
+        self.check()
+    }
+
+    fn start_traffic(&mut self) -> Result<()> {
+        let streams = [(Stream::Measured, self.plan.stream), (Stream::Flood, self.plan.flood)];
+        for (stream, shape) in streams {
+            self.traffic.push(self.start_stream(stream, shape)?);
+        }
+        Ok(())
+    }
+
+    fn received_octets(&self) -> u64 {
+        self.traffic.first().map_or(0, |(_, _, sink)| sink.octets())
+    }
+
+    fn reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
+        let deadline = Instant::now() + within;
+        let mut reserved = self.open(stream, rate)?;
+        let answer = loop {
+            self.check()?;
+            let Reserved { at_sender, at_receiver, .. } = &mut reserved;
+            if let Some(setup) = in_place(at_sender)? {
+                break Answer::InPlace(setup);
+            }
+            if let Some(error) = refused(at_receiver)? {
+                break Answer::Refused(self.refusal(rate, &error));
+            }
+            if Instant::now() >= deadline {
+                bail!("no answer to the request for {rate} within {within:?}");
+            }
+        };
+        self.open.push(reserved);
+        Ok(answer)
+    }
+
+    fn release(&mut self, stream: Stream) -> Result<()> {
+        for reserved in self.open.iter_mut().filter(|reserved| reserved.stream == stream) {
+            for (client, opened) in [&mut reserved.at_receiver, &mut reserved.at_sender] {
+                client.release(opened.application)?;
+            }
+        }
+        self.open.retain(|reserved| reserved.stream != stream);
+        Ok(())
+    }
+
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival> {
+        let victim = self.testbed.topology().node(node).context("there is no such node")?;
+        let killed = self.now();
+        self.testbed.kill_daemon(victim)?;
+        self.wait(pause)?;
+        let restarted = self.now();
+        self.testbed.start_daemon(victim)?;
+        self.testbed.await_daemon(victim)?;
+        let mut client = Client::connect(self.testbed.control(victim))?;
+        let port = Stream::Measured.port();
+        while self.now().since(restarted) < within {
+            let rows = client.show_reservations()?.rows;
+            if rows.iter().any(|row| row.destination_port == port && row.interface.is_some()) {
+                return Ok(Revival { killed, restarted, reformed: self.now() });
+            }
+            self.wait(Duration::from_millis(10))?;
+        }
+        bail!("the state of {node} did not form again within {within:?}")
+    }
+
+    fn stop_traffic(&mut self) -> Result<[Trace; 2]> {
+        let mut sent = Vec::new();
+        for (shape, source, sink) in self.traffic.drain(..) {
+            sent.push((shape, source.stop()?, sink));
+        }
+        std::thread::sleep(DRAIN);
+        let mut traces = Vec::new();
+        for (shape, sent, sink) in sent {
+            traces.push(traffic::trace(shape.packet_octets, &sent, &sink.stop()?));
+        }
+        traces.try_into().ok().context("no traffic was started")
+    }
+}
+
+impl Drop for OnNamespaces {
+    fn drop(&mut self) {
+        // Sources and sinks hold sockets, which would keep the namespaces alive.
+        for (_, source, sink) in self.traffic.drain(..) {
+            // Whatever ended them before: the demo has failed already, and says why.
+            let _ = source.stop();
+            let _ = sink.stop();
+        }
+    }
+}
+
+/// Whether the sender has heard that its reservation stands: how long that took, by its daemon's clock.
+fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Duration>> {
+    let ours = Application(opened.application);
+    while let Some(Notice { at_s, event }) = next(client)? {
+        let Event::Rsvp(event) = event else { continue };
+        match event {
+            rsvp::Event::Resv { application, .. } if application == ours => {
+                let setup = (at_s - opened.at_s).max(0.0);
+                return Ok(Some(Duration::from_secs_f64(setup)));
+            }
+            rsvp::Event::PathError { application, error, .. } if application == ours => {
+                bail!("the sender's Path was refused: {}", error.code.name());
+            }
+            rsvp::Event::Rejected { application, reason } if application == ours => {
+                bail!("the sender was rejected: {reason}");
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the receiver has heard that its reservation was refused, and why.
+fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>> {
+    let ours = Application(opened.application);
+    while let Some(Notice { event, .. }) = next(client)? {
+        let event = match event {
+            Event::Rsvp(event) => event,
+            Event::NoAnswer { application, reason, .. } if application == ours => {
+                bail!("the receiver has no answer to the sender: {reason}");
+            }
+            _ => continue,
+        };
+        match event {
+            rsvp::Event::ResvError { application, error, .. } if application == ours => {
+                return Ok(Some(error));
+            }
+            rsvp::Event::Rejected { application, reason } if application == ours => {
+                bail!("the receiver was rejected: {reason}");
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+fn next(client: &mut Client) -> Result<Option<Notice>> {
+    Ok(client.next_event(Some(Instant::now() + LOOK))?)
+}

@@ -1,0 +1,327 @@
+//! What the demo found, and whether it is what was promised.
+
+use std::fmt;
+use std::time::Duration;
+
+use earmark_core::Time;
+use earmark_sim::{Protocol, StageResult, Trace};
+use serde::Serialize;
+
+use super::{BIN, Revival};
+
+/// Loss above which a stage without a reservation shows what reservations are for.
+const UNRESERVED_LOSS: f64 = 0.3;
+/// The 99th percentile of the delay stays below this with a reservation, milliseconds.
+const RESERVED_DELAY_MS: f64 = 20.0;
+/// A stream that "keeps its rate" gets this share of it in any span: the ends of a span cut through packets.
+const KEPT: f64 = 0.98;
+
+/// Where the nodes ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkKind {
+    /// Network namespaces of this machine: real daemons, real traffic control, real packets.
+    Netns,
+    /// The simulator: the same engines, modelled links, virtual time.
+    Simulated,
+}
+
+impl NetworkKind {
+    /// For people.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            NetworkKind::Netns => "network namespaces on this machine",
+            NetworkKind::Simulated => "simulated, in virtual time",
+        }
+    }
+}
+
+/// All that the demo found. Serialised, it is the object of `--json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Where the nodes ran.
+    pub network: NetworkKind,
+    /// The stages, in order.
+    pub stages: Vec<StageResult>,
+    /// The refusal of the second reservation; `None` where it was granted.
+    pub refusal: Option<Refusal>,
+    /// What came of the daemon's death, where it had to die.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kill: Option<KillResult>,
+    /// Rates over time.
+    #[serde(skip)]
+    pub timeline: Timeline,
+}
+
+/// A reservation that was refused, by a ResvErr.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Refusal {
+    /// What was asked for.
+    pub requested_bps: u64,
+    /// The error code in words.
+    pub error: String,
+    /// Error code of the ERROR_SPEC (RFC 2205 appendix B).
+    pub code: u8,
+    /// Its error value.
+    pub value: u16,
+    /// Which node refused.
+    pub node: String,
+    /// What the first stream got from then on.
+    pub stream_bps_after: u64,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = earmark_core::Rate::from_bps(self.requested_bps);
+        let Refusal { node, error, code, value, .. } = self;
+        write!(f, "{rate} refused by {node}: {error} (code {code}, value {value})")
+    }
+}
+
+/// What the stream and the state made of the death of a daemon.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KillResult {
+    /// Whose daemon died.
+    pub node: String,
+    /// How long there was none.
+    pub down_ms: f64,
+    /// From the new daemon's start until the reservation was in its state again.
+    pub reformed_ms: f64,
+    /// What the stream got from the death until then.
+    pub stream_bps: u64,
+    /// Its loss from the death until then, 0 to 1.
+    pub loss: f64,
+}
+
+impl KillResult {
+    pub(super) fn new(node: &str, revival: Revival, stream: &Trace) -> KillResult {
+        let figures = stream.figures(revival.killed, revival.reformed);
+        let millis = |from: Time, until: Time| until.since(from).as_secs_f64() * 1e3;
+        KillResult {
+            node: node.to_owned(),
+            down_ms: millis(revival.killed, revival.restarted),
+            reformed_ms: millis(revival.restarted, revival.reformed),
+            stream_bps: figures.received_bps,
+            loss: figures.loss,
+        }
+    }
+}
+
+/// Rates over time, for a chart. Times are since the start of the traffic.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// Width of a bin.
+    pub bin: Duration,
+    /// The spans that were measured.
+    pub spans: Vec<Span>,
+    /// Moments worth a line.
+    pub marks: Vec<Mark>,
+    /// The stream, then the flood.
+    pub series: Vec<Series>,
+}
+
+/// One measured span of the timeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// What it shows.
+    pub name: &'static str,
+    /// Begin.
+    pub from: Duration,
+    /// End.
+    pub until: Duration,
+    /// What was reserved in it, bits per second.
+    pub reserved_bps: u64,
+}
+
+/// One moment of the timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// What happened.
+    pub name: &'static str,
+    /// When.
+    pub at: Duration,
+}
+
+/// Received rates of one stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name.
+    pub name: &'static str,
+    /// Rate in each bin, bits per second.
+    pub rates_bps: Vec<u64>,
+}
+
+impl Timeline {
+    pub(super) fn new(
+        start: Time,
+        spans: [(Time, Time); 3],
+        marks: &[(&'static str, Time)],
+        reserved_bps: u64,
+        [stream, flood]: [&Trace; 2],
+    ) -> Timeline {
+        // Whole bins only: a cut one would look like a lower rate.
+        let bins = spans[2].1.since(start).as_nanos() / BIN.as_nanos();
+        let end = start + BIN * u32::try_from(bins).unwrap_or(u32::MAX);
+        let names = ["nothing reserved", "reserved with RSVP", "released"];
+        let span = |(index, (from, until)): (usize, (Time, Time))| Span {
+            name: names[index],
+            from: from.since(start),
+            until: until.since(start),
+            reserved_bps: if index == 1 { reserved_bps } else { 0 },
+        };
+        let rates =
+            |name, trace: &Trace| Series { name, rates_bps: trace.arrival_rates(start, end, BIN) };
+        Timeline {
+            bin: BIN,
+            spans: spans.into_iter().enumerate().map(span).collect(),
+            marks: marks.iter().map(|&(name, at)| Mark { name, at: at.since(start) }).collect(),
+            series: vec![rates("stream", stream), rates("flood", flood)],
+        }
+    }
+}
+
+impl Report {
+    /// What was promised and did not hold, one sentence each. Empty: all is well.
+    pub fn broken_promises(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for (index, stage) in self.stages.iter().enumerate() {
+            let number = index + 1;
+            match stage.protocol {
+                Protocol::None if stage.loss <= UNRESERVED_LOSS => broken.push(format!(
+                    "stage {number}: without a reservation the stream lost only {:.1} %, so the flood was none",
+                    stage.loss * 100.0
+                )),
+                Protocol::Rsvp => broken.extend(self.broken_by_reserved(number, stage)),
+                Protocol::None => {}
+            }
+        }
+        let enough = |bps: u64| bps as f64 >= KEPT * self.reserved_bps() as f64;
+        match &self.refusal {
+            None => broken.push("the second reservation does not fit, but was not refused".into()),
+            Some(refusal) if refusal.code != 1 => {
+                broken.push(format!("the refusal was no admission control failure: {refusal}"));
+            }
+            Some(refusal) if !enough(refusal.stream_bps_after) => {
+                broken.push("after the refusal the first stream did not keep its rate".into());
+            }
+            Some(_) => {}
+        }
+        if let Some(kill) = &self.kill
+            && (kill.loss > 0.0 || !enough(kill.stream_bps))
+        {
+            broken.push(format!(
+                "the stream did not keep its rate while {} had no daemon",
+                kill.node
+            ));
+        }
+        broken
+    }
+
+    /// What the stream had reserved.
+    pub fn reserved_bps(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.reserved_bps).max().unwrap_or(0)
+    }
+
+    fn broken_by_reserved(&self, number: usize, stage: &StageResult) -> Vec<String> {
+        let mut broken = Vec::new();
+        if stage.loss > 0.0 {
+            broken.push(format!(
+                "stage {number}: the stream lost {:.2} % although its rate was reserved",
+                stage.loss * 100.0
+            ));
+        }
+        if (stage.offered_bps as f64) < KEPT * stage.reserved_bps as f64 {
+            broken.push(format!("stage {number}: the source did not keep its rate"));
+        }
+        match stage.delay_p99_ms {
+            Some(delay) if delay < RESERVED_DELAY_MS => {}
+            Some(delay) => broken.push(format!(
+                "stage {number}: 99 % of the delays stay below {delay:.1} ms, not below {RESERVED_DELAY_MS} ms"
+            )),
+            None => broken.push(format!("stage {number}: nothing arrived")),
+        }
+        broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(protocol: Protocol, loss: f64, delay: f64) -> StageResult {
+        StageResult {
+            protocol,
+            reserved_bps: if protocol == Protocol::Rsvp { 2_000_000 } else { 0 },
+            offered_bps: 2_000_000,
+            received_bps: 1_000_000,
+            loss,
+            delay_p50_ms: Some(delay / 2.0),
+            delay_p99_ms: Some(delay),
+            setup_ms: None,
+        }
+    }
+
+    fn good() -> Report {
+        let none = stage(Protocol::None, 0.5, 60.0);
+        Report {
+            network: NetworkKind::Simulated,
+            stages: vec![none, stage(Protocol::Rsvp, 0.0, 3.0), none],
+            refusal: Some(Refusal {
+                requested_bps: 8_000_000,
+                error: "admission control failure".into(),
+                code: 1,
+                value: 2,
+                node: "r1".into(),
+                stream_bps_after: 1_999_000,
+            }),
+            kill: None,
+            timeline: Timeline::default(),
+        }
+    }
+
+    /// Each promise can be broken by itself, and is then named.
+    #[test]
+    fn every_promise_is_watched() {
+        assert_eq!(good().broken_promises(), [""; 0]);
+        type Spoil = fn(&mut Report);
+        let cases: [(Spoil, &str); 8] = [
+            (|r| r.stages[0].loss = 0.3, "stage 1: without a reservation"),
+            (|r| r.stages[1].loss = 0.001, "stage 2: the stream lost 0.10 %"),
+            (|r| r.stages[1].delay_p99_ms = Some(20.0), "not below 20 ms"),
+            (|r| r.stages[1].delay_p99_ms = None, "nothing arrived"),
+            (|r| r.stages[1].offered_bps = 1_900_000, "did not keep its rate"),
+            (|r| r.refusal = None, "was not refused"),
+            (
+                |r| r.refusal.as_mut().unwrap().stream_bps_after = 1_000_000,
+                "the first stream did not keep its rate",
+            ),
+            (
+                |r| {
+                    let (node, stream_bps) = ("r1".to_owned(), 2_000_000);
+                    let (down_ms, reformed_ms, loss) = (1_000.0, 1_000.0, 0.01);
+                    r.kill = Some(KillResult { node, down_ms, reformed_ms, stream_bps, loss });
+                },
+                "while r1 had no daemon",
+            ),
+        ];
+        for (spoil, reason) in cases {
+            let mut report = good();
+            spoil(&mut report);
+            let broken = report.broken_promises();
+            assert_eq!(broken.len(), 1, "{broken:?}");
+            assert!(broken[0].contains(reason), "{broken:?}");
+        }
+    }
+
+    /// The keys and their order are what programs rely on.
+    #[test]
+    fn json_has_the_documented_shape() {
+        let json = serde_json::to_string(&good()).unwrap();
+        assert!(json.starts_with(
+            r#"{"network":"simulated","stages":[{"protocol":"none","reserved_bps":0,"offered_bps":2000000,"received_bps":1000000,"loss":0.5,"delay_p50_ms":30.0,"delay_p99_ms":60.0,"setup_ms":null},"#
+        ), "{json}");
+        assert!(json.ends_with(
+            r#""refusal":{"requested_bps":8000000,"error":"admission control failure","code":1,"value":2,"node":"r1","stream_bps_after":1999000}}"#
+        ), "{json}");
+    }
+}

@@ -1,0 +1,253 @@
+//! The demo in the simulator: the same engines, modelled links, virtual time.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use earmark_core::{Hop, Rate, Route, Time};
+use earmark_node::{Ask, Command, Event, Listen};
+use earmark_rsvp::{self as rsvp, Application};
+use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, Trace};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
+
+use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream};
+use crate::topology::{Role, Topology};
+use crate::traffic::Shape;
+
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+
+/// Builds the network that a topology describes.
+pub(crate) fn network(
+    topology: &Topology,
+    seed: u64,
+    timing: rsvp::Timing,
+) -> (Network, Vec<NodeId>) {
+    let mut network = Network::new(seed);
+    let add = |node: &crate::topology::Node| {
+        let settings = rsvp::Config { timing, ..rsvp::Config::default() };
+        network.add_node(&node.name, node.role == Role::Router, settings)
+    };
+    let nodes: Vec<NodeId> = topology.nodes.iter().map(add).collect();
+    // The interface of a route is known by its name in the topology and by its index in the network.
+    let mut interfaces = Vec::new();
+    for link in &topology.links {
+        let end = |side: usize| LinkEnd {
+            node: nodes[link.ends[side].node],
+            interface: link.ends[side].interface.clone(),
+            address: link.ends[side].address.into(),
+        };
+        let ids = network.add_link(LinkSpec {
+            ends: [end(0), end(1)],
+            prefix: link.prefix,
+            bandwidth: link.bandwidth,
+            reservable: link.reservable,
+            delay: link.delay,
+            queue_packets: link.queue_packets,
+        });
+        for (end, id) in link.ends.iter().zip(ids) {
+            interfaces.push((end.node, end.interface.clone(), id));
+        }
+    }
+    for (index, &node) in nodes.iter().enumerate() {
+        for route in topology.routes(index) {
+            let known =
+                interfaces.iter().find(|(at, name, _)| *at == index && *name == route.interface);
+            let Some(&(_, _, interface)) = known else {
+                continue;
+            };
+            let hop = Hop { interface, gateway: Some(route.gateway.into()), source: None };
+            network.add_route(node, Route { prefix: route.prefix, metric: 0, hop });
+        }
+    }
+    (network, nodes)
+}
+
+/// The demo's network, simulated.
+pub struct OnSimulator {
+    topology: Topology,
+    network: Network,
+    nodes: Vec<NodeId>,
+    plan: Plan,
+    streams: Vec<StreamId>,
+    next_application: u64,
+    /// Who holds what: the sender's application and the receiver's.
+    open: Vec<(Stream, Application, Application)>,
+}
+
+impl OnSimulator {
+    /// The network of `topology`, which has hosts h1 and h2; the same seed gives the same run.
+    pub fn new(topology: Topology, plan: Plan, seed: u64) -> OnSimulator {
+        let timing = rsvp::Timing { refresh: plan.refresh, ..rsvp::Timing::default() };
+        let (network, nodes) = network(&topology, seed, timing);
+        let (streams, open) = (Vec::new(), Vec::new());
+        OnSimulator { topology, network, nodes, plan, streams, next_application: 1, open }
+    }
+
+    /// The network, for a look at its log.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    fn node(&self, name: &str) -> Result<(NodeId, IpAddr)> {
+        let index = self.topology.node(name).with_context(|| format!("there is no node {name}"))?;
+        let address = self.topology.address(index).context("a node without a link")?;
+        Ok((self.nodes[index], address.into()))
+    }
+
+    fn application(&mut self) -> Application {
+        self.next_application += 1;
+        Application(self.next_application)
+    }
+
+    fn refusal(&self, requested: Rate, error: &ErrorSpec) -> Refusal {
+        Refusal {
+            requested_bps: requested.as_bps(),
+            error: error.code.name().to_ascii_lowercase(),
+            code: error.code.code(),
+            value: error.value,
+            node: self.topology.owner_of(error.node).unwrap_or("unknown").to_owned(),
+            stream_bps_after: 0,
+        }
+    }
+}
+
+impl Stage for OnSimulator {
+    fn kind(&self) -> NetworkKind {
+        NetworkKind::Simulated
+    }
+
+    fn now(&self) -> Time {
+        self.network.now()
+    }
+
+    fn wait(&mut self, how_long: Duration) -> Result<()> {
+        self.network.run_until(self.network.now() + how_long);
+        Ok(())
+    }
+
+    fn start_traffic(&mut self) -> Result<()> {
+        let (node, _) = self.node("h1")?;
+        let (_, destination) = self.node("h2")?;
+        let shapes = [(Stream::Measured, self.plan.stream), (Stream::Flood, self.plan.flood)];
+        for (stream, Shape { rate, packet_octets, .. }) in shapes {
+            let (from, until) = (self.network.now(), Time::MAX);
+            let (port, destination_port) = (stream.port(), stream.port());
+            let source = Source {
+                node,
+                port,
+                destination,
+                destination_port,
+                rate,
+                packet_octets,
+                from,
+                until,
+            };
+            self.streams.push(self.network.add_source(source));
+        }
+        Ok(())
+    }
+
+    fn received_octets(&self) -> u64 {
+        let measured = self.streams.first();
+        let received = measured.map_or(0, |&stream| self.network.trace(stream).received());
+        received * u64::from(self.plan.stream.packet_octets)
+    }
+
+    fn reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
+        let (sender_node, source) = self.node("h1")?;
+        let (receiver_node, destination) = self.node("h2")?;
+        let (sender, receiver) = (self.application(), self.application());
+        let session = Session { destination, protocol: UDP, flags: 0, port: stream.port() };
+        let template = FilterSpec { source, selector: SourceSelector::Port(stream.port()) };
+        let listen =
+            Listen { application: receiver, session, ask: Ask::ControlledLoad, confirm: true };
+        let asked = self.network.now();
+        self.network.command_at(asked, receiver_node, Command::Listen(listen));
+        let open = rsvp::Command::Session { application: sender, session };
+        self.network.command_at(asked, sender_node, Command::Rsvp(open));
+        let tspec = tspec(rate, &self.plan.stream);
+        let send = rsvp::Command::Sender { application: sender, template, tspec, ttl: 64 };
+        self.network.command_at(asked, sender_node, Command::Rsvp(send));
+        self.open.push((stream, sender, receiver));
+        let outcome = self.network.run_until_event(asked + within, |_, event| match event {
+            Event::Rsvp(rsvp::Event::Resv { application, .. }) => *application == sender,
+            Event::Rsvp(
+                rsvp::Event::ResvError { application, .. }
+                | rsvp::Event::Rejected { application, .. }
+                | rsvp::Event::PathError { application, .. },
+            )
+            | Event::NoAnswer { application, .. } => [sender, receiver].contains(application),
+            _ => false,
+        });
+        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
+        match &outcome.what {
+            earmark_sim::What::Event(Event::Rsvp(rsvp::Event::Resv { .. })) => {
+                Ok(Answer::InPlace(outcome.at.since(asked)))
+            }
+            earmark_sim::What::Event(Event::Rsvp(rsvp::Event::ResvError { error, .. })) => {
+                Ok(Answer::Refused(self.refusal(rate, error)))
+            }
+            other => bail!("the reservation failed: {other:?}"),
+        }
+    }
+
+    fn release(&mut self, stream: Stream) -> Result<()> {
+        let (sender_node, _) = self.node("h1")?;
+        let (receiver_node, _) = self.node("h2")?;
+        let of_stream = self.open.iter().copied().filter(|(of, _, _)| *of == stream);
+        for (_, sender, receiver) in of_stream.collect::<Vec<_>>() {
+            for (node, application) in [(sender_node, sender), (receiver_node, receiver)] {
+                let release = rsvp::Command::Release { application };
+                self.network.command(node, Command::Rsvp(release));
+            }
+        }
+        self.open.retain(|(of, _, _)| *of != stream);
+        Ok(())
+    }
+
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival> {
+        let (victim, _) = self.node(node)?;
+        let killed = self.network.now();
+        self.network.kill(victim);
+        self.network.run_until(killed + pause);
+        let restarted = self.network.now();
+        let timing = rsvp::Timing { refresh: self.plan.refresh, ..rsvp::Timing::default() };
+        let refresh_ms = u32::try_from(self.plan.refresh.as_millis())?;
+        self.network.restart(victim, timing.lifetime(refresh_ms));
+        let stands = |at: NodeId, event: &Event| match event {
+            Event::Rsvp(rsvp::Event::Reservation { session, .. }) => {
+                at == victim && session.port == Stream::Measured.port()
+            }
+            _ => false,
+        };
+        let reformed = self.network.run_until_event(restarted + within, stands);
+        let reformed = reformed.context("the reservation did not come back")?.at;
+        Ok(Revival { killed, restarted, reformed })
+    }
+
+    fn stop_traffic(&mut self) -> Result<[Trace; 2]> {
+        for &stream in &self.streams {
+            self.network.stop_source(stream);
+        }
+        // What is on its way may arrive yet.
+        self.network.run_until(self.network.now() + Duration::from_secs(1));
+        let trace = |index: usize| {
+            let stream = self.streams.get(index).context("no traffic was started")?;
+            Ok::<_, anyhow::Error>(self.network.trace(*stream).clone())
+        };
+        Ok([trace(0)?, trace(1)?])
+    }
+}
+
+/// What a sender of packets of this shape announces, at `rate`.
+fn tspec(rate: Rate, shape: &Shape) -> TokenBucket {
+    TokenBucket {
+        rate: rate.as_octets_per_second(),
+        depth: shape.bucket_octets as f32,
+        peak: f32::INFINITY,
+        min_policed_unit: shape.packet_octets,
+        max_packet_size: shape.packet_octets,
+    }
+}

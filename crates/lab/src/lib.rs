@@ -1,0 +1,18 @@
+//! Networks to try Earmark on: in namespaces of this machine, or simulated; traffic to measure, and a demo.
+//!
+//! - [`topology`]: one file describes a network, for namespaces and simulator alike.
+//! - [`testbed`]: builds it from namespaces, with a daemon in each.
+//! - [`traffic`]: sends and receives packets that are measured one by one.
+//! - [`demo`]: a stream beside a flood, without and with a reservation, on either kind of network.
+//! - [`report`]: what the demo found, as table, drawing and page.
+//! - [`cli`]: the command line over all that.
+//!
+//! The program is one file: the daemons of a testbed are this program too, started with its hidden subcommand `node`.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod demo;
+pub mod report;
+pub mod testbed;
+pub mod topology;
+pub mod traffic;

@@ -1,0 +1,60 @@
+//! What the demo found, made for people: a table on the terminal, a chart, and a page that holds both.
+
+mod chart;
+mod html;
+mod table;
+
+pub use chart::svg;
+pub use html::page;
+pub use table::stages;
+
+/// Escapes what is special in HTML and SVG.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A rate in Mbit/s with two decimals.
+fn mbps(bps: u64) -> String {
+    format!("{:.2}", bps as f64 / 1e6)
+}
+
+/// Milliseconds with a tenth, small ones with a hundredth; a dash where there is nothing.
+fn millis(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value < 1.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.1}"),
+    }
+}
+
+/// A loss in percent. What is not nothing is not shown as 0.
+fn percent(loss: f64) -> String {
+    match loss * 100.0 {
+        0.0 => "0 %".to_owned(),
+        loss if loss < 0.1 => "< 0.1 %".to_owned(),
+        loss => format!("{loss:.1} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_they_are_meant() {
+        assert_eq!([percent(0.0), percent(0.0004), percent(0.5432)], ["0 %", "< 0.1 %", "54.3 %"]);
+        assert_eq!([millis(None), millis(Some(1.26)), millis(Some(0.024))], ["-", "1.3", "0.02"]);
+        assert_eq!(mbps(1_999_000), "2.00");
+        assert_eq!(escape("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
+    }
+}

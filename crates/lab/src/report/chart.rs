@@ -1,0 +1,207 @@
+//! The rate over time as an SVG drawing: stages shaded, the reserved rate dashed, one line per stream.
+//!
+//! Drawn by hand: a plotting library would bring fonts and pixels, and could not follow the reader's light or dark
+//! theme, which style sheet classes can.
+
+use std::fmt::Write;
+
+use super::escape;
+use crate::demo::{Mark, Series, Timeline};
+
+/// Size of the drawing, and of the plot in it.
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 940.0;
+const TOP: f64 = 56.0;
+const BOTTOM: f64 = 360.0;
+
+/// Colours for light and dark readers; the drawing carries them so that it can stand alone.
+const STYLE: &str = "\
+svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--shade:#1f6feb14;--reserved:#1a7f3722;\
+--stream:#1a7f37;--flood:#c4432b}\
+@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#8a91a0;--paper:#14171c;--shade:#58a6ff1a;\
+--reserved:#3fb95026;--stream:#3fb950;--flood:#f47067}}\
+text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.mark{stroke:var(--ink);stroke-dasharray:2 3}.paper{fill:var(--paper)}\
+.span{fill:var(--shade)}.held{fill:var(--reserved)}.grid{stroke:var(--faint);stroke-opacity:.3}\
+.limit{stroke:var(--stream);stroke-dasharray:6 4}\
+.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.stream{stroke:var(--stream)}.flood{stroke:var(--flood)}";
+
+/// From rates and times to points.
+struct Scale {
+    seconds: f64,
+    bps: f64,
+}
+
+impl Scale {
+    fn x(&self, seconds: f64) -> f64 {
+        LEFT + (RIGHT - LEFT) * seconds / self.seconds
+    }
+
+    fn y(&self, bps: f64) -> f64 {
+        BOTTOM - (BOTTOM - TOP) * (bps / self.bps).min(1.0)
+    }
+}
+
+/// The drawing, complete with its style.
+pub fn svg(timeline: &Timeline, title: &str) -> String {
+    let bins = timeline.series.iter().map(|series| series.rates_bps.len()).max().unwrap_or(0);
+    let peak = timeline.series.iter().flat_map(|series| &series.rates_bps).max().copied();
+    let scale = Scale {
+        seconds: (bins as f64 * timeline.bin.as_secs_f64()).max(1.0),
+        bps: (peak.unwrap_or(0).max(1_000_000) as f64 / 2e6).ceil() * 2e6,
+    };
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"{title}\"><style>{STYLE}</style>\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"8\"/>\
+         <text class=\"title\" x=\"{LEFT}\" y=\"26\">{title}</text>",
+        title = escape(title)
+    );
+    spans(&mut out, timeline, &scale);
+    axes(&mut out, &scale);
+    marks(&mut out, &timeline.marks, &scale);
+    for series in &timeline.series {
+        line(&mut out, series, timeline.bin.as_secs_f64(), &scale);
+    }
+    legend(&mut out, &timeline.series);
+    out.push_str("</svg>");
+    out
+}
+
+/// Writing to a string does not fail, so these helpers pass over the result.
+fn spans(out: &mut String, timeline: &Timeline, scale: &Scale) {
+    for span in &timeline.spans {
+        let (from, until) = (scale.x(span.from.as_secs_f64()), scale.x(span.until.as_secs_f64()));
+        let class = if span.reserved_bps > 0 { "held" } else { "span" };
+        let (width, height, middle) = (until - from, BOTTOM - TOP, (from + until) / 2.0);
+        let _ = write!(
+            out,
+            "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{width:.1}\" height=\"{height}\"/>\
+             <text x=\"{middle:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>",
+            TOP - 8.0,
+            escape(span.name)
+        );
+        if span.reserved_bps > 0 {
+            let y = scale.y(span.reserved_bps as f64);
+            let _ = write!(
+                out,
+                "<line class=\"limit\" x1=\"{from:.1}\" x2=\"{until:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+            );
+        }
+    }
+}
+
+/// Moments: a line through the plot, its name beside it.
+fn marks(out: &mut String, marks: &[Mark], scale: &Scale) {
+    for (index, mark) in marks.iter().enumerate() {
+        let x = scale.x(mark.at.as_secs_f64());
+        // Names that stand close together go one below the other.
+        let y = TOP + 18.0 * (index % 4 + 1) as f64;
+        let _ = write!(
+            out,
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>\
+             <text x=\"{:.1}\" y=\"{y:.0}\">{}</text>",
+            x + 5.0,
+            escape(mark.name)
+        );
+    }
+}
+
+fn axes(out: &mut String, scale: &Scale) {
+    let step = if scale.bps > 12e6 { 5.0 } else { 2.0 };
+    let mut mbps = 0.0;
+    while mbps * 1e6 <= scale.bps {
+        let y = scale.y(mbps * 1e6);
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text class=\"axis\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{mbps}</text>",
+            LEFT - 8.0,
+            y + 4.0
+        );
+        mbps += step;
+    }
+    let step = if scale.seconds > 40.0 { 10.0 } else { 5.0 };
+    let mut seconds = 0.0;
+    while seconds <= scale.seconds {
+        let _ = write!(
+            out,
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{seconds} s</text>",
+            scale.x(seconds),
+            BOTTOM + 20.0
+        );
+        seconds += step;
+    }
+    let _ = write!(
+        out,
+        "<text class=\"axis\" x=\"{RIGHT}\" y=\"26\" text-anchor=\"end\">received, Mbit/s of IP packets</text>"
+    );
+}
+
+fn line(out: &mut String, series: &Series, bin: f64, scale: &Scale) {
+    let _ = write!(out, "<polyline class=\"line {}\" points=\"", escape(series.name));
+    for (index, &bps) in series.rates_bps.iter().enumerate() {
+        // A rate belongs to the middle of its bin.
+        let x = scale.x((index as f64 + 0.5) * bin);
+        let _ = write!(out, "{x:.1},{:.1} ", scale.y(bps as f64));
+    }
+    out.push_str("\"/>");
+}
+
+fn legend(out: &mut String, series: &[Series]) {
+    let y = HEIGHT - 20.0;
+    let mut x = LEFT;
+    let names = series.iter().map(|series| (format!("line {}", series.name), series.name));
+    let reserved = std::iter::once(("limit".to_owned(), "reserved rate"));
+    for (class, name) in names.chain(reserved) {
+        let _ = write!(
+            out,
+            "<line class=\"{}\" x1=\"{x}\" x2=\"{:.0}\" y1=\"{y}\" y2=\"{y}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            escape(&class),
+            x + 28.0,
+            x + 36.0,
+            y + 4.0,
+            escape(name)
+        );
+        x += 150.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::demo::Span;
+
+    fn timeline() -> Timeline {
+        Timeline {
+            bin: Duration::from_millis(100),
+            spans: vec![Span {
+                name: "reserved <&>",
+                from: Duration::from_secs(1),
+                until: Duration::from_secs(2),
+                reserved_bps: 2_000_000,
+            }],
+            marks: vec![Mark { name: "kill -9", at: Duration::from_secs(2) }],
+            series: vec![Series { name: "stream", rates_bps: vec![0, 2_000_000, 4_000_000] }],
+        }
+    }
+
+    /// The plot is 304 points high for 4 Mbit/s, and a second of three tenths is one of ten bins.
+    #[test]
+    fn rates_are_drawn_to_scale() {
+        let drawing = svg(&timeline(), "t");
+        assert!(drawing.contains("points=\"107.8,360.0 195.4,208.0 283.0,56.0 \""), "{drawing}");
+        assert!(drawing.contains("y1=\"208.0\" y2=\"208.0\""), "the reserved rate");
+        assert!(drawing.contains("reserved &lt;&amp;&gt;"));
+    }
+
+    #[test]
+    fn an_empty_timeline_is_drawn_empty() {
+        let drawing = svg(&Timeline::default(), "nothing");
+        assert!(drawing.starts_with("<svg") && drawing.ends_with("</svg>"));
+        assert!(!drawing.contains("NaN") && !drawing.contains("inf"));
+    }
+}

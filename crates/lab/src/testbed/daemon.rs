@@ -1,0 +1,113 @@
+//! The daemon of a node, as a child process: its configuration, its start, and when it is ready.
+
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use earmark_linux::netns::Namespace;
+
+use super::{Options, State};
+use crate::topology::Topology;
+
+/// A daemon has this long to serve its control socket: loading the classifier may take half a second on an idle machine.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Lines of a daemon's log that are shown when it does not start.
+const LAST_LINES: usize = 10;
+
+/// The configuration file of a node's daemon.
+pub(super) fn configuration(
+    topology: &Topology,
+    node: usize,
+    control: &Path,
+    refresh: Duration,
+) -> String {
+    let name = &topology.nodes[node].name;
+    let mut text = format!(
+        "[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n\n[rsvp]\nrefresh = \"{}ms\"\n",
+        control.display(),
+        refresh.as_millis()
+    );
+    for (end, link) in topology.interfaces(node) {
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "\n[[interface]]\nname = \"{}\"\nbandwidth = \"{}bit\"\nreservable = \"{}bit\"\nlatency_us = {}\n\
+             queue_packets = {}\nclasses = 64\n",
+            end.interface,
+            link.bandwidth.as_bps(),
+            link.reservable.as_bps(),
+            link.delay.as_micros(),
+            link.queue_packets
+        );
+    }
+    text
+}
+
+/// Starts the daemon of a node in its namespace, its log appended to that of its predecessor.
+pub(super) fn start(
+    namespace: &Namespace,
+    state: &State,
+    node: &str,
+    options: &Options,
+) -> Result<Child> {
+    let log = File::options().create(true).append(true).open(state.log(node))?;
+    let mut command = namespace.command(&options.program)?;
+    command.arg("node").arg("--config").arg(state.configuration(node));
+    if options.bound {
+        command.arg("--bound");
+    }
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // Its own group: Ctrl-C on the terminal is for the program that started it, which then ends it in order.
+    command.process_group(0);
+    Ok(command.spawn()?)
+}
+
+/// Waits until a daemon serves its control socket.
+pub(super) fn wait_until_ready(child: &mut Child, state: &State, node: &str) -> Result<()> {
+    let control = state.control(node);
+    let deadline = Instant::now() + READY_WITHIN;
+    while UnixStream::connect(&control).is_err() {
+        if let Some(status) = child.try_wait()? {
+            bail!("the daemon of {node} ended ({status}); it said:\n{}", last_words(state, node));
+        }
+        if Instant::now() >= deadline {
+            let words = last_words(state, node);
+            bail!("the daemon of {node} is not ready after {READY_WITHIN:?}; it said:\n{words}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn last_words(state: &State, node: &str) -> String {
+    let log = fs::read_to_string(state.log(node)).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The daemon itself reads what is written for it.
+    #[test]
+    fn daemons_understand_their_configuration() {
+        let topology = Topology::parse(crate::topology::DEMO).unwrap();
+        let control = Path::new("/run/earmark-lab/earmark/r1.sock");
+        let text = configuration(&topology, 1, control, Duration::from_secs(2));
+        let config = earmark::config::Config::parse(&text, Path::new("r1.toml")).unwrap();
+        assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
+        assert_eq!(config.timing.refresh, Duration::from_secs(2));
+        let links: Vec<_> = config
+            .interfaces
+            .iter()
+            .map(|i| (i.name.as_str(), i.bandwidth.as_bps(), i.reservable.as_bps()))
+            .collect();
+        assert_eq!(links, [("eth0", 100_000_000, 75_000_000), ("eth1", 10_000_000, 7_500_000)]);
+    }
+}

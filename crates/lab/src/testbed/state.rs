@@ -1,0 +1,218 @@
+//! The state directory of a network, `/run/earmark-lab/NAME`: what there is to take down.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Where the state of all networks is.
+pub const STATE_ROOT: &str = "/run/earmark-lab";
+
+/// The names of all networks that are up, sorted.
+pub fn names() -> Result<Vec<String>> {
+    let entries = match fs::read_dir(STATE_ROOT) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {STATE_ROOT}")),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry?.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The state of one network.
+#[derive(Clone, Debug)]
+pub struct State {
+    name: String,
+    directory: PathBuf,
+}
+
+/// How a node is doing.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub node: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Process id of its daemon, if it lives.
+    pub pid: Option<u32>,
+    /// Its control socket.
+    pub control: PathBuf,
+}
+
+impl State {
+    /// Makes the directory of a new network.
+    pub(super) fn create(name: &str, nodes: &[String]) -> Result<State> {
+        let directory = Path::new(STATE_ROOT).join(name);
+        fs::create_dir_all(STATE_ROOT).with_context(|| format!("cannot create {STATE_ROOT}"))?;
+        match fs::create_dir(&directory) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                bail!(
+                    "the network `{name}` is up already; `earmark-lab down --name {name}` ends it"
+                )
+            }
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("cannot create {}", directory.display()));
+            }
+        }
+        let state = State { name: name.to_owned(), directory };
+        state.write("nodes", &(nodes.join("\n") + "\n"))?;
+        Ok(state)
+    }
+
+    /// The state of a network that is up.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn open(name: &str) -> Result<State> {
+        let directory = Path::new(STATE_ROOT).join(name);
+        if name.contains('/') || name.starts_with('.') || !directory.is_dir() {
+            bail!("no network `{name}` is up; `earmark-lab status` lists those that are");
+        }
+        Ok(State { name: name.to_owned(), directory })
+    }
+
+    /// How each node is doing.
+    pub fn status(&self) -> Result<Vec<NodeStatus>> {
+        let status = |node: String| NodeStatus {
+            namespace: self.namespace(&node),
+            pid: self.living_process(&node),
+            control: self.control(&node),
+            node,
+        };
+        Ok(self.nodes()?.into_iter().map(status).collect())
+    }
+
+    /// The names of its nodes.
+    pub(super) fn nodes(&self) -> Result<Vec<String>> {
+        match fs::read_to_string(self.path("nodes")) {
+            Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+            // It died between making the directory and writing the file: there is nothing else.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error).context("cannot read the names of the nodes"),
+        }
+    }
+
+    /// Name of a node's namespace.
+    pub(super) fn namespace(&self, node: &str) -> String {
+        format!("{}-{node}", self.name)
+    }
+
+    /// Control socket of a node's daemon.
+    pub(super) fn control(&self, node: &str) -> PathBuf {
+        self.path(&format!("{node}.sock"))
+    }
+
+    /// Configuration file of a node's daemon.
+    pub(super) fn configuration(&self, node: &str) -> PathBuf {
+        self.path(&format!("{node}.toml"))
+    }
+
+    /// Log of a node's daemon.
+    pub(super) fn log(&self, node: &str) -> PathBuf {
+        self.path(&format!("{node}.log"))
+    }
+
+    pub(super) fn write_configuration(&self, node: &str, text: &str) -> Result<()> {
+        self.write(&format!("{node}.toml"), text)
+    }
+
+    /// Remembers which process is a node's daemon.
+    pub(super) fn remember_process(&self, node: &str, pid: u32) -> Result<()> {
+        let started = start_time(pid).context("it ended at once")?;
+        self.write(&format!("{node}.pid"), &format!("{pid} {started}\n"))
+    }
+
+    /// Ends a node's daemon, if it lives, and waits for that: kindly first, so that it can say goodbye in its log.
+    pub(super) fn kill_process(&self, node: &str) -> Result<()> {
+        for signal in [Signal::TERM, Signal::KILL] {
+            let deadline = Instant::now() + Duration::from_secs(2);
+            let Some(number) = self.living_process(node) else {
+                return Ok(());
+            };
+            let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+            match kill_process(pid.context("a process id is positive")?, signal) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => bail!("cannot end process {number}, the daemon of {node}: {error}"),
+            }
+            while self.living_process(node).is_some() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        match self.living_process(node) {
+            None => Ok(()),
+            Some(pid) => bail!("process {pid}, the daemon of {node}, does not end"),
+        }
+    }
+
+    /// Forgets the network.
+    pub(super) fn remove(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", self.directory.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The daemon of a node: its process id, if that process still is the one that was started.
+    fn living_process(&self, node: &str) -> Option<u32> {
+        let text = fs::read_to_string(self.path(&format!("{node}.pid"))).ok()?;
+        let (pid, started) = text.trim().split_once(' ')?;
+        let (pid, started) = (pid.parse().ok()?, started.parse().ok()?);
+        (start_time(pid) == Some(started)).then_some(pid)
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<()> {
+        let path = self.path(file);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.directory.join(file)
+    }
+}
+
+/// When a process started, in clock ticks since boot; `None` where there is none, or only its remains.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat: io::Result<String> = fs::read_to_string(format!("/proc/{pid}/stat"));
+    parse_start_time(&stat.ok()?)
+}
+
+/// Field 22 of `/proc/PID/stat`. Field 2, the name, may itself hold spaces and parentheses.
+fn parse_start_time(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_ascii_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_start() {
+        let stat = |name: &str, state: &str| {
+            format!(
+                "42 ({name}) {state} 1 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 7777 1000 10"
+            )
+        };
+        assert_eq!(parse_start_time(&stat("earmark-lab", "S")), Some(7_777));
+        assert_eq!(parse_start_time(&stat("odd) R 1 (name", "S")), Some(7_777));
+        assert_eq!(parse_start_time(&stat("earmark-lab", "Z")), None);
+        assert_eq!(parse_start_time("42 (short) S 1"), None);
+        assert!(start_time(std::process::id()).is_some());
+    }
+}

@@ -1,0 +1,160 @@
+//! A network as one TOML file says it: nodes, links, addresses and routes, for the simulator and for namespaces alike.
+//!
+//! The file names nodes and the links between them; everything else has a rule, so that the same file always gives
+//! the same network:
+//!
+//! | what | rule | setting |
+//! |---|---|---|
+//! | role | a node with two links or more is a router, the others are hosts | `role = "host"` or `"router"` |
+//! | address range | link number n (from 0, in file order) is 10.x.y.0/30 with x = n / 256, y = n mod 256 | `prefix` |
+//! | addresses | the first end of `ends` has the first address of the range, the second the next one | |
+//! | interfaces | `eth0`, `eth1` ... at each node, in the order of its links in the file | |
+//! | routes | fewest links; among equals the one whose first link stands first in the file; never through a host | |
+//!
+//! ```toml
+//! name = "earmark"              # names the network; its namespaces are called earmark-h1 ...
+//!
+//! [[node]]
+//! name = "h1"
+//!
+//! [[node]]
+//! name = "h2"
+//!
+//! [[link]]
+//! ends = ["h1", "h2"]
+//! bandwidth = "10Mbit"
+//! delay = "5ms"                 # default 0; only the simulator can do it
+//! reservable = "75%"            # a share or a rate; default 75%
+//! queue_packets = 50            # best-effort queue of each end; default 50
+//! prefix = "192.0.2.0/30"       # default: the rule above
+//! ```
+
+mod parse;
+mod routes;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use earmark_core::{Prefix, Rate};
+
+pub use parse::{Problem, TopologyError};
+pub use routes::StaticRoute;
+
+/// The topology of the demo, as it is shipped.
+pub const DEMO: &str = include_str!("../topologies/demo.toml");
+
+/// Most nodes of a topology.
+pub const MAX_NODES: usize = 1_024;
+/// Most links of a topology.
+pub const MAX_LINKS: usize = 4_096;
+
+/// A network that makes sense: every link has two different, known ends, and every node reaches every other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topology {
+    /// Name of the whole network.
+    pub name: String,
+    /// Nodes, in file order.
+    pub nodes: Vec<Node>,
+    /// Links, in file order.
+    pub links: Vec<Link>,
+}
+
+/// One host or router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name: 1 to 32 of `a-z A-Z 0-9 _ -`, not starting with `-`.
+    pub name: String,
+    /// Whether it forwards.
+    pub role: Role,
+}
+
+/// Whether a node forwards packets of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It does not.
+    Host,
+    /// It does.
+    Router,
+}
+
+/// One link between two nodes, the same in both directions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Both ends.
+    pub ends: [End; 2],
+    /// Address range.
+    pub prefix: Prefix,
+    /// Bandwidth of each direction.
+    pub bandwidth: Rate,
+    /// Propagation delay of each direction.
+    pub delay: Duration,
+    /// What may be reserved of each direction.
+    pub reservable: Rate,
+    /// Limit of the best-effort queue at each end, packets.
+    pub queue_packets: u32,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Index of the node in [`Topology::nodes`].
+    pub node: usize,
+    /// Name of the interface there.
+    pub interface: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+}
+
+impl Topology {
+    /// Reads a topology.
+    ///
+    /// # Errors
+    /// [`TopologyError`] with the line, the key and the reason, at the first thing that is wrong.
+    pub fn parse(text: &str) -> Result<Topology, TopologyError> {
+        parse::parse(text)
+    }
+
+    /// Gives the network another name.
+    ///
+    /// # Errors
+    /// It is no name for a namespace.
+    pub fn rename(&mut self, name: &str) -> Result<(), Problem> {
+        if !parse::is_name(name) {
+            return Err(Problem::BadName(name.to_owned()));
+        }
+        self.name = name.to_owned();
+        Ok(())
+    }
+
+    /// The index of the node with this name.
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|n| n.name == name)
+    }
+
+    /// The interfaces of a node, in order: `eth0` first, each with its link.
+    pub fn interfaces(&self, node: usize) -> impl Iterator<Item = (&End, &Link)> {
+        self.links.iter().flat_map(move |link| {
+            link.ends.iter().filter(move |end| end.node == node).map(move |end| (end, link))
+        })
+    }
+
+    /// The address to reach a node by: that of its first interface.
+    pub fn address(&self, node: usize) -> Option<Ipv4Addr> {
+        self.interfaces(node).next().map(|(end, _)| end.address)
+    }
+
+    /// The name of the node that has this address.
+    pub fn owner_of(&self, address: IpAddr) -> Option<&str> {
+        self.links
+            .iter()
+            .flat_map(|link| &link.ends)
+            .find(|end| IpAddr::V4(end.address) == address)
+            .map(|end| self.nodes[end.node].name.as_str())
+    }
+
+    /// The routes that a node needs beside those of its own links.
+    pub fn routes(&self, node: usize) -> Vec<StaticRoute> {
+        routes::from(self, node)
+    }
+}

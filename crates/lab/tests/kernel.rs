@@ -1,0 +1,210 @@
+//! The lab against the real kernel: networks in namespaces of their own, real daemons, real traffic.
+//!
+//! Without the privileges for namespaces every test is shown as ignored. They run one after the other, since they
+//! measure delays; each cleans up what it made, also when it fails.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use earmark_lab::testbed;
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
+
+type Outcome = Result<(), Failed>;
+type Test = fn() -> Outcome;
+
+/// The program under test.
+const LAB: &str = env!("CARGO_BIN_EXE_earmark-lab");
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/topologies/demo.toml");
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let obstacle = testbed::obstacle();
+    if let Some(obstacle) = &obstacle {
+        eprintln!("ignored: {obstacle}");
+    }
+    let tests: [(&str, Test); 5] = [
+        ("the_demo_keeps_its_promises", the_demo_keeps_its_promises),
+        ("a_killed_daemon_costs_nothing", a_killed_daemon_costs_nothing),
+        ("up_down_up", up_down_up),
+        ("an_interrupted_demo_cleans_up", an_interrupted_demo_cleans_up),
+        ("down_cleans_up_after_a_crash", down_cleans_up_after_a_crash),
+    ];
+    let trials = tests
+        .into_iter()
+        .map(|(name, test)| Trial::test(name, test).with_ignored_flag(obstacle.is_some()));
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+/// The whole demo: what this program promises, read from its JSON.
+fn the_demo_keeps_its_promises() -> Outcome {
+    let began = Instant::now();
+    let report = demo(&["demo", "--json"])?;
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert_eq!(report["network"], "netns");
+    let stages = report["stages"].as_array().ok_or("no stages")?;
+    let protocols: Vec<_> = stages.iter().map(|stage| &stage["protocol"]).collect();
+    assert_eq!(protocols, ["none", "rsvp", "none"]);
+    for unreserved in [&stages[0], &stages[2]] {
+        assert!(number(&unreserved["loss"]) > 0.3, "{unreserved}");
+        assert_eq!(unreserved["reserved_bps"], 0);
+        assert!(unreserved["setup_ms"].is_null());
+    }
+    let reserved = &stages[1];
+    assert_eq!(number(&reserved["loss"]), 0.0, "{reserved}");
+    assert!(number(&reserved["delay_p99_ms"]) < 20.0, "{reserved}");
+    assert_eq!(reserved["reserved_bps"], 2_000_000);
+    assert!((number(&reserved["received_bps"]) - 2e6).abs() < 4e4, "{reserved}");
+    assert!(number(&reserved["setup_ms"]) > 0.0, "{reserved}");
+    let refusal = &report["refusal"];
+    assert_eq!(refusal["error"], "admission control failure");
+    assert_eq!((&refusal["code"], &refusal["value"]), (&1.into(), &2.into()));
+    assert_eq!(refusal["node"], "r1");
+    assert!(number(&refusal["stream_bps_after"]) > 1.96e6, "{refusal}");
+    nothing_is_left("earmark-demo-")
+}
+
+/// `kill -9` of the daemon on r1 while the stream runs: it keeps its rate, and the state forms again with the next
+/// refreshes: a Path, then a Resv, each within 1.5 R = 3 s (RFC 2205 section 3.7). A second is allowed for the start.
+fn a_killed_daemon_costs_nothing() -> Outcome {
+    let report = demo(&["demo", "--json", "--kill", "--stage", "4s"])?;
+    let kill = &report["kill"];
+    assert_eq!(kill["node"], "r1");
+    assert_eq!(number(&kill["loss"]), 0.0, "{kill}");
+    assert!(number(&kill["stream_bps"]) > 1.96e6, "{kill}");
+    assert!(number(&kill["reformed_ms"]) < 7_000.0, "{kill}");
+    assert_eq!(number(&report["stages"][1]["loss"]), 0.0, "{report}");
+    nothing_is_left("earmark-demo-")
+}
+
+/// A network can be built, looked at, not built twice, taken down, and built again.
+fn up_down_up() -> Outcome {
+    let name = format!("earmark-test-{}", std::process::id());
+    let _guard = Guard(name.clone());
+    success(&lab(&["up", DEMO, "--name", &name]))?;
+    let status = success(&lab(&["status", "--json"]))?;
+    let networks: Value = serde_json::from_str(&status)?;
+    let ours =
+        networks.as_array().and_then(|all| all.iter().find(|n| n["network"] == name.as_str()));
+    let nodes = ours.and_then(|network| network["nodes"].as_array()).ok_or("not listed")?;
+    assert_eq!(nodes.len(), 4);
+    for node in nodes {
+        assert!(node["pid"].is_u64(), "{node}");
+        let control = node["control"].as_str().ok_or("no control socket")?;
+        let mut client = earmark::client::Client::connect(control)?;
+        assert!(!client.show_links()?.rows.is_empty());
+    }
+    let again = lab(&["up", DEMO, "--name", &name]);
+    assert!(!again.status.success());
+    let message = String::from_utf8_lossy(&again.stderr);
+    assert!(message.contains("is up already") && message.contains("earmark-lab down"), "{message}");
+    success(&lab(&["down", "--name", &name]))?;
+    nothing_is_left(&name)?;
+    let missing = lab(&["down", "--name", &name]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("no network"), "{missing:?}");
+    success(&lab(&["up", DEMO, "--name", &name]))?;
+    success(&lab(&["down", "--name", &name]))?;
+    nothing_is_left(&name)
+}
+
+/// Ctrl-C in the middle: the demo ends soon and leaves nothing behind.
+fn an_interrupted_demo_cleans_up() -> Outcome {
+    let mut demo = started_demo()?;
+    signal(&demo, rustix::process::Signal::INT)?;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let status = loop {
+        if let Some(status) = demo.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            demo.kill()?;
+            return Err("it went on".into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(1));
+    nothing_is_left(&format!("earmark-demo-{}", demo.id()))
+}
+
+/// The demo itself is killed: its daemons end by themselves, and `down` removes the rest.
+fn down_cleans_up_after_a_crash() -> Outcome {
+    let mut demo = started_demo()?;
+    let name = format!("earmark-demo-{}", demo.id());
+    let _guard = Guard(name.clone());
+    signal(&demo, rustix::process::Signal::KILL)?;
+    demo.wait()?;
+    assert!(nothing_is_left(&name).is_err(), "it was killed too late or too early");
+    success(&lab(&["down", "--name", &name]))?;
+    nothing_is_left(&name)
+}
+
+/// Runs the demo; its JSON.
+fn demo(arguments: &[&str]) -> Result<Value, Failed> {
+    Ok(serde_json::from_str(&success(&lab(arguments))?)?)
+}
+
+/// A demo whose nodes are up.
+fn started_demo() -> Result<Child, Failed> {
+    let mut demo =
+        Command::new(LAB).arg("demo").stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let control = format!("/run/earmark-lab/earmark-demo-{}/h2.sock", demo.id());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !Path::new(&control).exists() {
+        if Instant::now() > deadline || demo.try_wait()?.is_some() {
+            demo.kill()?;
+            return Err("the demo did not start".into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Well into its first stage.
+    std::thread::sleep(Duration::from_secs(1));
+    Ok(demo)
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) -> Outcome {
+    let pid = rustix::process::Pid::from_child(child);
+    Ok(rustix::process::kill_process(pid, signal)?)
+}
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(LAB).args(arguments).stdin(Stdio::null()).output().expect("the program runs")
+}
+
+fn success(output: &Output) -> Result<String, Failed> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}: {said}", output.status).into())
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+/// No namespace and no state whose name begins so.
+fn nothing_is_left(prefix: &str) -> Outcome {
+    for directory in ["/run/netns", testbed::STATE_ROOT] {
+        for entry in std::fs::read_dir(directory)? {
+            let name = entry?.file_name();
+            if name.to_string_lossy().starts_with(prefix) {
+                return Err(format!("{directory} still has {}", name.display()).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes a network down whatever became of its test.
+struct Guard(String);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if Path::new(testbed::STATE_ROOT).join(&self.0).exists() {
+            // The test has failed already, and says why.
+            let _ = testbed::down(&self.0);
+        }
+    }
+}

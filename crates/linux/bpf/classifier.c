@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// The classifier: finds the reservation of every packet that leaves, and writes its class into the packet's priority,
+// where HTB looks first.
+//
+// One hash map holds the flows of all interfaces. A packet is looked up six times at most, most specific first: with
+// its source and with any; each with both ports, with the destination port, and without ports. The first hit counts.
+//
+// What has no ports to look at: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first
+// (whose ports are in the first one); IPv6 packets with extension headers, whose protocol is that of the first such
+// header. They can be reserved for without ports only.
+//
+// Packets of protocol 46 (RSVP), and those that our own sockets have marked already, go to the signalling class.
+// Every other packet gets priority 0, and thereby the default class: nobody chooses a class by himself.
+//
+// Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the map.
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+// ea4d:3, as in the module `plan` of traffic control.
+#define SIGNALLING_CLASS 0xea4d0003u
+#define PROTOCOL_RSVP 46
+// TCX_NEXT, by its older name: headers before Linux 6.6 lack the new one.
+#define NEXT_PROGRAM TC_ACT_UNSPEC
+
+// IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port.
+struct flow {
+	__u8 destination[16];
+	__u8 source[16];
+	__u32 interface;
+	__be16 destination_port;
+	__be16 source_port;
+	__u8 protocol;
+	__u8 zero[3];
+};
+
+// Made by the loader: struct flow to class (__u32).
+extern const char flows;
+
+static __always_inline int read_ipv4(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
+{
+	__u8 header[20];
+
+	if (bpf_skb_load_bytes_relative(packet, 0, header, sizeof(header), BPF_HDR_START_NET))
+		return -1;
+	flow->destination[10] = flow->destination[11] = 0xff;
+	flow->source[10] = flow->source[11] = 0xff;
+	__builtin_memcpy(flow->source + 12, header + 12, 4);
+	__builtin_memcpy(flow->destination + 12, header + 16, 4);
+	flow->protocol = header[9];
+	// A fragment offset other than 0: what follows the header is not the start of the transport's.
+	if ((header[6] & 0x1f) || header[7])
+		*transport = 0;
+	else
+		*transport = (header[0] & 0x0f) * 4;
+	return 0;
+}
+
+static __always_inline int read_ipv6(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
+{
+	__u8 header[40];
+
+	if (bpf_skb_load_bytes_relative(packet, 0, header, sizeof(header), BPF_HDR_START_NET))
+		return -1;
+	__builtin_memcpy(flow->source, header + 8, 16);
+	__builtin_memcpy(flow->destination, header + 24, 16);
+	flow->protocol = header[6];
+	*transport = 40;
+	return 0;
+}
+
+static __always_inline int has_ports(__u8 protocol)
+{
+	return protocol == IPPROTO_UDP || protocol == IPPROTO_TCP || protocol == IPPROTO_DCCP ||
+	       protocol == IPPROTO_SCTP || protocol == IPPROTO_UDPLITE;
+}
+
+// With the ports given, with the destination port, without ports.
+static __always_inline __u32 look_up(struct flow *flow, __be16 destination_port, __be16 source_port)
+{
+	__u32 *class;
+
+	flow->destination_port = destination_port;
+	if (destination_port) {
+		flow->source_port = source_port;
+		class = bpf_map_lookup_elem((void *)&flows, flow);
+		if (class)
+			return *class;
+		flow->source_port = 0;
+		class = bpf_map_lookup_elem((void *)&flows, flow);
+		if (class)
+			return *class;
+		flow->destination_port = 0;
+	}
+	class = bpf_map_lookup_elem((void *)&flows, flow);
+	return class ? *class : 0;
+}
+
+SEC("classifier")
+int earmark_egress(struct __sk_buff *packet)
+{
+	struct flow flow = {};
+	__be16 ports[2] = {};
+	__u32 transport = 0;
+	__u32 class;
+	int failed;
+
+	if (packet->priority == SIGNALLING_CLASS)
+		return NEXT_PROGRAM;
+	flow.interface = packet->ifindex;
+	if (packet->protocol == bpf_htons(ETH_P_IP))
+		failed = read_ipv4(packet, &flow, &transport);
+	else if (packet->protocol == bpf_htons(ETH_P_IPV6))
+		failed = read_ipv6(packet, &flow, &transport);
+	else
+		failed = -1;
+	if (failed) {
+		packet->priority = 0;
+		return NEXT_PROGRAM;
+	}
+	if (flow.protocol == PROTOCOL_RSVP) {
+		packet->priority = SIGNALLING_CLASS;
+		return NEXT_PROGRAM;
+	}
+	if (transport && has_ports(flow.protocol))
+		bpf_skb_load_bytes_relative(packet, transport, ports, sizeof(ports), BPF_HDR_START_NET);
+	class = look_up(&flow, ports[1], ports[0]);
+	if (!class) {
+		__builtin_memset(flow.source, 0, sizeof(flow.source));
+		class = look_up(&flow, ports[1], ports[0]);
+	}
+	packet->priority = class;
+	return NEXT_PROGRAM;
+}

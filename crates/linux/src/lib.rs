@@ -1,0 +1,29 @@
+//! The Linux kernel, as Earmark uses it: signalling sockets, the mirror of routes and interfaces, and traffic control.
+//!
+//! Everything here is synchronous and non-blocking where it waits for the world: [`RsvpSocket`] and [`Mirror`] are
+//! file descriptors for the caller's one epoll loop, and [`TrafficControl`] answers before it returns. The kernel is
+//! asked, never believed: what it lost, kept or refused is found by dumping its state and comparing
+//! ([`Mirror::resync`], [`TrafficControl::reconcile`]).
+//!
+//! What must outlive the daemon does: queues, classes, the classifier and its flow map stay in the kernel when the
+//! process is killed, and the next [`TrafficControl::open`] adopts them without touching a packet. What must fail open
+//! does too: signalling is caught by raw sockets, which vanish with the process, so that messages simply flow on.
+//!
+//! Sockets and netlink work in the network namespace of the thread that opens them; [`netns`] runs code in another.
+//! This is the only crate with `unsafe`, all of it in the private module `sys`.
+
+pub mod capabilities;
+pub mod clock;
+pub mod link;
+pub mod mirror;
+pub mod netlink;
+pub mod netns;
+pub mod rsvp_socket;
+mod sys;
+pub mod traffic_control;
+
+pub use mirror::{InterfaceState, Mirror, Update};
+pub use rsvp_socket::{OpenError, RsvpSocket, SendError};
+pub use traffic_control::{
+    Adopted, ClassifierChoice, LinkPlan, Reconciliation, Statistics, TcError, TrafficControl,
+};

@@ -1,0 +1,259 @@
+//! What the kernel says about links, addresses and routes, as values (Linux: `rtnetlink.h`, `if_link.h`, `if_addr.h`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use earmark_core::{Hop, InterfaceId, Prefix};
+
+use crate::netlink::{Attribute, Attributes, NetlinkError, Received};
+
+/// Octets of `struct ifinfomsg`.
+const LINK_HEADER: usize = 16;
+/// Octets of `struct ifaddrmsg`.
+const ADDRESS_HEADER: usize = 8;
+/// Octets of `struct rtmsg`.
+const ROUTE_HEADER: usize = 12;
+/// Octets of `struct rtnexthop`.
+const NEXT_HOP_HEADER: usize = 8;
+/// Flags of a next hop that leads nowhere now: its device is down (`RTNH_F_DEAD`), or lost its carrier
+/// (`RTNH_F_LINKDOWN`).
+const NEXT_HOP_UNUSABLE: u8 = 1 | 16;
+
+/// A link, without its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) id: InterfaceId,
+    pub(super) name: String,
+    pub(super) mtu: u32,
+    pub(super) up: bool,
+}
+
+impl Link {
+    /// `None` for messages about a link in its role as a bridge port, which say nothing about the link itself.
+    pub(super) fn decode(message: &Received<'_>) -> Result<Option<Link>, NetlinkError> {
+        let fixed = message.fixed(LINK_HEADER, "link")?;
+        if fixed[0] != libc::AF_UNSPEC as u8 {
+            return Ok(None);
+        }
+        let flags = u32_at(fixed, 8);
+        let usable = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
+        let id = InterfaceId(u32_at(fixed, 4));
+        let mut link = Link { id, name: String::new(), mtu: 0, up: flags & usable == usable };
+        for attribute in message.attributes(LINK_HEADER) {
+            let attribute = attribute?;
+            match attribute.kind {
+                libc::IFLA_IFNAME => link.name = attribute.text(),
+                libc::IFLA_MTU => link.mtu = attribute.u32("MTU")?,
+                _ => {}
+            }
+        }
+        Ok(Some(link))
+    }
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) interface: InterfaceId,
+    pub(super) address: IpAddr,
+    /// Not while duplicate detection is at work, or has found one.
+    pub(super) usable: bool,
+}
+
+impl Address {
+    pub(super) fn decode(message: &Received<'_>) -> Result<Option<Address>, NetlinkError> {
+        let fixed = message.fixed(ADDRESS_HEADER, "address")?;
+        let mut flags = u32::from(fixed[2]);
+        let (mut local, mut address) = (None, None);
+        for attribute in message.attributes(ADDRESS_HEADER) {
+            let attribute = attribute?;
+            match attribute.kind {
+                libc::IFA_LOCAL => local = Some(ip_address(&attribute)?),
+                libc::IFA_ADDRESS => address = Some(ip_address(&attribute)?),
+                libc::IFA_FLAGS => flags = attribute.u32("address flags")?,
+                _ => {}
+            }
+        }
+        // On a point-to-point link the plain address is the other end's.
+        let Some(address) = local.or(address) else {
+            return Ok(None);
+        };
+        let usable = flags & (libc::IFA_F_TENTATIVE | libc::IFA_F_DADFAILED) == 0;
+        Ok(Some(Address { interface: InterfaceId(u32_at(fixed, 4)), address, usable }))
+    }
+}
+
+/// What tells routes of the kernel apart, apart from where they lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RouteKey {
+    pub(super) prefix: Prefix,
+    pub(super) metric: u32,
+    pub(super) table: u32,
+    pub(super) type_of_service: u8,
+}
+
+/// A route as the kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KernelRoute {
+    pub(super) key: RouteKey,
+    pub(super) hop: Hop,
+}
+
+impl KernelRoute {
+    /// `None` for routes that the mirror does not keep: of other tables than main and local, cached ones, and those
+    /// that lead to no single interface (broadcast, multicast, unreachable).
+    pub(super) fn decode(message: &Received<'_>) -> Result<Option<KernelRoute>, NetlinkError> {
+        let fixed = message.fixed(ROUTE_HEADER, "route")?;
+        let (family, length, type_of_service) = (fixed[0], fixed[1], fixed[3]);
+        let (route_type, flags) = (fixed[7], u32_at(fixed, 8));
+        let unspecified = match i32::from(family) {
+            libc::AF_INET => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            libc::AF_INET6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            _ => return Ok(None),
+        };
+        let (mut destination, mut table, mut metric) = (unspecified, u32::from(fixed[4]), 0);
+        let (mut interface, mut gateway, mut source, mut first_path) = (None, None, None, None);
+        for attribute in message.attributes(ROUTE_HEADER) {
+            let attribute = attribute?;
+            match attribute.kind {
+                libc::RTA_DST => destination = ip_address(&attribute)?,
+                libc::RTA_TABLE => table = attribute.u32("table")?,
+                libc::RTA_PRIORITY => metric = attribute.u32("metric")?,
+                libc::RTA_OIF => interface = Some(InterfaceId(attribute.u32("interface")?)),
+                libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
+                libc::RTA_VIA => gateway = via(&attribute)?,
+                libc::RTA_PREFSRC => source = Some(ip_address(&attribute)?),
+                libc::RTA_MULTIPATH => first_path = usable_path(&attribute)?,
+                _ => {}
+            }
+        }
+        let ours = matches!(table as u8, libc::RT_TABLE_MAIN | libc::RT_TABLE_LOCAL) && table < 256;
+        let kept = matches!(route_type, libc::RTN_UNICAST | libc::RTN_LOCAL);
+        if !ours || !kept || flags & libc::RTM_F_CLONED != 0 {
+            return Ok(None);
+        }
+        let (interface, gateway) = match (interface, first_path) {
+            (_, Some(path)) => path,
+            (Some(interface), None) => (interface, gateway),
+            (None, None) => return Ok(None),
+        };
+        let key =
+            RouteKey { prefix: Prefix::new(destination, length), metric, table, type_of_service };
+        Ok(Some(KernelRoute { key, hop: Hop { interface, gateway, source } }))
+    }
+}
+
+/// The first usable next hop of a route with several, else its first. (Which one a packet takes the kernel decides by
+/// a hash that is not mirrored.)
+fn usable_path(
+    paths: &Attribute<'_>,
+) -> Result<Option<(InterfaceId, Option<IpAddr>)>, NetlinkError> {
+    let mut first = None;
+    let mut rest = paths.value;
+    while let Some(header) = rest.first_chunk::<NEXT_HOP_HEADER>() {
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        if length < NEXT_HOP_HEADER || length > rest.len() {
+            return Err(paths.malformed("next hop"));
+        }
+        let mut gateway = None;
+        for attribute in Attributes::new(&rest[NEXT_HOP_HEADER..length]) {
+            let attribute = attribute?;
+            match attribute.kind {
+                libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
+                libc::RTA_VIA => gateway = via(&attribute)?,
+                _ => {}
+            }
+        }
+        let path = (InterfaceId(u32_at(header, 4)), gateway);
+        if header[2] & NEXT_HOP_UNUSABLE == 0 {
+            return Ok(Some(path));
+        }
+        first = first.or(Some(path));
+        rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+    }
+    Ok(first)
+}
+
+/// A gateway of another family than the route (`struct rtvia`): the family in two octets, then the address.
+fn via(attribute: &Attribute<'_>) -> Result<Option<IpAddr>, NetlinkError> {
+    let malformed = || attribute.malformed("gateway");
+    let (family, address) = attribute.value.split_first_chunk().ok_or_else(malformed)?;
+    match i32::from(u16::from_ne_bytes(*family)) {
+        libc::AF_INET | libc::AF_INET6 => {
+            octets_to_address(address).ok_or_else(malformed).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn ip_address(attribute: &Attribute<'_>) -> Result<IpAddr, NetlinkError> {
+    octets_to_address(attribute.value).ok_or_else(|| attribute.malformed("IP address"))
+}
+
+fn octets_to_address(octets: &[u8]) -> Option<IpAddr> {
+    match octets.len() {
+        4 => <[u8; 4]>::try_from(octets).ok().map(IpAddr::from),
+        16 => <[u8; 16]>::try_from(octets).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+/// The number at an offset that the caller has checked to be inside.
+fn u32_at(octets: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::{Message, Messages};
+
+    fn route(flags: [u8; 12], attributes: impl FnOnce(Message) -> Message) -> Option<KernelRoute> {
+        let octets = attributes(Message::new(libc::RTM_NEWROUTE, 0).fixed(&flags)).finish(0);
+        let message = Messages::new(&octets).next().expect("one").expect("well-formed");
+        KernelRoute::decode(&message).expect("well-formed")
+    }
+
+    const UNICAST: [u8; 12] =
+        [libc::AF_INET as u8, 24, 0, 0, libc::RT_TABLE_MAIN, 3, 0, libc::RTN_UNICAST, 0, 0, 0, 0];
+
+    #[test]
+    fn a_route_through_a_gateway() {
+        let decoded = route(UNICAST, |m| {
+            m.attribute(libc::RTA_DST, &[10, 1, 2, 0])
+                .attribute(libc::RTA_GATEWAY, &[10, 0, 0, 2])
+                .u32(libc::RTA_OIF, 7)
+                .u32(libc::RTA_PRIORITY, 100)
+        })
+        .expect("kept");
+        assert_eq!(decoded.key.prefix, "10.1.2.0/24".parse().expect("a prefix"));
+        assert_eq!(decoded.key.metric, 100);
+        assert_eq!(decoded.hop.interface, InterfaceId(7));
+        assert_eq!(decoded.hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
+    }
+
+    /// Of two paths the first is dead: the second is taken.
+    #[test]
+    fn the_first_path_that_works_is_taken() {
+        let mut paths = Vec::new();
+        for (flags, index, gateway) in [(1_u8, 4_u32, 1_u8), (0, 5, 2)] {
+            paths.extend([16, 0, flags, 0]);
+            paths.extend(index.to_ne_bytes());
+            paths.extend([8, 0, libc::RTA_GATEWAY as u8, 0, 10, 0, 0, gateway]);
+        }
+        let decoded = route(UNICAST, |m| m.attribute(libc::RTA_MULTIPATH, &paths)).expect("kept");
+        assert_eq!(decoded.hop.interface, InterfaceId(5));
+        assert_eq!(decoded.hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
+    }
+
+    #[test]
+    fn other_tables_and_unreachable_routes_are_left_out() {
+        let mut other = UNICAST;
+        other[4] = 100;
+        assert_eq!(route(other, |m| m.u32(libc::RTA_OIF, 7)), None);
+        let mut unreachable = UNICAST;
+        unreachable[7] = libc::RTN_UNREACHABLE;
+        assert_eq!(route(unreachable, |m| m.u32(libc::RTA_OIF, 7)), None);
+        // Table 0x1fe looks like main in its lowest octet only.
+        assert_eq!(route(UNICAST, |m| m.u32(libc::RTA_OIF, 7).u32(libc::RTA_TABLE, 0x1fe)), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! Netlink sockets: one to ask on, one to listen on.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+
+use super::message::{Attributes, HEADER, Message, Messages, Received};
+use super::{NetlinkError, Refusal};
+use crate::sys::socket::set_option;
+
+/// Larger than anything the kernel puts into one datagram (32 KiB, where a reader offers so much).
+const BUFFER: usize = 64 * 1024;
+/// The kernel answers while it handles the request; this only bounds a wait for what it owes us and never sends.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a dump is begun again because something changed meanwhile.
+const DUMP_ATTEMPTS: u32 = 10;
+
+/// A connection to ask on: every request is answered before the call returns.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    sequence: u32,
+    buffer: Box<[u8]>,
+}
+
+impl Connection {
+    /// To the routing subsystem, in the network namespace of the calling thread.
+    pub fn open() -> Result<Connection, NetlinkError> {
+        let socket = routing_socket(SocketFlags::CLOEXEC)?;
+        let patience = Some(PATIENCE);
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, patience)
+            .map_err(|e| failed("set a receive timeout", e))?;
+        // Errors carry the request's header only, and a text; dumps refuse what they would ignore.
+        for option in [libc::NETLINK_CAP_ACK, libc::NETLINK_EXT_ACK, libc::NETLINK_GET_STRICT_CHK] {
+            set_option(socket.as_fd(), libc::SOL_NETLINK, option, 1)
+                .map_err(|source| NetlinkError::Socket { doing: "set an option", source })?;
+        }
+        Ok(Connection { socket, sequence: 0, buffer: vec![0; BUFFER].into() })
+    }
+
+    /// Asks for something to be done.
+    ///
+    /// # Errors
+    /// [`NetlinkError::Refused`] with the kernel's number and, where it gives one, its explanation.
+    pub fn request(&mut self, doing: &'static str, message: Message) -> Result<(), NetlinkError> {
+        self.ask(doing, message).map(drop)
+    }
+
+    /// Asks for something to be done or told; returns the messages that came before the acknowledgement.
+    pub fn ask(&mut self, doing: &'static str, message: Message) -> Result<Answers, NetlinkError> {
+        let sequence = self.send(message.with_flags(libc::NLM_F_ACK as u16))?;
+        self.collect(doing, sequence).map(|(answers, _)| answers)
+    }
+
+    /// Asks for many things in one go, 64 at a time; stops at the first batch in which something was refused, and
+    /// reports the first refusal. What else was in that batch may have been done.
+    pub fn request_all(
+        &mut self,
+        doing: &'static str,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> Result<(), NetlinkError> {
+        let mut messages = messages.into_iter();
+        loop {
+            let mut octets = Vec::new();
+            let first = self.sequence.wrapping_add(1);
+            let mut count = 0;
+            for message in messages.by_ref().take(64) {
+                self.sequence = self.sequence.wrapping_add(1);
+                let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+                octets.extend(message.with_flags(flags).finish(self.sequence));
+                count += 1;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+            self.transmit(&octets)?;
+            let mut outcome = Ok(());
+            for sequence in (0..count).map(|n| first.wrapping_add(n)) {
+                let answer = self.collect(doing, sequence).map(drop);
+                outcome = outcome.and(answer);
+            }
+            outcome?;
+        }
+    }
+
+    /// Asks for a whole table. Begins again when the table changed meanwhile, so that the answer is of one moment.
+    pub fn dump(&mut self, doing: &'static str, message: Message) -> Result<Answers, NetlinkError> {
+        let message = message.with_flags(libc::NLM_F_DUMP as u16);
+        let mut attempt = 1;
+        loop {
+            let sequence = self.send(message.clone())?;
+            let (answers, interrupted) = self.collect(doing, sequence)?;
+            if !interrupted || attempt == DUMP_ATTEMPTS {
+                return Ok(answers);
+            }
+            attempt += 1;
+        }
+    }
+
+    fn send(&mut self, message: Message) -> Result<u32, NetlinkError> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let octets = message.with_flags(libc::NLM_F_REQUEST as u16).finish(self.sequence);
+        self.transmit(&octets)?;
+        Ok(self.sequence)
+    }
+
+    fn transmit(&self, octets: &[u8]) -> Result<(), NetlinkError> {
+        let kernel = SocketAddrNetlink::new(0, 0);
+        rustix::net::sendto(&self.socket, octets, SendFlags::empty(), &kernel)
+            .map_err(|e| failed("send a request", e))?;
+        Ok(())
+    }
+
+    /// Everything that answers `sequence`, up to its acknowledgement or the end of its dump; and whether the table
+    /// changed during the dump.
+    fn collect(
+        &mut self,
+        doing: &'static str,
+        sequence: u32,
+    ) -> Result<(Answers, bool), NetlinkError> {
+        let mut answers = Answers::default();
+        let mut interrupted = false;
+        loop {
+            let length = receive(&self.socket, &mut self.buffer)
+                .map_err(|e| failed("receive an answer", e))?;
+            for message in Messages::new(&self.buffer[..length]) {
+                let message = message?;
+                // An answer that an earlier, failed call did not wait for.
+                if message.sequence != sequence {
+                    continue;
+                }
+                interrupted |= message.flags & libc::NLM_F_DUMP_INTR as u16 != 0;
+                match i32::from(message.kind) {
+                    libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                        return match refusal(&message)? {
+                            Some(refusal) => Err(refusal.of(doing)),
+                            None => Ok((answers, interrupted)),
+                        };
+                    }
+                    libc::NLMSG_NOOP => {}
+                    _ => answers.push(&message),
+                }
+            }
+        }
+    }
+}
+
+/// Messages that answered a request, kept as they came.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    octets: Vec<u8>,
+}
+
+impl Answers {
+    /// Walks them.
+    pub fn iter(&self) -> Messages<'_> {
+        Messages::new(&self.octets)
+    }
+
+    fn push(&mut self, message: &Received<'_>) {
+        let length = (HEADER + message.payload.len()) as u32;
+        self.octets.extend_from_slice(&length.to_ne_bytes());
+        self.octets.extend_from_slice(&message.kind.to_ne_bytes());
+        self.octets.extend_from_slice(&message.flags.to_ne_bytes());
+        self.octets.extend_from_slice(&message.sequence.to_ne_bytes());
+        self.octets.extend_from_slice(&0_u32.to_ne_bytes());
+        self.octets.extend_from_slice(message.payload);
+        self.octets.resize(self.octets.len().next_multiple_of(4), 0);
+    }
+}
+
+impl<'a> IntoIterator for &'a Answers {
+    type Item = Result<Received<'a>, NetlinkError>;
+    type IntoIter = Messages<'a>;
+
+    fn into_iter(self) -> Messages<'a> {
+        self.iter()
+    }
+}
+
+/// A connection to listen on: the kernel announces, we never ask.
+#[derive(Debug)]
+pub struct Subscription {
+    socket: OwnedFd,
+    buffer: Box<[u8]>,
+}
+
+/// What listening brought.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    /// Some announcements.
+    Messages(Messages<'a>),
+    /// Announcements were lost: the socket's buffer was full.
+    Lost,
+    /// Nothing is waiting.
+    Nothing,
+}
+
+impl Subscription {
+    /// To announcement groups (`RTNLGRP_LINK`, ...) of the routing subsystem, with room for `room` octets of them.
+    pub fn open(groups: &[u32], room: i32) -> Result<Subscription, NetlinkError> {
+        let socket = routing_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        // Past the system's limit where we may; else as much as it allows.
+        if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room).is_err() {
+            set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, room)
+                .map_err(|source| NetlinkError::Socket { doing: "size the buffer", source })?;
+        }
+        for &group in groups {
+            let membership = libc::NETLINK_ADD_MEMBERSHIP;
+            set_option(socket.as_fd(), libc::SOL_NETLINK, membership, group as i32)
+                .map_err(|source| NetlinkError::Socket { doing: "subscribe", source })?;
+        }
+        Ok(Subscription { socket, buffer: vec![0; BUFFER].into() })
+    }
+
+    /// The next datagram of announcements. Never blocks.
+    pub fn receive(&mut self) -> Result<Heard<'_>, NetlinkError> {
+        match receive(&self.socket, &mut self.buffer) {
+            Ok(length) => Ok(Heard::Messages(Messages::new(&self.buffer[..length]))),
+            Err(rustix::io::Errno::NOBUFS) => Ok(Heard::Lost),
+            Err(rustix::io::Errno::AGAIN) => Ok(Heard::Nothing),
+            Err(e) => Err(failed("receive announcements", e)),
+        }
+    }
+}
+
+impl AsFd for Subscription {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn routing_socket(flags: SocketFlags) -> Result<OwnedFd, NetlinkError> {
+    let family = AddressFamily::NETLINK;
+    let route = None; // protocol 0: NETLINK_ROUTE
+    let socket = rustix::net::socket_with(family, SocketType::RAW, flags, route)
+        .map_err(|e| failed("open a netlink socket", e))?;
+    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))
+        .map_err(|e| failed("bind a netlink socket", e))?;
+    Ok(socket)
+}
+
+/// One datagram. Interruptions by signals are no outcome.
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, rustix::io::Errno> {
+    loop {
+        match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((length, _)) => return Ok(length),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// What an acknowledgement or the end of a dump says: `None` for success.
+fn refusal(message: &Received<'_>) -> Result<Option<Refusal>, NetlinkError> {
+    let code = message.fixed(4, "error code")?;
+    let code = i32::from_ne_bytes([code[0], code[1], code[2], code[3]]);
+    if code == 0 {
+        return Ok(None);
+    }
+    // The code, then (in an error) the header of the request, then attributes; capped, as we asked it to be.
+    const ACK_TLVS: u16 = 0x200;
+    const ATTRIBUTE_MESSAGE: u16 = 1;
+    let before = if i32::from(message.kind) == libc::NLMSG_ERROR { 4 + HEADER } else { 4 };
+    let mut explanation = None;
+    if message.flags & ACK_TLVS != 0 {
+        let attributes = Attributes::new(message.payload.get(before..).unwrap_or_default());
+        let text = attributes.flatten().find(|a| a.kind == ATTRIBUTE_MESSAGE);
+        explanation = text.map(|a| a.text());
+    }
+    Ok(Some(Refusal { errno: code.saturating_neg(), explanation }))
+}
+
+fn failed(doing: &'static str, errno: rustix::io::Errno) -> NetlinkError {
+    NetlinkError::Socket { doing, source: io::Error::from(errno) }
+}

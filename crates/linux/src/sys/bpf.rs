@@ -1,0 +1,387 @@
+//! The bpf(2) system call: programs, maps, and hanging a program into an interface's way out.
+//!
+//! Only what a classifier needs that outlives its loader (Linux: `include/uapi/linux/bpf.h`). Programs are attached
+//! directly, not by a link: a link ends with the descriptor that holds it.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The kernel's limit for names, with the zero at the end.
+const NAME: usize = 16;
+
+// Commands.
+const MAP_CREATE: i64 = 0;
+const MAP_LOOKUP: i64 = 1;
+const MAP_UPDATE: i64 = 2;
+const MAP_DELETE: i64 = 3;
+const MAP_NEXT_KEY: i64 = 4;
+const PROGRAM_LOAD: i64 = 5;
+const PROGRAM_ATTACH: i64 = 8;
+const PROGRAM_DETACH: i64 = 9;
+const PROGRAM_BY_ID: i64 = 13;
+const MAP_BY_ID: i64 = 14;
+const INFO: i64 = 15;
+const PROGRAM_QUERY: i64 = 16;
+
+const HASH_MAP: u32 = 1;
+const TRAFFIC_CLASSIFIER: u32 = 3;
+/// `BPF_TCX_EGRESS`.
+const WAY_OUT: u32 = 47;
+/// `BPF_F_REPLACE` and `BPF_F_BEFORE`.
+const REPLACE: u32 = 1 << 2;
+const BEFORE: u32 = 1 << 3;
+/// `BPF_F_NO_PREALLOC`: memory only for entries that are there.
+const ON_DEMAND: u32 = 1;
+/// Most programs that are looked at on one interface.
+const MOST_PROGRAMS: usize = 64;
+
+/// Sizes of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MapShape {
+    /// Octets of a key.
+    pub(crate) key: u32,
+    /// Octets of a value.
+    pub(crate) value: u32,
+    /// Most entries.
+    pub(crate) entries: u32,
+}
+
+/// What is known of a loaded program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProgramInfo {
+    /// Its kernel number.
+    pub(crate) number: u32,
+    /// Its name.
+    pub(crate) name: String,
+    /// The maps that it uses, by their kernel numbers.
+    pub(crate) maps: Vec<u32>,
+}
+
+/// Calls bpf(2) with a command's structure; which pointers in it must be valid is the caller's to know.
+///
+/// # Safety
+/// `attributes` must be the structure of `command`, and the pointers in it must be valid for what the command does.
+unsafe fn call<T>(command: i64, attributes: &mut T) -> io::Result<i64> {
+    // SAFETY: pointer and size describe `attributes`; the rest is the caller's promise.
+    let outcome = unsafe {
+        libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>())
+    };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(outcome) }
+}
+
+/// # Safety
+/// As [`call`], for commands that return a new descriptor.
+unsafe fn call_for_descriptor<T>(command: i64, attributes: &mut T) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's promise; the descriptor is new and nobody else's, close-on-exec as all of BPF's are.
+    unsafe { Ok(OwnedFd::from_raw_fd(call(command, attributes)? as i32)) }
+}
+
+fn name_of(text: &str) -> [u8; NAME] {
+    let mut name = [0; NAME];
+    let length = text.len().min(NAME - 1);
+    name[..length].copy_from_slice(&text.as_bytes()[..length]);
+    name
+}
+
+fn address<T>(slice: &[T]) -> u64 {
+    slice.as_ptr() as u64
+}
+
+/// Makes a hash map.
+pub(crate) fn create_map(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Attributes {
+        kind: u32,
+        key: u32,
+        value: u32,
+        entries: u32,
+        flags: u32,
+        inner: u32,
+        node: u32,
+        name: [u8; NAME],
+    }
+    let MapShape { key, value, entries } = shape;
+    let name = name_of(name);
+    let mut attributes = Attributes {
+        kind: HASH_MAP,
+        key,
+        value,
+        entries,
+        flags: ON_DEMAND,
+        inner: 0,
+        node: 0,
+        name,
+    };
+    // SAFETY: no pointers.
+    unsafe { call_for_descriptor(MAP_CREATE, &mut attributes) }
+}
+
+/// Loads a traffic classifier of 8-octet instructions. On a refusal the error carries the end of the verifier's log.
+pub(crate) fn load_classifier(
+    name: &str,
+    instructions: &[u8],
+    license: &str,
+) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Attributes {
+        kind: u32,
+        count: u32,
+        instructions: u64,
+        license: u64,
+        log_level: u32,
+        log_size: u32,
+        log: u64,
+        kernel_version: u32,
+        flags: u32,
+        name: [u8; NAME],
+    }
+    let license: Vec<u8> = license.bytes().chain([0]).collect();
+    let mut log = vec![0_u8; 64 * 1024];
+    let mut attributes = Attributes {
+        kind: TRAFFIC_CLASSIFIER,
+        count: (instructions.len() / 8) as u32,
+        instructions: address(instructions),
+        license: address(&license),
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+        kernel_version: 0,
+        flags: 0,
+        name: name_of(name),
+    };
+    // SAFETY: the pointers are to `count` instructions and to a text with its zero, which the kernel reads.
+    let refused = match unsafe { call_for_descriptor(PROGRAM_LOAD, &mut attributes) } {
+        Ok(program) => return Ok(program),
+        Err(error) => error,
+    };
+    (attributes.log_level, attributes.log_size) = (1, log.len() as u32);
+    attributes.log = log.as_mut_ptr() as u64;
+    // SAFETY: as above; and the kernel writes its log into `log`, whose size is given.
+    match unsafe { call_for_descriptor(PROGRAM_LOAD, &mut attributes) } {
+        Ok(program) => Ok(program),
+        Err(_) => {
+            let end = log.iter().position(|&o| o == 0).unwrap_or(log.len());
+            let text = String::from_utf8_lossy(&log[end.saturating_sub(400)..end]).into_owned();
+            tracing::debug!(verifier = text, "the kernel refused the classifier");
+            Err(refused)
+        }
+    }
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Attachment {
+    interface: u32,
+    program: u32,
+    kind: u32,
+    flags: u32,
+    replaced: u32,
+    relative: u32,
+    revision: u64,
+}
+
+/// Hangs a program into an interface's way out: before all others, or in the place of `replaced`.
+pub(crate) fn attach(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    replaced: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let mut attributes = Attachment {
+        interface,
+        program: program.as_raw_fd() as u32,
+        kind: WAY_OUT,
+        flags: if replaced.is_some() { REPLACE } else { BEFORE },
+        replaced: replaced.map_or(0, |r| r.as_raw_fd() as u32),
+        ..Attachment::default()
+    };
+    // SAFETY: no pointers.
+    unsafe { call(PROGRAM_ATTACH, &mut attributes) }.map(drop)
+}
+
+/// Takes a program out of an interface's way out.
+pub(crate) fn detach(program: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+    let program = program.as_raw_fd() as u32;
+    let mut attributes = Attachment { interface, program, kind: WAY_OUT, ..Attachment::default() };
+    // SAFETY: no pointers.
+    unsafe { call(PROGRAM_DETACH, &mut attributes) }.map(drop)
+}
+
+/// The kernel numbers of the programs in an interface's way out.
+pub(crate) fn attached(interface: u32) -> io::Result<Vec<u32>> {
+    #[repr(C)]
+    struct Attributes {
+        interface: u32,
+        kind: u32,
+        query_flags: u32,
+        attach_flags: u32,
+        programs: u64,
+        count: u32,
+        padding: u32,
+        more: [u64; 4],
+    }
+    let mut programs = vec![0_u32; MOST_PROGRAMS];
+    let mut attributes = Attributes {
+        interface,
+        kind: WAY_OUT,
+        query_flags: 0,
+        attach_flags: 0,
+        programs: programs.as_mut_ptr() as u64,
+        count: programs.len() as u32,
+        padding: 0,
+        more: [0; 4],
+    };
+    // SAFETY: the pointer is to `count` numbers, which the kernel writes.
+    match unsafe { call(PROGRAM_QUERY, &mut attributes) } {
+        Ok(_) => programs.truncate(attributes.count as usize),
+        // Nothing was ever attached there.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => programs.clear(),
+        Err(error) => return Err(error),
+    }
+    Ok(programs)
+}
+
+#[repr(C)]
+struct ById {
+    id: u32,
+    next: u32,
+    flags: u32,
+}
+
+/// A program by its kernel number.
+pub(crate) fn program_by_id(id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    unsafe { call_for_descriptor(PROGRAM_BY_ID, &mut ById { id, next: 0, flags: 0 }) }
+}
+
+/// A map by its kernel number.
+pub(crate) fn map_by_id(id: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    unsafe { call_for_descriptor(MAP_BY_ID, &mut ById { id, next: 0, flags: 0 }) }
+}
+
+#[repr(C)]
+struct InfoOf {
+    object: u32,
+    length: u32,
+    info: u64,
+}
+
+/// What a program is.
+pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
+    #[repr(C)]
+    #[derive(Default)]
+    struct Info {
+        kind: u32,
+        number: u32,
+        before: [u32; 11],
+        map_count: u32,
+        maps: u64,
+        name: [u8; NAME],
+    }
+    let mut maps = [0_u32; 8];
+    let mut info =
+        Info { map_count: maps.len() as u32, maps: maps.as_mut_ptr() as u64, ..Info::default() };
+    let (object, length) = (program.as_raw_fd() as u32, size_of::<Info>() as u32);
+    let mut attributes = InfoOf { object, length, info: (&raw mut info) as u64 };
+    // SAFETY: `info` points to the head of the kernel's structure, whose length is given; the only pointer in it is
+    // to `map_count` numbers. Both are alive and written by the kernel only.
+    unsafe { call(INFO, &mut attributes) }?;
+    let end = info.name.iter().position(|&o| o == 0).unwrap_or(NAME);
+    let count = (info.map_count as usize).min(maps.len());
+    let name = String::from_utf8_lossy(&info.name[..end]).into_owned();
+    Ok(ProgramInfo { number: info.number, name, maps: maps[..count].to_vec() })
+}
+
+/// The sizes of a map.
+pub(crate) fn map_shape(map: BorrowedFd<'_>) -> io::Result<MapShape> {
+    let mut info = [0_u32; 6]; // kind, id, key, value, entries, flags
+    let (object, length) = (map.as_raw_fd() as u32, size_of_val(&info) as u32);
+    let mut attributes = InfoOf { object, length, info: info.as_mut_ptr() as u64 };
+    // SAFETY: `info` is the head of the kernel's structure, whose length is given; the kernel writes it.
+    unsafe { call(INFO, &mut attributes) }?;
+    Ok(MapShape { key: info[2], value: info[3], entries: info[4] })
+}
+
+/// A hash map with keys of `K` octets and values of four, checked to be so when it was made or found.
+#[derive(Debug)]
+pub(crate) struct Map<const K: usize> {
+    descriptor: OwnedFd,
+}
+
+#[repr(C)]
+struct Element {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+impl<const K: usize> Map<K> {
+    /// `None` where the map has other sizes.
+    pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Option<Map<K>>> {
+        use std::os::fd::AsFd;
+        let shape = map_shape(descriptor.as_fd())?;
+        let fits = shape.key as usize == K && shape.value == 4;
+        Ok(fits.then_some(Map { descriptor }))
+    }
+
+    /// The descriptor, for the instructions of a program.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// Enters a value, in place of the one that the key had.
+    pub(crate) fn set(&self, key: &[u8; K], value: u32) -> io::Result<()> {
+        let value = value.to_ne_bytes();
+        let mut element = self.element(address(key), address(&value));
+        // SAFETY: key and value have the sizes of the map's, and the kernel reads them.
+        unsafe { call(MAP_UPDATE, &mut element) }.map(drop)
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8; K]) -> io::Result<Option<u32>> {
+        let mut value = [0; 4];
+        let mut element = self.element(address(key), value.as_mut_ptr() as u64);
+        // SAFETY: key and value have the sizes of the map's; the kernel reads the key and writes the value.
+        let outcome = unsafe { call(MAP_LOOKUP, &mut element) };
+        Ok(found(outcome)?.then(|| u32::from_ne_bytes(value)))
+    }
+
+    /// Takes a key out; returns whether it was there.
+    pub(crate) fn remove(&self, key: &[u8; K]) -> io::Result<bool> {
+        let mut element = self.element(address(key), 0);
+        // SAFETY: the key has the size of the map's, and the kernel reads it.
+        found(unsafe { call(MAP_DELETE, &mut element) })
+    }
+
+    /// All keys, at most as many as `most`. Whoever changes the map meanwhile may make it begin again; the bound ends
+    /// that.
+    pub(crate) fn keys(&self, most: usize) -> io::Result<Vec<[u8; K]>> {
+        let mut keys: Vec<[u8; K]> = Vec::new();
+        while keys.len() < most {
+            let mut next = [0; K];
+            let before = keys.last().map_or(0, |key| address(key));
+            let mut element = self.element(before, next.as_mut_ptr() as u64);
+            // SAFETY: the key before is null (the beginning) or has the map's size; the kernel writes the next one,
+            // of the same size, where the value would be.
+            if !found(unsafe { call(MAP_NEXT_KEY, &mut element) })? {
+                break;
+            }
+            keys.push(next);
+        }
+        Ok(keys)
+    }
+
+    fn element(&self, key: u64, value: u64) -> Element {
+        Element { map: self.descriptor.as_raw_fd() as u32, padding: 0, key, value, flags: 0 }
+    }
+}
+
+fn found(outcome: io::Result<i64>) -> io::Result<bool> {
+    match outcome {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

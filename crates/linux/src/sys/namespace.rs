@@ -1,0 +1,27 @@
+//! Entering network namespaces, where the safe wrappers do not reach.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+/// Puts the calling thread into a network namespace of its own.
+pub(crate) fn enter_new_network() -> io::Result<()> {
+    // SAFETY: NEWNET does not take apart what threads share in memory or descriptors, which is what makes other flags
+    // of this call unsafe.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    Ok(())
+}
+
+/// Lets the child of `command` enter `namespace` before it becomes the program.
+pub(crate) fn enter_before_exec(command: &mut Command, namespace: OwnedFd) {
+    let enter = move || {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec, and does there what may be done: one system call, neither
+    // memory allocation nor locks.
+    unsafe { command.pre_exec(enter) };
+}

@@ -1,0 +1,85 @@
+//! Why traffic control could not do what it was asked to.
+
+use std::io;
+
+use earmark_core::admission::ClaimId;
+use earmark_core::{Flow, InterfaceId};
+
+use crate::netlink::NetlinkError;
+
+/// Why traffic control could not do it. [`TcError::errno`] gives the number for a protocol's error message.
+#[derive(Debug, thiserror::Error)]
+pub enum TcError {
+    /// There is no such interface in this network namespace.
+    #[error("there is no interface with index {}", interface.0)]
+    NoSuchInterface {
+        /// Which.
+        interface: InterfaceId,
+    },
+    /// The interface is not planned, so that nothing can be reserved on it.
+    #[error("the interface with index {} takes no reservations", interface.0)]
+    UnknownLink {
+        /// Which.
+        interface: InterfaceId,
+    },
+    /// No installation has this name.
+    #[error("claim {}.{} is not installed", claim.slot, claim.generation)]
+    UnknownClaim {
+        /// Which.
+        claim: ClaimId,
+    },
+    /// Somebody else has put a qdisc there, which we will not replace.
+    #[error(
+        "the interface with index {} is shaped by somebody else's {kind:?} qdisc; remove it first",
+        interface.0
+    )]
+    ForeignQdisc {
+        /// Where.
+        interface: InterfaceId,
+        /// Its kind: `tbf`, `htb`, ...
+        kind: String,
+    },
+    /// All classes that the plan allows are in use.
+    #[error("all {limit} classes of the interface with index {} are in use", interface.0)]
+    PoolFull {
+        /// Where.
+        interface: InterfaceId,
+        /// How many the plan allows.
+        limit: u32,
+    },
+    /// The classifier cannot tell the packets of this flow apart.
+    #[error("flow {flow:?} cannot be classified: {reason}")]
+    Unclassifiable {
+        /// Which.
+        flow: Flow,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The kernel refused something about the BPF classifier.
+    #[error("cannot {doing}: {source}")]
+    Bpf {
+        /// What was being done.
+        doing: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl TcError {
+    /// The error number: Linux's own where the kernel refused, the nearest one where we did.
+    pub fn errno(&self) -> u16 {
+        let number = match self {
+            TcError::NoSuchInterface { .. } | TcError::UnknownLink { .. } => libc::ENODEV,
+            TcError::UnknownClaim { .. } => libc::ENOENT,
+            TcError::ForeignQdisc { .. } => libc::EBUSY,
+            TcError::PoolFull { .. } => libc::ENOSPC,
+            TcError::Unclassifiable { .. } => libc::EINVAL,
+            TcError::Netlink(error) => error.errno().unwrap_or(libc::EBADMSG),
+            TcError::Bpf { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        };
+        u16::try_from(number).unwrap_or(libc::EIO as u16)
+    }
+}

@@ -1,0 +1,233 @@
+//! Installing, changing and removing reservations.
+//!
+//! Two things are counted per class: whether a claim holds it, and how many flows lead into it. It goes back to the pool
+//! when neither is left. Adopted flows lead into classes that no claim holds.
+
+use earmark_core::admission::ClaimId;
+use earmark_core::{Flow, Installation, InterfaceId};
+
+use super::plan::{ClassParameters, handle};
+use super::{Entry, Installed, Statistics, TcError, TrafficControl, flow_table, kernel};
+
+impl TrafficControl {
+    /// Puts a reservation into place; one that is in place is changed without losing a packet, also to another flow or
+    /// another interface (then without the flows that were added to it). A flow that another claim has is taken from it.
+    ///
+    /// # Errors
+    /// What was in place before still is. [`TcError::UnknownLink`], [`TcError::PoolFull`],
+    /// [`TcError::Unclassifiable`], or what the kernel refused.
+    pub fn install(&mut self, installation: &Installation) -> Result<(), TcError> {
+        flow_table::check(&installation.flow)?;
+        match self.try_install(installation) {
+            // Somebody has removed the qdisc or a class: build it again, once.
+            Err(TcError::Netlink(e)) if e.is(libc::ENOENT) || e.is(libc::EINVAL) => {
+                self.restore_link(installation.interface)?;
+                self.try_install(installation)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Lets another flow use an installed reservation too. No error where it does already.
+    pub fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
+        flow_table::check(&flow)?;
+        let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
+        let (interface, minor, own) = (installed.interface, installed.minor, installed.flow);
+        self.enter(interface, flow, minor, claim)?;
+        if let Some(installed) = self.claims.get_mut(&claim)
+            && own != flow
+            && !installed.added.contains(&flow)
+        {
+            installed.added.push(flow);
+        }
+        Ok(())
+    }
+
+    /// Stops a flow from using a reservation. No error where it did not.
+    pub fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
+        let installed = self.claims.get_mut(&claim).ok_or(TcError::UnknownClaim { claim })?;
+        installed.added.retain(|added| *added != flow);
+        let interface = installed.interface;
+        self.withdraw(interface, flow, claim)
+    }
+
+    /// Takes a reservation and all its flows out. A claim that is gone already is no error.
+    ///
+    /// # Errors
+    /// What the kernel refused first; the claim is gone nevertheless, and [`TrafficControl::reconcile`] removes what
+    /// the kernel kept of it.
+    pub fn remove(&mut self, claim: ClaimId) -> Result<(), TcError> {
+        match self.claims.remove(&claim) {
+            Some(installed) => self.release(claim, &installed),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives up one adopted flow that nobody will claim. No error where there is none.
+    pub fn drop_adopted(&mut self, interface: InterfaceId, flow: Flow) -> Result<(), TcError> {
+        match self.flows.get(&(interface, flow)) {
+            Some(&Entry { minor, claim: None }) => self.forget(interface, flow, minor),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives up every adopted flow that no installation has claimed; returns how many there were.
+    pub fn reap_adopted(&mut self) -> Result<u32, TcError> {
+        let adopted = self.flows.iter().filter(|(_, entry)| entry.claim.is_none());
+        let adopted: Vec<_> = adopted.map(|(&(on, flow), entry)| (on, flow, entry.minor)).collect();
+        let count = adopted.len() as u32; // the classifiers hold fewer
+        for (interface, flow, minor) in adopted {
+            self.forget(interface, flow, minor)?;
+        }
+        Ok(count)
+    }
+
+    fn try_install(&mut self, installation: &Installation) -> Result<(), TcError> {
+        let Installation { claim, interface, flow, ref demand } = *installation;
+        let before = self.claims.get(&claim).cloned();
+        let Some(before) = before.as_ref().filter(|installed| installed.interface == interface)
+        else {
+            let placed = self.place(installation)?;
+            self.claims.insert(claim, placed);
+            // From another interface: what it had there is given back.
+            if let Some(before) = before {
+                left_for_later(self.release(claim, &before));
+            }
+            return Ok(());
+        };
+        let netlink = &mut self.netlink;
+        let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let parameters = ClassParameters::reserved(demand, link.nature);
+        let old_parameters = link.class(before.minor).parameters;
+        link.change(netlink, before.minor, parameters)?;
+        if before.flow != flow {
+            if let Err(error) = self.enter(interface, flow, before.minor, claim) {
+                if let Some(link) = self.links.get_mut(&interface) {
+                    left_for_later(link.change(&mut self.netlink, before.minor, old_parameters));
+                }
+                return Err(error);
+            }
+            if let Some(installed) = self.claims.get_mut(&claim) {
+                installed.flow = flow;
+                installed.added.retain(|added| *added != flow);
+            }
+            left_for_later(self.withdraw(interface, before.flow, claim));
+        }
+        Ok(())
+    }
+
+    /// Puts a new reservation into a class: the one its flow has been adopted with, else an unused one.
+    fn place(&mut self, installation: &Installation) -> Result<Installed, TcError> {
+        let Installation { interface, flow, .. } = *installation;
+        let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let adopted = self.flows.get(&(interface, flow)).filter(|entry| entry.claim.is_none());
+        let adopted = adopted.map(|entry| entry.minor).filter(|&minor| !link.class(minor).claimed);
+        let minor = match adopted {
+            Some(minor) => minor,
+            None => link.take(&mut self.netlink)?,
+        };
+        let class = link.class(minor);
+        let before = class.parameters;
+        class.claimed = true;
+        match self.occupy(installation, minor) {
+            Ok(baseline) => Ok(Installed { interface, minor, flow, added: Vec::new(), baseline }),
+            Err(error) => {
+                // As it was: an adopted class to its rate, an unused one to the pool.
+                if let Some(link) = self.links.get_mut(&interface) {
+                    link.class(minor).claimed = false;
+                    left_for_later(match adopted {
+                        Some(_) => link.change(&mut self.netlink, minor, before),
+                        None => link.park(&mut self.netlink, minor),
+                    });
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a class its rate and then its flow; returns its counters between the two.
+    fn occupy(&mut self, installation: &Installation, minor: u16) -> Result<Statistics, TcError> {
+        let Installation { claim, interface, flow, ref demand } = *installation;
+        let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let parameters = ClassParameters::reserved(demand, link.nature);
+        link.change(&mut self.netlink, minor, parameters)?;
+        let class = kernel::class(&mut self.netlink, interface, minor)?;
+        self.enter(interface, flow, minor, claim)?;
+        Ok(class.map_or_else(Statistics::default, |class| class.counters))
+    }
+
+    /// Leads a flow into a class, for a claim.
+    fn enter(
+        &mut self,
+        interface: InterfaceId,
+        flow: Flow,
+        minor: u16,
+        claim: ClaimId,
+    ) -> Result<(), TcError> {
+        self.table.set(interface, &flow, handle(minor))?;
+        let old = self.flows.insert((interface, flow), Entry { minor, claim: Some(claim) });
+        self.link(interface)?.class(minor).flows += 1;
+        if let Some(old) = old {
+            left_for_later(self.leave(interface, old.minor));
+        }
+        Ok(())
+    }
+
+    /// Takes a flow out that a claim has; one that it has not, or has no more, stays.
+    fn withdraw(
+        &mut self,
+        interface: InterfaceId,
+        flow: Flow,
+        claim: ClaimId,
+    ) -> Result<(), TcError> {
+        match self.flows.get(&(interface, flow)) {
+            Some(entry) if entry.claim == Some(claim) => {
+                let minor = entry.minor;
+                self.forget(interface, flow, minor)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a flow out of the classifier and of our books, of these in any case.
+    fn forget(&mut self, interface: InterfaceId, flow: Flow, minor: u16) -> Result<(), TcError> {
+        self.flows.remove(&(interface, flow));
+        let outcome = self.table.remove(interface, &flow);
+        outcome.and(self.leave(interface, minor))
+    }
+
+    /// One flow less leads into a class.
+    fn leave(&mut self, interface: InterfaceId, minor: u16) -> Result<(), TcError> {
+        let Some(link) = self.links.get_mut(&interface) else {
+            return Ok(());
+        };
+        let class = link.class(minor);
+        class.flows = class.flows.saturating_sub(1);
+        let idle = class.flows == 0 && !class.claimed;
+        if idle { link.park(&mut self.netlink, minor) } else { Ok(()) }
+    }
+
+    /// Gives back what an installation held: its flows first, so that no packet meets a parked class.
+    fn release(&mut self, claim: ClaimId, installed: &Installed) -> Result<(), TcError> {
+        let interface = installed.interface;
+        let mut outcome = Ok(());
+        for &flow in installed.added.iter().chain([&installed.flow]) {
+            let withdrawn = self.withdraw(interface, flow, claim);
+            outcome = outcome.and(withdrawn);
+        }
+        let Some(link) = self.links.get_mut(&interface) else {
+            return outcome;
+        };
+        let class = link.class(installed.minor);
+        class.claimed = false;
+        let idle = class.flows == 0;
+        outcome.and(if idle { link.park(&mut self.netlink, installed.minor) } else { Ok(()) })
+    }
+}
+
+/// What the kernel refused while the main thing was done: a matter for the next reconciliation, which finds it.
+fn left_for_later(outcome: Result<(), TcError>) {
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "left for the next reconciliation");
+    }
+}

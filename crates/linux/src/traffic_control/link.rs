@@ -1,0 +1,248 @@
+//! One planned link: its pool of classes, and putting the kernel's qdiscs and classes right.
+//!
+//! Making an HTB class takes time in proportion to the number of classes; changing one does not. So classes are made in
+//! advance, a reservation changes one of them, and a release parks it. The class that was parked first is used first: by
+//! then its queue has drained and its bucket is full again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use earmark_core::InterfaceId;
+
+use super::TcError;
+use super::kernel::{self, Class, Qdisc, ROOT};
+use super::plan::{
+    BEST_EFFORT, ClassParameters, LINK, LinkNature, LinkPlan, MARK, POOL, POOL_MOST, SIGNALLING,
+    SIGNALLING_QUEUE, handle,
+};
+use crate::netlink::{Connection, Message};
+
+/// Classes made at a time when the pool runs out.
+const GROWTH: u32 = 64;
+
+/// A class of the pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolClass {
+    /// What it is like, or should be.
+    pub(super) parameters: ClassParameters,
+    /// Whether it has a queue of ours: from its first use on.
+    queued: bool,
+    /// Whether an installation holds it.
+    pub(super) claimed: bool,
+    /// Flows that lead into it.
+    pub(super) flows: u32,
+}
+
+/// What [`Link::repair`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Repair {
+    pub(super) removed: u32,
+    pub(super) restored: u32,
+}
+
+/// A planned link.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) plan: LinkPlan,
+    pub(super) nature: LinkNature,
+    /// By minor number, from [`POOL`] on.
+    pool: Vec<PoolClass>,
+    /// Minor numbers of classes that nobody uses, the longest unused first.
+    free: VecDeque<u16>,
+}
+
+impl Link {
+    /// As planned, with the classes that `adopted` lists (minor number, class as it is, number of flows) in use.
+    pub(super) fn new(
+        plan: &LinkPlan,
+        nature: LinkNature,
+        adopted: &BTreeMap<u16, (Class, u32)>,
+    ) -> Link {
+        let highest = adopted.keys().last().map_or(0, |minor| u32::from(minor - POOL) + 1);
+        let size = plan.pool.min(plan.pool_limit).min(POOL_MOST).max(highest);
+        let mut link = Link { plan: plan.clone(), nature, pool: Vec::new(), free: VecDeque::new() };
+        for n in 0..size {
+            let minor = POOL + n as u16; // at most POOL_MOST
+            let parked = link.unused_class();
+            link.pool.push(match adopted.get(&minor) {
+                // Its queue is right or will be made so.
+                Some((class, flows)) => PoolClass {
+                    parameters: class.parameters,
+                    queued: true,
+                    claimed: false,
+                    flows: *flows,
+                },
+                None => parked,
+            });
+            if !adopted.contains_key(&minor) {
+                link.free.push_back(minor);
+            }
+        }
+        link
+    }
+
+    fn unused_class(&self) -> PoolClass {
+        let parameters = ClassParameters::parked(self.nature);
+        PoolClass { parameters, queued: false, claimed: false, flows: 0 }
+    }
+
+    /// A class of the pool; the minor number is one that this link gave out.
+    pub(super) fn class(&mut self, minor: u16) -> &mut PoolClass {
+        &mut self.pool[usize::from(minor - POOL)]
+    }
+
+    /// Takes an unused class, making more where there is none.
+    pub(super) fn take(&mut self, netlink: &mut Connection) -> Result<u16, TcError> {
+        if self.free.is_empty() {
+            self.grow(netlink)?;
+        }
+        let (interface, limit) = (self.plan.interface, self.pool_limit());
+        self.free.pop_front().ok_or(TcError::PoolFull { interface, limit })
+    }
+
+    /// Gives a class these parameters, and a queue if it has none yet.
+    pub(super) fn change(
+        &mut self,
+        netlink: &mut Connection,
+        minor: u16,
+        parameters: ClassParameters,
+    ) -> Result<(), TcError> {
+        let (interface, limit) = (self.plan.interface, self.plan.reserved_queue);
+        let class = self.class(minor);
+        if class.parameters != parameters {
+            let message = kernel::set_class(interface, minor, handle(LINK), &parameters);
+            netlink.request("change a class", message)?;
+            class.parameters = parameters;
+        }
+        if !class.queued {
+            netlink.request("add a queue", kernel::set_queue(interface, minor, limit))?;
+            class.queued = true;
+        }
+        Ok(())
+    }
+
+    /// Makes a class unused. It is so even where the kernel refuses to change it; [`Link::repair`] tries again.
+    pub(super) fn park(&mut self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
+        let parameters = ClassParameters::parked(self.nature);
+        let interface = self.plan.interface;
+        let class = self.class(minor);
+        (class.claimed, class.flows, class.parameters) = (false, 0, parameters);
+        self.free.push_back(minor);
+        let message = kernel::set_class(interface, minor, handle(LINK), &parameters);
+        Ok(netlink.request("park a class", message)?)
+    }
+
+    fn pool_limit(&self) -> u32 {
+        self.plan.pool_limit.min(POOL_MOST)
+    }
+
+    fn grow(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
+        let start = self.pool.len() as u32;
+        let end = (start + GROWTH).min(self.pool_limit());
+        let minors = (start..end).map(|n| POOL + n as u16);
+        let class = self.unused_class();
+        let interface = self.plan.interface;
+        let message = |minor| kernel::set_class(interface, minor, handle(LINK), &class.parameters);
+        netlink.request_all("make more classes", minors.clone().map(message))?;
+        for minor in minors {
+            self.pool.push(class);
+            self.free.push_back(minor);
+        }
+        Ok(())
+    }
+
+    /// Compares the kernel's qdiscs and classes with the plan, and puts them right; with nothing there, builds it all.
+    ///
+    /// # Errors
+    /// [`TcError::ForeignQdisc`] where somebody else shapes this link; nothing is changed then.
+    pub(super) fn repair(&mut self, netlink: &mut Connection) -> Result<Repair, TcError> {
+        let interface = self.plan.interface;
+        let mut repair = Repair::default();
+        let mut qdiscs = kernel::qdiscs(netlink)?;
+        qdiscs.retain(|q| q.interface == interface);
+        if !has_our_root(&qdiscs, interface)? {
+            netlink.request("make the root qdisc", kernel::new_root(interface, self.nature))?;
+            repair.restored += 1;
+            qdiscs.clear();
+        }
+        let classes = kernel::classes(netlink, interface)?;
+        let messages = self.missing_classes(&classes);
+        repair.restored += messages.len() as u32;
+        netlink.request_all("make the classes", messages)?;
+        let messages = self.missing_queues(&qdiscs);
+        repair.restored += messages.len() as u32;
+        netlink.request_all("make the queues", messages)?;
+        for class in self.ownerless(&classes) {
+            match netlink.request("delete a class", kernel::delete_class(interface, class)) {
+                Ok(()) => repair.removed += 1,
+                Err(error) if error.is(libc::ENOENT) => {}
+                // A filter of somebody's leads there.
+                Err(error) if error.is(libc::EBUSY) => {
+                    tracing::warn!(interface = interface.0, class, "cannot delete a class in use");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(repair)
+    }
+
+    /// All classes that should be: minor number, parent, parameters. Parents come first.
+    fn desired(&self) -> impl Iterator<Item = (u16, u32, ClassParameters)> {
+        let (plan, nature) = (&self.plan, self.nature);
+        let pool = self.pool.iter().zip(POOL..).map(|(c, minor)| (minor, c.parameters));
+        let fixed = [
+            (BEST_EFFORT, ClassParameters::best_effort(plan, nature)),
+            (SIGNALLING, ClassParameters::signalling(plan, nature)),
+        ];
+        let root = (LINK, u32::from(MARK) << 16, ClassParameters::link(plan, nature));
+        let below = fixed.into_iter().chain(pool).map(|(minor, p)| (minor, handle(LINK), p));
+        std::iter::once(root).chain(below)
+    }
+
+    fn missing_classes(&self, there: &BTreeMap<u32, Class>) -> Vec<Message> {
+        let is_right = |minor, parameters| {
+            there.get(&handle(minor)).is_some_and(|class| class.parameters == parameters)
+        };
+        let wrong = self.desired().filter(|(minor, _, p)| !is_right(*minor, *p));
+        let interface = self.plan.interface;
+        wrong.map(|(minor, parent, p)| kernel::set_class(interface, minor, parent, &p)).collect()
+    }
+
+    fn missing_queues(&self, there: &[Qdisc]) -> Vec<Message> {
+        let plan = &self.plan;
+        let used = self.pool.iter().zip(POOL..).filter(|(class, _)| class.queued);
+        let fixed = [(BEST_EFFORT, plan.best_effort_queue), (SIGNALLING, SIGNALLING_QUEUE)];
+        let desired = fixed.into_iter().chain(used.map(|(_, minor)| (minor, plan.reserved_queue)));
+        let right: BTreeMap<u32, u32> =
+            there.iter().filter_map(|q| Some((q.parent, q.limit?))).collect();
+        desired
+            .filter(|(minor, limit)| right.get(&handle(*minor)) != Some(limit))
+            .map(|(minor, limit)| kernel::set_queue(plan.interface, minor, limit))
+            .collect()
+    }
+
+    /// Classes below our root that are not ours, children before parents.
+    fn ownerless(&self, there: &BTreeMap<u32, Class>) -> Vec<u32> {
+        let desired: BTreeSet<u32> = self.desired().map(|(minor, ..)| handle(minor)).collect();
+        let mut extra: Vec<&Class> = there
+            .values()
+            .filter(|c| c.handle >> 16 == u32::from(MARK) && !desired.contains(&c.handle))
+            .collect();
+        extra.sort_by_key(|class| (class.level, class.handle));
+        extra.into_iter().map(|class| class.handle).collect()
+    }
+}
+
+/// Whether our root qdisc is in place.
+///
+/// # Errors
+/// [`TcError::ForeignQdisc`] where one is that neither we nor the kernel put there.
+pub(super) fn has_our_root(qdiscs: &[Qdisc], interface: InterfaceId) -> Result<bool, TcError> {
+    let root = qdiscs.iter().find(|q| q.interface == interface && q.parent == ROOT);
+    match root {
+        Some(root) if root.is_ours() => Ok(true),
+        Some(root) if !root.is_default() => {
+            Err(TcError::ForeignQdisc { interface, kind: root.kind.clone() })
+        }
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,184 @@
+//! Traffic control: one class of guaranteed rate per reservation, and a classifier that finds it.
+//!
+//! On every planned link stands an HTB qdisc with our mark (the module `plan` draws it). A reservation is one class of
+//! a pool made in advance, and entries in the classifier that lead its flows there; what no entry leads away is best
+//! effort. Installing, changing and removing cost the same however many reservations there are.
+//!
+//! All of it lives in the kernel and outlives us. The next [`TrafficControl::open`] finds classes and entries again:
+//! every entry is *adopted*, keeps its rate, and waits. An installation of the same flow takes it over in place; what
+//! nobody has taken over when its soft state should have re-formed, [`TrafficControl::reap_adopted`] gives up.
+//!
+//! Others may meddle with traffic control at any time: [`TrafficControl::reconcile`] puts right what they did.
+
+mod bpf_table;
+mod error;
+mod flow_table;
+mod install;
+mod kernel;
+mod link;
+mod object;
+mod plan;
+mod reconcile;
+mod u32_table;
+
+use std::collections::BTreeMap;
+
+use earmark_core::admission::ClaimId;
+use earmark_core::{Flow, InterfaceId, Rate};
+
+use crate::netlink::Connection;
+use flow_table::FlowTable;
+use link::Link;
+
+pub use error::TcError;
+pub use plan::LinkPlan;
+
+/// The class of our own signalling on every planned link, as a packet's priority.
+pub const SIGNALLING_CLASS: u32 = plan::handle(plan::SIGNALLING);
+
+/// How packets find their class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClassifierChoice {
+    /// BPF where the kernel has it (TCX, Linux 6.6 and later), else u32.
+    #[default]
+    Auto,
+    /// A BPF program with a hash map; an error where it is not to be had. At most 131 072 flows in all.
+    Bpf,
+    /// u32 filters: slower with many flows, at most 4 095 flows of one kind on an interface.
+    U32,
+}
+
+/// A flow that an earlier daemon left reserved in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Whose packets.
+    pub flow: Flow,
+    /// What they get.
+    pub rate: Rate,
+}
+
+/// What [`TrafficControl::reconcile`] found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reconciliation {
+    /// Things without an owner that were removed: classes, flow entries.
+    pub removed: u32,
+    /// Things that were missing or altered and are right again.
+    pub restored: u32,
+    /// Interfaces that somebody else's queueing discipline has taken over, with its kind; nothing was done there.
+    pub foreign: Vec<(InterfaceId, String)>,
+    /// Interfaces that are gone; their plan and installations are forgotten with them.
+    pub gone: Vec<InterfaceId>,
+}
+
+/// What went through a reservation's class since its installation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Octets sent, from the IP header on.
+    pub octets: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets dropped because the queue was full.
+    pub drops: u64,
+    /// Octets waiting now.
+    pub backlog_octets: u32,
+    /// Packets waiting now.
+    pub backlog_packets: u32,
+}
+
+/// Traffic control on the planned links of one network namespace.
+///
+/// Its netlink socket belongs to the namespace in which it was opened; the BPF classifier is attached in the namespace
+/// of the calling thread. So all calls come from threads of one namespace.
+#[derive(Debug)]
+pub struct TrafficControl {
+    netlink: Connection,
+    table: Box<dyn FlowTable>,
+    links: BTreeMap<InterfaceId, Link>,
+    /// By name. Ordered: the maps here are walked, and no peer may choose how far apart their keys lie.
+    claims: BTreeMap<ClaimId, Installed>,
+    /// Every flow that the classifier should hold.
+    flows: BTreeMap<(InterfaceId, Flow), Entry>,
+}
+
+/// An installation in place.
+#[derive(Clone, Debug)]
+struct Installed {
+    interface: InterfaceId,
+    /// Minor number of its class.
+    minor: u16,
+    /// The flow of the installation itself.
+    flow: Flow,
+    /// The flows that were added.
+    added: Vec<Flow>,
+    /// Counters of the class at the time of installation.
+    baseline: Statistics,
+}
+
+/// Where a flow leads.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Minor number of its class.
+    minor: u16,
+    /// Whose it is; `None` while adopted.
+    claim: Option<ClaimId>,
+}
+
+impl TrafficControl {
+    /// Takes the links over, building what is missing and adopting what an earlier daemon left. What an earlier one left
+    /// on links that are not planned any more is removed.
+    ///
+    /// Needs CAP_BPF (or CAP_SYS_ADMIN) besides CAP_NET_ADMIN for the BPF classifier; the calls after it do not.
+    ///
+    /// # Errors
+    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or what the kernel refused.
+    pub fn open(
+        links: &[LinkPlan],
+        classifier: ClassifierChoice,
+    ) -> Result<(TrafficControl, Vec<Adopted>), TcError> {
+        let mut netlink = Connection::open()?;
+        let qdiscs = kernel::qdiscs(&mut netlink)?;
+        // Before anything is changed, so that a plan that cannot be carried out leaves no half of it behind.
+        for plan in links {
+            link::has_our_root(&qdiscs, plan.interface)?;
+            reconcile::nature(&mut netlink, plan.interface)?;
+        }
+        let interfaces: Vec<InterfaceId> = links.iter().map(|plan| plan.interface).collect();
+        let table = flow_table::open(classifier, &interfaces)?;
+        let (links_by_id, claims, flows) = Default::default();
+        let mut control = TrafficControl { netlink, table, links: links_by_id, claims, flows };
+        for qdisc in qdiscs.iter().filter(|q| q.is_ours() && !interfaces.contains(&q.interface)) {
+            control.clear(qdisc.interface)?;
+        }
+        let mut adopted = Vec::new();
+        for plan in links {
+            adopted.extend(control.add_link(plan)?);
+        }
+        Ok((control, adopted))
+    }
+
+    /// Which classifier is at work: never [`ClassifierChoice::Auto`].
+    pub fn classifier(&self) -> ClassifierChoice {
+        self.table.choice()
+    }
+
+    /// What went through a reservation since its installation.
+    pub fn statistics(&mut self, claim: ClaimId) -> Result<Statistics, TcError> {
+        let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
+        let now = kernel::class(&mut self.netlink, installed.interface, installed.minor)?;
+        let now = now.map_or_else(Statistics::default, |class| class.counters);
+        let base = installed.baseline;
+        Ok(Statistics {
+            // A class that was lost and made again counts from zero.
+            octets: now.octets.saturating_sub(base.octets),
+            packets: now.packets.saturating_sub(base.packets),
+            drops: now.drops.saturating_sub(base.drops),
+            ..now
+        })
+    }
+
+    fn link(&mut self, interface: InterfaceId) -> Result<&mut Link, TcError> {
+        self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })
+    }
+}

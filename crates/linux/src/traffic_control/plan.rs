@@ -1,0 +1,235 @@
+//! How a link is shared: the plan that the operator gives, and the class parameters that follow from it.
+//!
+//! ```text
+//! ea4d:  HTB, default class 2, sizes counted from the IP header on
+//!  +- ea4d:1   the link: all of its bandwidth
+//!      +- ea4d:2    best effort: what is not reservable, may borrow up to the link        priority 7
+//!      +- ea4d:3    our signalling: 1 %, may borrow up to 10 %                            priority 0
+//!      +- ea4d:10.. the pool: one class per reservation, its rate and no more             priority 1
+//! ```
+//!
+//! **What a rate counts.** A token bucket of RFC 2210 counts IP packets; HTB counts what it sees, which on Ethernet
+//! includes 14 octets of header. So the root carries a size table that takes these 14 off, and a reserved class has
+//! exactly the rate and bucket of its reservation, whatever the packet size. The link itself and best effort add the
+//! 14 again, because the bandwidth of a link counts them.
+//!
+//! HTB lets a class that is within its own rate send whatever its parent has used, so that reservations are safe as
+//! long as their sum is: that sum is the ledger's to guard. What is reservable plus 2 % should fit the bandwidth.
+
+use earmark_core::admission::Demand;
+use earmark_core::{InterfaceId, Rate};
+
+/// The major number of our root qdisc, by which we know what is ours.
+pub(crate) const MARK: u16 = 0xea4d;
+/// The class of the link as a whole.
+pub(super) const LINK: u16 = 1;
+/// The default class.
+pub(super) const BEST_EFFORT: u16 = 2;
+/// The class of our own signalling.
+pub(super) const SIGNALLING: u16 = 3;
+/// The first class of the pool.
+pub(super) const POOL: u16 = 0x10;
+/// The most classes a pool can have: their queues are numbered like them, below the numbers that the kernel gives.
+pub(super) const POOL_MOST: u32 = 0x7f00;
+
+/// Packets of signalling that may wait: a second of it at the usual sizes and 10 Mbit/s.
+pub(super) const SIGNALLING_QUEUE: u32 = 100;
+
+/// The full handle of one of our classes.
+pub(crate) const fn handle(minor: u16) -> u32 {
+    (MARK as u32) << 16 | minor as u32
+}
+
+/// How one interface is to be shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkPlan {
+    /// Which interface.
+    pub interface: InterfaceId,
+    /// Bandwidth of the link, counted with the link layer's header. Everything together is shaped to it.
+    pub bandwidth: Rate,
+    /// Part of it that may be reserved; the rest is best effort's own.
+    pub reservable: Rate,
+    /// Classes made in advance.
+    pub pool: u32,
+    /// Most classes there may ever be, at most 32 512; past it an installation is refused.
+    pub pool_limit: u32,
+    /// Packets that may wait in the best-effort queue.
+    pub best_effort_queue: u32,
+    /// Packets that may wait in the queue of one reservation.
+    pub reserved_queue: u32,
+}
+
+impl LinkPlan {
+    /// A plan with the usual sizes: 256 classes in advance, 4 096 at most, 50 and 200 packets of queue.
+    pub fn new(interface: InterfaceId, bandwidth: Rate, reservable: Rate) -> LinkPlan {
+        LinkPlan {
+            interface,
+            bandwidth,
+            reservable,
+            pool: 256,
+            pool_limit: 4_096,
+            best_effort_queue: 50,
+            reserved_queue: 200,
+        }
+    }
+}
+
+/// What of an interface's nature shapes its classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkNature {
+    /// Largest IP packet, octets.
+    pub(super) mtu: u32,
+    /// Octets of link-layer header that the kernel counts in a packet's length.
+    pub(super) overhead: u16,
+}
+
+/// The parameters of a class in the kernel's units, so that a dump can be compared with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClassParameters {
+    /// Octets per second.
+    pub(super) rate: u64,
+    /// Octets per second that it may reach by borrowing.
+    pub(super) ceiling: u64,
+    /// Bucket of the rate: the time that it takes to fill, in ticks of 64 ns.
+    pub(super) buffer: u32,
+    /// Bucket of the ceiling, likewise.
+    pub(super) ceiling_buffer: u32,
+    /// Octets per turn among borrowers.
+    pub(super) quantum: u32,
+    /// 0 is served first.
+    pub(super) priority: u32,
+    /// Octets added to the size of each packet.
+    pub(super) overhead: u16,
+}
+
+/// The least rate of a class, octets per second: at less, a single packet would block it for seconds.
+const LEAST_RATE: u64 = 1_000;
+/// Rate of a class without owner, octets per second. It sends only what its last owner left in its queue, but it must
+/// not run up a long debt with it, which its next owner would inherit.
+const PARKED_RATE: u64 = 125_000;
+
+impl ClassParameters {
+    /// The link as a whole.
+    pub(super) fn link(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+        let rate = octets_per_second(plan.bandwidth);
+        Self::new(rate, rate, 0, nature).counting_overhead(nature)
+    }
+
+    /// Everything that nobody reserved.
+    pub(super) fn best_effort(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+        let bandwidth = octets_per_second(plan.bandwidth);
+        let promised = octets_per_second(plan.reservable) + signalling_rate(bandwidth);
+        let rate = bandwidth.saturating_sub(promised).max(bandwidth / 100).max(LEAST_RATE);
+        let parameters = Self::new(rate, bandwidth, 0, nature).counting_overhead(nature);
+        ClassParameters { priority: 7, ..parameters }
+    }
+
+    /// Our own messages: enough to be heard in any flood, not so much that a flood of forged ones could do harm.
+    pub(super) fn signalling(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+        let bandwidth = octets_per_second(plan.bandwidth);
+        let rate = signalling_rate(bandwidth);
+        let ceiling = (bandwidth / 10).max(rate);
+        ClassParameters { priority: 0, ..Self::new(rate, ceiling, 0, nature) }
+    }
+
+    /// A class that waits for an owner.
+    pub(super) fn parked(nature: LinkNature) -> ClassParameters {
+        Self::new(PARKED_RATE, PARKED_RATE, 0, nature)
+    }
+
+    /// A reservation: its rate and its bucket, and nothing beyond them. Excess waits in the queue of the class and is
+    /// then dropped; lending it bandwidth would let it push best effort aside, since HTB has one priority for both.
+    pub(super) fn reserved(demand: &Demand, nature: LinkNature) -> ClassParameters {
+        let rate = octets_per_second(demand.rate).max(LEAST_RATE);
+        Self::new(rate, rate, demand.burst.max(demand.max_packet), nature)
+    }
+
+    fn new(rate: u64, ceiling: u64, burst: u32, nature: LinkNature) -> ClassParameters {
+        ClassParameters {
+            rate,
+            ceiling,
+            buffer: buffer(rate, burst, nature),
+            ceiling_buffer: buffer(ceiling, burst, nature),
+            quantum: nature.mtu.clamp(1_500, 100_000),
+            priority: 1,
+            overhead: 0,
+        }
+    }
+
+    fn counting_overhead(self, nature: LinkNature) -> ClassParameters {
+        ClassParameters { overhead: nature.overhead, ..self }
+    }
+
+    /// Its rate, for people.
+    pub(super) fn as_rate(&self) -> Rate {
+        Rate::from_bps(self.rate.saturating_mul(8))
+    }
+}
+
+fn signalling_rate(bandwidth: u64) -> u64 {
+    (bandwidth / 100).max(8_000).min(bandwidth.max(LEAST_RATE))
+}
+
+/// Rounded up, so that nobody gets less than was promised.
+fn octets_per_second(rate: Rate) -> u64 {
+    rate.as_bps().div_ceil(8).max(1)
+}
+
+/// A bucket of `burst` octets, or of one packet if that is more, plus what flows in the 1 ms by which the kernel's timer
+/// may be late; as the time that it takes to fill at `rate`, in ticks of 64 ns.
+fn buffer(rate: u64, burst: u32, nature: LinkNature) -> u32 {
+    let octets = u64::from(burst.max(nature.mtu)) + rate / 1_000;
+    let nanoseconds = u128::from(octets) * 1_000_000_000 / u128::from(rate.max(1));
+    u32::try_from(nanoseconds / 64).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::admission::Service;
+
+    use super::*;
+
+    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14 };
+
+    #[test]
+    fn a_reservation_gets_its_rate_and_bucket() {
+        let demand = Demand {
+            service: Service::ControlledLoad,
+            rate: Rate::from_bps(2_000_001),
+            burst: 25_000,
+            max_packet: 1_500,
+        };
+        let parameters = ClassParameters::reserved(&demand, ETHERNET);
+        assert_eq!(parameters.rate, 250_001, "rounded up to a whole octet");
+        assert_eq!(parameters.ceiling, parameters.rate);
+        assert_eq!(parameters.overhead, 0, "counted from the IP header on");
+        // 25 000 octets and a millisecond's 250, at 250 001 octets per second: 101 ms of 64 ns ticks.
+        assert_eq!(parameters.buffer, 1_578_118);
+    }
+
+    /// Best effort keeps a little even where everything may be reserved.
+    #[test]
+    fn the_rest_of_the_link_is_best_efforts() {
+        let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(8));
+        let best_effort = ClassParameters::best_effort(&plan, ETHERNET);
+        assert_eq!(best_effort.rate, (10_000_000 - 8_000_000 - 100_000) / 8);
+        assert_eq!(best_effort.ceiling, 1_250_000);
+        let all = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(10));
+        assert_eq!(ClassParameters::best_effort(&all, ETHERNET).rate, 12_500);
+    }
+
+    /// Nothing overflows or divides by zero at either end of the scale.
+    #[test]
+    fn extreme_rates_are_held_within_what_the_kernel_takes() {
+        for bps in [0, 1, 7, u64::MAX] {
+            let plan = LinkPlan::new(InterfaceId(1), Rate::from_bps(bps), Rate::from_bps(bps));
+            for parameters in [
+                ClassParameters::link(&plan, ETHERNET),
+                ClassParameters::best_effort(&plan, ETHERNET),
+                ClassParameters::signalling(&plan, ETHERNET),
+            ] {
+                assert!(parameters.rate >= 1 && parameters.ceiling >= 1);
+            }
+        }
+    }
+}

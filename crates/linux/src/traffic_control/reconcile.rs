@@ -1,0 +1,183 @@
+//! Taking links over, comparing the kernel's state with ours, and leaving.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use earmark_core::{Flow, InterfaceId};
+
+use super::link::{Link, Repair, has_our_root};
+use super::plan::{LinkNature, LinkPlan, MARK, POOL, POOL_MOST, handle};
+use super::{Adopted, Entry, Reconciliation, TcError, TrafficControl, kernel};
+use crate::netlink::Connection;
+
+impl TrafficControl {
+    /// Takes one more link over, or changes the plan of one (its bandwidth, say); installations stay.
+    ///
+    /// # Errors
+    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or what the kernel refused.
+    pub fn add_link(&mut self, plan: &LinkPlan) -> Result<Vec<Adopted>, TcError> {
+        let interface = plan.interface;
+        let nature = nature(&mut self.netlink, interface)?;
+        if let Some(link) = self.links.get_mut(&interface) {
+            (link.plan, link.nature) = (plan.clone(), nature);
+            link.repair(&mut self.netlink)?;
+            return Ok(Vec::new());
+        }
+        let flows = self.left_behind(interface)?;
+        let mut classes = BTreeMap::new();
+        for (_, minor, class) in &flows {
+            classes.entry(*minor).or_insert((*class, 0_u32)).1 += 1;
+        }
+        let mut link = Link::new(plan, nature, &classes);
+        link.repair(&mut self.netlink)?;
+        self.links.insert(interface, link);
+        self.table.attach(interface)?;
+        let adopt = |(flow, minor, class): (Flow, u16, kernel::Class)| {
+            self.flows.insert((interface, flow), Entry { minor, claim: None });
+            Adopted { interface, flow, rate: class.parameters.as_rate() }
+        };
+        Ok(flows.into_iter().map(adopt).collect())
+    }
+
+    /// The flows of an interface that lead into a class which is there, with that class. Entries that lead nowhere are
+    /// removed.
+    fn left_behind(
+        &mut self,
+        interface: InterfaceId,
+    ) -> Result<Vec<(Flow, u16, kernel::Class)>, TcError> {
+        let qdiscs = kernel::qdiscs(&mut self.netlink)?;
+        let mut classes = BTreeMap::new();
+        if has_our_root(&qdiscs, interface)? {
+            classes = kernel::classes(&mut self.netlink, interface)?;
+            self.table.attach(interface)?;
+        }
+        let mut flows = Vec::new();
+        for (on, flow, handle) in self.table.entries()? {
+            if on != interface {
+                continue;
+            }
+            let minor = handle as u16;
+            let in_pool =
+                handle >> 16 == u32::from(MARK) && (POOL..POOL + POOL_MOST as u16).contains(&minor);
+            match classes.get(&handle).filter(|class| in_pool && class.level == 0) {
+                Some(class) => flows.push((flow, minor, *class)),
+                None => self.table.remove(interface, &flow)?,
+            }
+        }
+        Ok(flows)
+    }
+
+    /// Forgets a link that has gone from the kernel, with its installations.
+    pub fn forget_link(&mut self, interface: InterfaceId) {
+        self.links.remove(&interface);
+        self.claims.retain(|_, installed| installed.interface != interface);
+        self.flows.retain(|(on, _), _| *on != interface);
+        // Where the interface is gone there is nothing to detach from, which the kernel may call an error.
+        if let Err(error) = self.table.detach(interface) {
+            tracing::debug!(%error, interface = interface.0, "forgetting a link");
+        }
+    }
+
+    /// Compares the kernel's state with what it should be, and puts it right: the qdiscs, the classes, their queues, the
+    /// classifier, its entries.
+    ///
+    /// # Errors
+    /// What the kernel refused. What is wrong on a single link ([`TcError::ForeignQdisc`],
+    /// [`TcError::NoSuchInterface`]) is part of the result instead.
+    pub fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
+        let mut result = Reconciliation::default();
+        let mut attached = BTreeSet::new();
+        for interface in self.links.keys().copied().collect::<Vec<_>>() {
+            match self.restore_link(interface) {
+                Ok(repair) => {
+                    result.removed += repair.removed;
+                    result.restored += repair.restored;
+                    attached.insert(interface);
+                }
+                Err(TcError::NoSuchInterface { .. }) => {
+                    self.forget_link(interface);
+                    result.gone.push(interface);
+                }
+                Err(TcError::ForeignQdisc { kind, .. }) => result.foreign.push((interface, kind)),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut missing: BTreeMap<(InterfaceId, Flow), u16> = self
+            .flows
+            .iter()
+            .filter(|((on, _), _)| attached.contains(on))
+            .map(|(&key, entry)| (key, entry.minor))
+            .collect();
+        for (on, flow, class) in self.table.entries()? {
+            match self.flows.get(&(on, flow)) {
+                Some(entry) if handle(entry.minor) == class => {
+                    missing.remove(&(on, flow));
+                }
+                // Leads elsewhere: it is set again below.
+                Some(_) => {}
+                None => {
+                    self.table.remove(on, &flow)?;
+                    result.removed += 1;
+                }
+            }
+        }
+        for ((on, flow), minor) in missing {
+            self.table.set(on, &flow, handle(minor))?;
+            result.restored += 1;
+        }
+        Ok(result)
+    }
+
+    /// Puts the qdisc, the classes and the classifier of one link right; not the classifier's entries.
+    pub(super) fn restore_link(&mut self, interface: InterfaceId) -> Result<Repair, TcError> {
+        let nature = nature(&mut self.netlink, interface)?;
+        let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
+        link.nature = nature;
+        let mut repair = link.repair(&mut self.netlink)?;
+        repair.restored += u32::from(self.table.attach(interface)?);
+        Ok(repair)
+    }
+
+    /// Removes everything that is ours from the kernel.
+    ///
+    /// # Errors
+    /// What the kernel refused first; everything else is removed nevertheless.
+    pub fn teardown(mut self) -> Result<(), TcError> {
+        let mut outcome = Ok(());
+        for interface in self.links.keys().copied().collect::<Vec<_>>() {
+            let cleared = self.clear(interface);
+            outcome = outcome.and(cleared);
+        }
+        outcome
+    }
+
+    /// Removes what is ours from one interface. A qdisc or an interface that is gone already is no error.
+    pub(super) fn clear(&mut self, interface: InterfaceId) -> Result<(), TcError> {
+        let detached = self.table.detach(interface);
+        let request = kernel::delete_root(interface);
+        let deleted = match self.netlink.request("delete the root qdisc", request) {
+            Err(error)
+                if [libc::ENOENT, libc::EINVAL, libc::ENODEV].iter().any(|e| error.is(*e)) =>
+            {
+                Ok(())
+            }
+            outcome => Ok(outcome?),
+        };
+        let interface_is_gone =
+            |e: &TcError| [libc::ENODEV, libc::ENOENT].contains(&i32::from(e.errno()));
+        match detached {
+            Err(error) if interface_is_gone(&error) => deleted,
+            outcome => outcome.and(deleted),
+        }
+    }
+}
+
+/// What an interface is like.
+pub(super) fn nature(
+    netlink: &mut Connection,
+    interface: InterfaceId,
+) -> Result<LinkNature, TcError> {
+    kernel::link_nature(netlink, interface).map_err(|error| match error.is(libc::ENODEV) {
+        true => TcError::NoSuchInterface { interface },
+        false => error.into(),
+    })
+}

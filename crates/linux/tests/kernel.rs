@@ -1,0 +1,71 @@
+//! Earmark against the running kernel, in network namespaces of its own.
+//!
+//! Each test makes the namespaces that it needs and takes them away again, also when it fails or hangs: a test that is
+//! not done within its time fails, and what it leaves behind is swept away. Without root all are shown as ignored.
+
+#[path = "kernel/flood.rs"]
+mod flood;
+#[path = "kernel/mirror.rs"]
+mod mirror;
+#[path = "kernel/namespaces.rs"]
+mod namespaces;
+#[path = "kernel/object.rs"]
+mod object;
+#[path = "kernel/signalling.rs"]
+mod signalling;
+#[path = "kernel/support.rs"]
+mod support;
+#[path = "kernel/traffic_control.rs"]
+mod traffic_control;
+
+use std::process::ExitCode;
+
+use earmark_linux::ClassifierChoice;
+use libtest_mimic::{Arguments, Trial};
+use rustix::thread::CapabilitySet;
+
+fn main() -> ExitCode {
+    flood::be_the_daemon_if_asked();
+    let mut arguments = Arguments::from_args();
+    // The floods measure time: side by side they would measure each other.
+    arguments.test_threads = arguments.test_threads.or(Some(1));
+    let mut trials = vec![
+        object::trial(),
+        trial("namespaces: a command runs inside", namespaces::a_command_runs_inside),
+        trial("namespaces: a dropped one is gone", namespaces::a_dropped_one_is_gone),
+        trial("signalling: caught in transit and relayed", signalling::caught_and_relayed),
+        trial("signalling: without router alert it flows on", signalling::flows_on),
+        trial("signalling: a long message arrives whole", signalling::long_message),
+        trial("signalling: a second daemon is refused", signalling::second_daemon),
+        trial("mirror: follows addresses and routes", mirror::follows),
+        trial("mirror: a link that goes down takes its routes along", mirror::link_down),
+        trial("mirror: a burst too long to hear is caught up with", mirror::burst),
+        trial("traffic control: a change of classifiers", traffic_control::other_classifier),
+        trial("traffic control: a foreign qdisc is left alone", traffic_control::foreign),
+        trial("traffic control: the pool grows to its limit", traffic_control::pool),
+        trial("traffic control: teardown leaves nothing", traffic_control::teardown),
+        trial("traffic control: needs no other capabilities", traffic_control::capabilities),
+    ];
+    trials.extend(with_both("flood: a reserved stream loses nothing", flood::reserved_stream));
+    trials.extend(with_both("flood: a restart disturbs nobody", flood::restart));
+    trials.extend(with_both("flood: signalling gets through", flood::signalling));
+    trials.extend(with_both("traffic control: the unclaimed is reaped", traffic_control::reaping));
+    trials.extend(with_both("traffic control: reconciles", traffic_control::reconciling));
+    trials.extend(with_both("traffic control: kinds of flows", traffic_control::kinds_of_flows));
+    trials.extend(with_both("traffic control: IPv6", traffic_control::ipv6));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A test of traffic control, with either classifier.
+fn with_both(name: &str, test: fn(ClassifierChoice)) -> [Trial; 2] {
+    [ClassifierChoice::Bpf, ClassifierChoice::U32]
+        .map(|choice| trial(&format!("{name} ({choice:?})"), move || test(choice)))
+}
+
+fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
+    let held = rustix::thread::capabilities(None).map(|held| held.effective);
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    let is_root = held.is_ok_and(|held| held.contains(needed));
+    let name = if is_root { name.to_owned() } else { format!("{name} (needs root)") };
+    Trial::test(name, move || support::in_time(test)).with_ignored_flag(!is_root)
+}

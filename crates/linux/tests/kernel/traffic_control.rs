@@ -1,0 +1,299 @@
+//! Traffic control without a flood.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use earmark_core::{Flow, Rate};
+use earmark_linux::netlink::{Connection, Message};
+use earmark_linux::netns::Namespace;
+use earmark_linux::{ClassifierChoice, TcError, TrafficControl, capabilities as our_capabilities};
+
+use crate::support::{Line, RECEIVER, flow, installation, meddle, tc_header};
+
+const ROOT: u32 = u32::MAX;
+const OUR_ROOT: u32 = 0xea4d_0000;
+
+/// Sends a packet from the sender's port to the receiver's, and waits for it.
+fn pass(line: &Line, from: u16, to: u16) {
+    let (source, sink) = (line.source(from), line.sink(to));
+    source.send_to(&[0; 100], SocketAddr::from((RECEIVER, to))).expect("sent");
+    sink.recv(&mut [0; 200]).expect("received");
+}
+
+/// How many packets went through the class of a claim.
+fn counted(control: &mut TrafficControl, slot: u32) -> u64 {
+    let claim = earmark_core::admission::ClaimId { slot, generation: 0 };
+    control.statistics(claim).expect("counted").packets
+}
+
+/// Two flows are left behind. One is claimed again, the other is given up after a while, and its class is free again.
+pub(crate) fn reaping(choice: ClassifierChoice) {
+    let line = Line::new();
+    let mut plan = line.plan();
+    (plan.pool, plan.pool_limit) = (2, 2);
+    let (mut first, _) = line.open(&plan, choice);
+    let rate = Rate::from_mbps(1);
+    for slot in [1, 2] {
+        let flow = flow(6_000 + slot as u16, 5_000);
+        first.install(&installation(&line, slot, flow, rate)).expect("installed");
+    }
+    drop(first);
+    let (mut second, mut adopted) = line.open(&plan, choice);
+    adopted.sort();
+    assert_eq!(adopted, [flow(6_001, 5_000), flow(6_002, 5_000)]);
+    // Another flow has to wait for a class.
+    let third = installation(&line, 3, flow(6_003, 5_000), rate);
+    assert!(matches!(second.install(&third), Err(TcError::PoolFull { limit: 2, .. })));
+    second.install(&installation(&line, 9, flow(6_002, 5_000), rate)).expect("claimed");
+    assert_eq!(second.reap_adopted().expect("reaped"), 1);
+    second.install(&third).expect("there is a class now");
+    for (slot, from, packets) in [(9, 6_002, 1), (3, 6_003, 1), (3, 6_001, 1)] {
+        pass(&line, from, 5_000);
+        assert_eq!(counted(&mut second, slot), packets);
+    }
+}
+
+/// Somebody deletes a class, the classifier's entry, the whole qdisc; somebody adds a class.
+pub(crate) fn reconciling(choice: ClassifierChoice) {
+    let line = Line::new();
+    let mut plan = line.plan();
+    plan.pool = 8;
+    let (mut control, _) = line.open(&plan, choice);
+    control
+        .install(&installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1)))
+        .expect("installed");
+    let reconcile = |control: &mut TrafficControl| {
+        let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+        (found.removed, found.restored)
+    };
+    assert_eq!(reconcile(&mut control), (0, 0));
+
+    // One of the pool that nothing leads to (RTM_DELTCLASS).
+    meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, OUR_ROOT | 0x17, 0)));
+    assert_eq!(reconcile(&mut control), (0, 1));
+
+    // One that we know nothing of (RTM_NEWTCLASS, to be created): 1 Mbit/s in `struct tc_htb_opt`.
+    let mut options = [0; 44];
+    for at in [0, 12] {
+        options[at + 1] = 1;
+        options[at + 8..at + 12].copy_from_slice(&125_000_u32.to_ne_bytes());
+    }
+    options[32..36].copy_from_slice(&2_000_u32.to_ne_bytes());
+    let header = tc_header(line.outward, OUR_ROOT | 0x7777, OUR_ROOT | 1);
+    let class = Message::new(40, 0x400).fixed(&header).text(1, "htb");
+    meddle(&line.router, class.nested(2, |m| m.attribute(1, &options)));
+    assert_eq!(reconcile(&mut control), (1, 0));
+
+    // Everything (RTM_DELQDISC).
+    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
+    let (removed, restored) = reconcile(&mut control);
+    assert!(removed == 0 && restored >= 12, "root, three classes and eight, queues: {restored}");
+    assert_eq!(reconcile(&mut control), (0, 0));
+    pass(&line, 6_000, 5_000);
+    assert_eq!(counted(&mut control, 1), 1, "the flow finds its class again");
+
+    // Everything again, and an installation comes before the reconciliation.
+    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
+    let second = installation(&line, 2, flow(6_001, 5_000), Rate::from_mbps(1));
+    line.router.run_in(|| control.install(&second)).expect("inside").expect("built again");
+    pass(&line, 6_001, 5_000);
+    assert_eq!(counted(&mut control, 2), 1);
+
+    earmark_linux::link::delete(&line.router, "right").expect("deleted");
+    let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+    assert_eq!(found.gone, [line.outward]);
+    assert!(matches!(control.install(&second), Err(TcError::UnknownLink { .. })));
+}
+
+/// Every way to name a flow finds its packets, the more specific one first.
+pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), choice);
+    let exact = flow(6_000, 5_000);
+    let kinds = [
+        exact,
+        Flow { source_port: 0, ..exact },
+        Flow { source_port: 0, destination_port: 0, ..exact },
+        Flow { source: None, source_port: 0, ..exact },
+        Flow { source: None, source_port: 0, destination_port: 0, ..exact },
+    ];
+    for (kind, slot) in kinds.into_iter().zip(0..) {
+        let least_specific_first = installation(&line, slot, kind, Rate::from_mbps(1));
+        control.install(&least_specific_first).expect("installed");
+    }
+    // The most specific one takes the packet; taken out, the next one does.
+    for slot in 0..kinds.len() as u32 {
+        pass(&line, 6_000, 5_000);
+        assert_eq!(counted(&mut control, slot), 1, "kind {slot}");
+        control.remove(installation(&line, slot, exact, Rate::ZERO).claim).expect("removed");
+    }
+    // A second flow of the same reservation.
+    let claim = installation(&line, 7, exact, Rate::from_mbps(1));
+    control.install(&claim).expect("installed");
+    control.add_flow(claim.claim, flow(6_001, 5_000)).expect("added");
+    control.add_flow(claim.claim, flow(6_001, 5_000)).expect("there already");
+    pass(&line, 6_001, 5_000);
+    assert_eq!(counted(&mut control, 7), 1);
+    control.remove_flow(claim.claim, flow(6_001, 5_000)).expect("removed");
+    pass(&line, 6_001, 5_000);
+    assert_eq!(counted(&mut control, 7), 1);
+    // Another rate and another flow for the same claim.
+    let moved = installation(&line, 7, flow(6_002, 5_000), Rate::from_mbps(2));
+    control.install(&moved).expect("changed");
+    pass(&line, 6_000, 5_000);
+    pass(&line, 6_002, 5_000);
+    assert_eq!(counted(&mut control, 7), 2);
+    let unclear = Flow { destination_port: 0, ..exact };
+    let refused = control.install(&installation(&line, 8, unclear, Rate::from_mbps(1)));
+    assert!(matches!(refused, Err(TcError::Unclassifiable { .. })));
+    let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+    assert_eq!((found.removed, found.restored), (0, 0));
+}
+
+/// IPv6 flows too, exact and from any sender.
+pub(crate) fn ipv6(choice: ClassifierChoice) {
+    let line = Line::new();
+    line.add_ipv6();
+    let (mut control, _) = line.open(&line.plan(), choice);
+    let exact = Flow {
+        destination: "2001:db8:2::1".parse().expect("an address"),
+        source: Some("2001:db8:1::1".parse().expect("an address")),
+        ..flow(6_000, 5_000)
+    };
+    let wildcard = Flow { source: None, source_port: 0, ..exact };
+    let rate = Rate::from_mbps(1);
+    control.install(&installation(&line, 1, exact, rate)).expect("installed");
+    control.install(&installation(&line, 2, wildcard, rate)).expect("installed");
+    let bind = |namespace: &Namespace, address: &str| {
+        let bound = namespace.run_in(|| UdpSocket::bind(address)).expect("inside");
+        bound.expect("a socket")
+    };
+    let sink = bind(&line.receiver, "[2001:db8:2::1]:5000");
+    sink.set_read_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+    for port in [6_000, 6_001] {
+        let source = bind(&line.sender, &format!("[2001:db8:1::1]:{port}"));
+        source.send_to(&[0; 100], "[2001:db8:2::1]:5000").expect("sent");
+        sink.recv(&mut [0; 200]).expect("received");
+    }
+    assert_eq!((counted(&mut control, 1), counted(&mut control, 2)), (1, 1));
+    drop(control);
+    let (_, mut adopted) = line.open(&line.plan(), choice);
+    adopted.sort();
+    assert_eq!(adopted, [wildcard, exact]);
+}
+
+/// Who comes with the other classifier finds nothing to adopt, and nothing that disturbs either.
+pub(crate) fn other_classifier() {
+    let line = Line::new();
+    for choice in [ClassifierChoice::Bpf, ClassifierChoice::U32, ClassifierChoice::Bpf] {
+        let (mut control, adopted) = line.open(&line.plan(), choice);
+        assert!(adopted.is_empty(), "{choice:?}: {adopted:?}");
+        let port = if choice == ClassifierChoice::Bpf { 6_000 } else { 6_001 };
+        let mine = installation(&line, 1, flow(port, 5_000), Rate::from_mbps(1));
+        control.install(&mine).expect("installed");
+        pass(&line, 6_000, 5_000);
+        pass(&line, 6_001, 5_000);
+        assert_eq!(counted(&mut control, 1), 1);
+    }
+}
+
+/// A root qdisc of the operator's stays, before and after.
+pub(crate) fn foreign() {
+    let line = Line::new();
+    let pfifo = |flags| {
+        let header = tc_header(line.outward, 0x0001_0000, ROOT);
+        Message::new(36, flags).fixed(&header).text(1, "pfifo").u32(2, 10) // RTM_NEWQDISC
+    };
+    meddle(&line.router, pfifo(0x600));
+    let refused = || TrafficControl::open(&[line.plan()], ClassifierChoice::Auto);
+    match line.router.run_in(refused).expect("inside") {
+        Err(error @ TcError::ForeignQdisc { .. }) => {
+            assert_eq!(error.errno(), 16, "EBUSY");
+            assert!(error.to_string().contains("pfifo"), "{error}");
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, 0x0001_0000, ROOT)));
+    let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    meddle(&line.router, pfifo(0x500)); // replaces ours
+    let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+    assert_eq!(found.foreign, [(line.outward, "pfifo".to_owned())]);
+    line.router.run_in(|| control.teardown()).expect("inside").expect("nothing of ours");
+    let refused = line.router.run_in(refused).expect("inside");
+    assert!(matches!(refused, Err(TcError::ForeignQdisc { .. })), "still there");
+}
+
+/// More installations than were planned for, up to the limit; and classes are used again.
+pub(crate) fn pool() {
+    let line = Line::new();
+    let mut plan = line.plan();
+    (plan.pool, plan.pool_limit) = (10, 100);
+    let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);
+    let rate = Rate::from_bps(64_000);
+    let numbered = |n: u32| installation(&line, n, flow(6_000 + n as u16, 5_000), rate);
+    for n in 0..100 {
+        control.install(&numbered(n)).expect("installed");
+    }
+    assert!(matches!(control.install(&numbered(100)), Err(TcError::PoolFull { limit: 100, .. })));
+    control.install(&numbered(50)).expect("what is there can be changed");
+    control.remove(numbered(3).claim).expect("removed");
+    control.remove(numbered(3).claim).expect("gone already");
+    control.install(&numbered(100)).expect("there is a class now");
+    let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+    assert_eq!((found.removed, found.restored), (0, 0));
+    // A daemon with smaller plans keeps what is in use.
+    drop(control);
+    let (_second, adopted) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    assert_eq!(adopted.len(), 100);
+}
+
+/// Afterwards the link is as if we had never been there: even a stranger's qdisc can be put there.
+pub(crate) fn teardown() {
+    for choice in [ClassifierChoice::Bpf, ClassifierChoice::U32] {
+        let line = Line::new();
+        let (mut control, _) = line.open(&line.plan(), choice);
+        control
+            .install(&installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1)))
+            .expect("installed");
+        line.router.run_in(|| control.teardown()).expect("inside").expect("removed");
+        let header = tc_header(line.outward, 0x0001_0000, ROOT);
+        meddle(&line.router, Message::new(36, 0x600).fixed(&header).text(1, "pfifo").u32(2, 10));
+        meddle(&line.router, Message::new(37, 0).fixed(&header));
+        let (_, adopted) = line.open(&line.plan(), choice);
+        assert!(adopted.is_empty());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// With CAP_NET_ADMIN and CAP_NET_RAW alone, everything but opening works: installing, putting a deleted qdisc and a
+/// detached classifier right, taking another link over, leaving.
+pub(crate) fn capabilities() {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    let without = || {
+        our_capabilities::drop_to_network_capabilities().expect("dropped");
+        assert!(our_capabilities::missing().expect("readable").is_empty());
+        let refused = Namespace::create("earmark-never").expect_err("that takes CAP_SYS_ADMIN");
+        assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+        control
+            .install(&installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1)))
+            .expect("installed");
+        control
+            .add_link(&earmark_linux::LinkPlan { interface: line.inward, ..line.plan() })
+            .expect("added");
+        let everything = tc_header(line.outward, OUR_ROOT, ROOT);
+        Connection::open()
+            .and_then(|mut kernel| kernel.request("meddle", Message::new(37, 0).fixed(&everything)))
+            .expect("deleted");
+        assert!(control.reconcile().expect("built again").restored > 0);
+        control
+    };
+    let mut control = line.router.run_in(without).expect("inside");
+    pass(&line, 6_000, 5_000);
+    assert_eq!(counted(&mut control, 1), 1);
+    let leave = || {
+        our_capabilities::drop_to_network_capabilities().expect("dropped");
+        control.teardown().expect("removed");
+    };
+    line.router.run_in(leave).expect("inside");
+}

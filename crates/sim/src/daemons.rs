@@ -1,0 +1,172 @@
+//! The daemons of the network: their birth and death, what they are told, and what becomes of what they want done.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use earmark_core::{Effect, Effects, Installation, InterfaceId};
+use earmark_node::{Event, HostUpdate, Input, Node};
+
+use crate::log::{Loss, What};
+use crate::network::{Happening, Network, NodeId};
+use crate::packet::Packet;
+
+/// `ENODEV`: what traffic control says to an installation on an interface that is not there.
+const NO_SUCH_DEVICE: u16 = 19;
+
+impl Network {
+    /// The daemon of a node dies at once, as by SIGKILL: its state is gone, traffic control stays as it is.
+    pub fn kill(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.0];
+        host.node = None;
+        host.expire_at = None;
+        self.note(node, What::Killed);
+    }
+
+    /// A new daemon starts on a node. It is told what traffic control still holds, and after `grace` what of that
+    /// nobody has claimed is taken out.
+    pub fn restart(&mut self, node: NodeId, grace: Duration) {
+        let generation = self.hosts[node.0].generation + 1;
+        let seed = self.node_seed(&self.hosts[node.0].name().clone(), generation);
+        let host = &mut self.hosts[node.0];
+        host.generation = generation;
+        host.config.seed = seed;
+        host.expire_at = None;
+        host.node = Some(Node::new(host.config.clone()));
+        let mut updates = host.greeting();
+        for (&interface, port) in &mut host.ports {
+            let adopt = |(flow, rate)| HostUpdate::Adopted { interface, flow, rate };
+            updates.extend(port.egress.orphan().into_iter().map(adopt));
+        }
+        self.note(node, What::Restarted);
+        for update in updates {
+            self.inform(node, update);
+        }
+        self.enter(self.now + grace, Happening::Reap(node, generation));
+    }
+
+    pub(crate) fn node_seed(&self, name: &str, generation: u32) -> u64 {
+        self.random.part(name).stream(&alloc::format!("daemon {generation}")).next_u64()
+    }
+
+    pub(crate) fn expire(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.0];
+        if host.expire_at != Some(self.now) {
+            return; // a sooner one was entered, or the daemon died
+        }
+        host.expire_at = None;
+        self.drive(node, Input::Expire);
+    }
+
+    pub(crate) fn reap(&mut self, node: NodeId, generation: u32) {
+        if self.hosts[node.0].generation != generation || self.hosts[node.0].node.is_none() {
+            return;
+        }
+        let ports = &mut self.hosts[node.0].ports;
+        let mut gone = Vec::new();
+        for (&interface, port) in ports {
+            gone.extend(port.egress.reap().into_iter().map(|flow| (interface, flow)));
+        }
+        for (interface, flow) in gone {
+            self.inform(node, HostUpdate::AdoptedGone { interface, flow });
+        }
+    }
+
+    pub(crate) fn inform(&mut self, node: NodeId, update: HostUpdate) {
+        self.drive(node, Input::Host(update));
+    }
+
+    /// One input for a node; carries out all effects.
+    pub(crate) fn drive(&mut self, node: NodeId, input: Input<'_>) {
+        let Some(engine) = &mut self.hosts[node.0].node else {
+            return;
+        };
+        let mut effects = core::mem::take(&mut self.effects);
+        engine.handle(self.now, input, &mut effects);
+        let mut refused = Vec::new();
+        for effect in effects.iter() {
+            self.carry_out(node, &effects, effect, &mut refused);
+        }
+        effects.clear();
+        self.effects = effects;
+        for (installation, errno) in refused {
+            self.note(node, What::Refused(installation, errno));
+            let claim = installation.claim;
+            self.inform(node, HostUpdate::TrafficControlRefused { claim, errno });
+        }
+        self.plan_expiry(node);
+    }
+
+    fn plan_expiry(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.0];
+        let Some(deadline) = host.node.as_ref().and_then(Node::next_deadline) else {
+            return;
+        };
+        let due = deadline.max(self.now);
+        if host.expire_at.is_none_or(|planned| due < planned) {
+            host.expire_at = Some(due);
+            self.enter(due, Happening::Expire(node));
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        node: NodeId,
+        effects: &Effects<Event>,
+        effect: &Effect<Event>,
+        refused: &mut Vec<(Installation, u16)>,
+    ) {
+        let host = &mut self.hosts[node.0];
+        match effect {
+            Effect::Send(out, range) => {
+                let packet = Packet::signalling(out, effects.octets(range));
+                if let Some(local) = host.interfaces.owner_of(out.destination) {
+                    return self.enter(self.now, Happening::Arrive(node, local, packet));
+                }
+                let Some(interface) = host.outgoing(out) else {
+                    return self.note(node, What::Lost(Loss::NoRoute));
+                };
+                let Packet { source, destination, length: octets, .. } = packet;
+                self.note(node, What::Sent { interface, source, destination, octets });
+                self.send(node, interface, packet);
+            }
+            Effect::Install(installation) => {
+                let port = host.ports.get_mut(&installation.interface);
+                match (host.refuse, port) {
+                    (Some(errno), _) => refused.push((*installation, errno)),
+                    (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
+                    (None, Some(port)) => {
+                        port.egress.install(self.now, installation);
+                        self.note(node, What::Installed(*installation));
+                        self.serve(node, installation.interface);
+                    }
+                }
+            }
+            Effect::AddFlow(claim, flow) => {
+                host.ports.values_mut().for_each(|port| port.egress.add_flow(*claim, *flow));
+            }
+            Effect::RemoveFlow(claim, flow) => {
+                host.ports.values_mut().for_each(|port| port.egress.remove_flow(*claim, flow));
+            }
+            Effect::Remove(claim) => {
+                let ports = host.ports.iter_mut();
+                let freed: Vec<InterfaceId> = ports
+                    .filter_map(|(&interface, port)| {
+                        port.egress.remove(*claim).then_some(interface)
+                    })
+                    .collect();
+                self.note(node, What::Removed(*claim));
+                for interface in freed {
+                    self.serve(node, interface);
+                }
+            }
+            Effect::Notify(event) => {
+                if let Event::NotAdopted { interface, flow, .. } = event
+                    && let Some(port) = host.ports.get_mut(interface)
+                {
+                    port.egress.reject(flow);
+                }
+                self.note(node, What::Event(event.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! One direction of a link as traffic control serves it: reserved classes, then signalling, then best effort.
+//!
+//! The model of what `earmark-linux` builds from HTB classes. A reserved class is a queue behind a token bucket; its
+//! packets go before all others as long as the bucket holds their length, and wait otherwise, so that a class never
+//! gets more than its rate. Among classes that may send it is taken turns. Buckets count IP octets; the time on the
+//! link counts the framing too.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use earmark_core::admission::{ClaimId, Demand};
+use earmark_core::{Flow, Installation, Rate, Time};
+
+use crate::packet::{Body, Packet, RSVP};
+
+/// Ethernet header, octets of each packet that an IP length does not count.
+const FRAMING: u32 = 14;
+/// Largest packet of another class that a class may have to wait for, octets.
+const MTU: u32 = 1_500;
+/// Limit of the queue of a reserved class, packets.
+const RESERVED_QUEUE: usize = 200;
+/// Limit of the signalling queue, packets.
+const SIGNALLING_QUEUE: usize = 1_000;
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(crate) struct Egress {
+    bandwidth: Rate,
+    best_effort_limit: usize,
+    best_effort: VecDeque<Packet>,
+    signalling: VecDeque<Packet>,
+    /// By number; a class outlives the daemon that made it.
+    classes: BTreeMap<u32, Class>,
+    /// Classes with packets waiting.
+    waiting: BTreeSet<u32>,
+    /// The class served last.
+    served: u32,
+    next_class: u32,
+    /// The classifier: which class a flow has.
+    flows: BTreeMap<Flow, u32>,
+    /// What the living daemon calls its classes.
+    claims: BTreeMap<ClaimId, u32>,
+}
+
+/// A queue behind a token bucket.
+#[derive(Debug)]
+struct Class {
+    rate: Rate,
+    /// Bucket depth, in 10^-9 bit.
+    depth: u128,
+    /// Tokens at `filled_at`, in 10^-9 bit.
+    tokens: u128,
+    filled_at: Time,
+    queue: VecDeque<Packet>,
+}
+
+/// What an egress does next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// This packet goes out, and occupies the link for so long.
+    Transmit(Packet, Duration),
+    /// Nothing may go before this time.
+    Wait(Time),
+    /// Nothing waits.
+    Idle,
+}
+
+impl Egress {
+    pub(crate) fn new(bandwidth: Rate, best_effort_limit: u32) -> Egress {
+        Egress {
+            bandwidth,
+            best_effort_limit: best_effort_limit as usize,
+            best_effort: VecDeque::new(),
+            signalling: VecDeque::new(),
+            classes: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            served: 0,
+            next_class: 1,
+            flows: BTreeMap::new(),
+            claims: BTreeMap::new(),
+        }
+    }
+
+    /// A packet joins its queue; `false` where that is full.
+    pub(crate) fn enqueue(&mut self, packet: Packet) -> bool {
+        let class = self.classify(&packet);
+        let (queue, limit) = match class.and_then(|number| self.classes.get_mut(&number)) {
+            Some(class) => (&mut class.queue, RESERVED_QUEUE),
+            None if packet.protocol == RSVP => (&mut self.signalling, SIGNALLING_QUEUE),
+            None => (&mut self.best_effort, self.best_effort_limit),
+        };
+        if queue.len() >= limit {
+            return false;
+        }
+        queue.push_back(packet);
+        self.waiting.extend(class);
+        true
+    }
+
+    /// The packet that goes now, if one may. The link must be free.
+    pub(crate) fn next(&mut self, now: Time) -> Next {
+        let mut earliest = Time::MAX;
+        let after = self.waiting.range(self.served + 1..);
+        let order: Vec<u32> = after.chain(self.waiting.range(..=self.served)).copied().collect();
+        for number in order {
+            let Some(class) = self.classes.get_mut(&number) else {
+                continue;
+            };
+            match class.take(now) {
+                Ok(packet) => {
+                    if class.queue.is_empty() {
+                        self.waiting.remove(&number);
+                    }
+                    self.served = number;
+                    return self.transmit(packet);
+                }
+                Err(ready) => earliest = earliest.min(ready),
+            }
+        }
+        match self.signalling.pop_front().or_else(|| self.best_effort.pop_front()) {
+            Some(packet) => self.transmit(packet),
+            None if earliest < Time::MAX => Next::Wait(earliest),
+            None => Next::Idle,
+        }
+    }
+
+    /// Puts a reservation in place, or changes it. A class that a dead daemon made for the flow is taken over as it is.
+    pub(crate) fn install(&mut self, now: Time, installation: &Installation) {
+        let known = self.claims.get(&installation.claim).or(self.flows.get(&installation.flow));
+        let number = match known {
+            Some(&number) => number,
+            None => {
+                self.next_class += 1;
+                self.next_class
+            }
+        };
+        self.claims.insert(installation.claim, number);
+        self.flows.insert(installation.flow, number);
+        self.classes
+            .entry(number)
+            .or_insert_with(|| Class::new(now))
+            .set(now, &installation.demand);
+    }
+
+    /// Lets another flow use a reservation.
+    pub(crate) fn add_flow(&mut self, claim: ClaimId, flow: Flow) {
+        if let Some(&number) = self.claims.get(&claim) {
+            self.flows.insert(flow, number);
+        }
+    }
+
+    /// Stops a flow from using a reservation.
+    pub(crate) fn remove_flow(&mut self, claim: ClaimId, flow: &Flow) {
+        if self.flows.get(flow) == self.claims.get(&claim) {
+            self.flows.remove(flow);
+        }
+    }
+
+    /// Takes a reservation out; `false` where there is none of this name. What waits in it joins best effort.
+    pub(crate) fn remove(&mut self, claim: ClaimId) -> bool {
+        let number = self.claims.remove(&claim);
+        if let Some(number) = number {
+            self.remove_class(number);
+        }
+        number.is_some()
+    }
+
+    /// The daemon died: its names for the classes mean nothing any more. Flow and rate of every class that stays.
+    pub(crate) fn orphan(&mut self) -> Vec<(Flow, Rate)> {
+        self.claims.clear();
+        let rate = |number| self.classes.get(number).map_or(Rate::ZERO, |class| class.rate);
+        self.flows.iter().map(|(flow, number)| (*flow, rate(number))).collect()
+    }
+
+    /// Takes out the classes that no living daemon has a name for, and returns their flows.
+    pub(crate) fn reap(&mut self) -> Vec<Flow> {
+        let claimed: BTreeSet<u32> = self.claims.values().copied().collect();
+        let orphans = self.flows.iter().filter(|(_, number)| !claimed.contains(number));
+        let orphans: Vec<(Flow, u32)> = orphans.map(|(flow, number)| (*flow, *number)).collect();
+        for (_, number) in &orphans {
+            self.remove_class(*number);
+        }
+        orphans.into_iter().map(|(flow, _)| flow).collect()
+    }
+
+    /// Takes out the class of a flow that the living daemon cannot keep, unless it has a name for it after all.
+    pub(crate) fn reject(&mut self, flow: &Flow) {
+        if let Some(&number) = self.flows.get(flow)
+            && !self.claims.values().any(|&claimed| claimed == number)
+        {
+            self.remove_class(number);
+        }
+    }
+
+    fn remove_class(&mut self, number: u32) {
+        self.flows.retain(|_, class| *class != number);
+        self.waiting.remove(&number);
+        if let Some(class) = self.classes.remove(&number) {
+            let room = self.best_effort_limit.saturating_sub(self.best_effort.len());
+            self.best_effort.extend(class.queue.into_iter().take(room));
+        }
+    }
+
+    /// The class of a packet: by all of its flow, then without ports, then for any source.
+    fn classify(&self, packet: &Packet) -> Option<u32> {
+        let Body::Data { source_port, destination_port, .. } = packet.body else {
+            return None;
+        };
+        let exact = Flow {
+            destination: packet.destination,
+            source: Some(packet.source),
+            protocol: packet.protocol,
+            destination_port,
+            source_port,
+        };
+        let portless = Flow { destination_port: 0, source_port: 0, ..exact };
+        let any_source = Flow { source: None, source_port: 0, ..exact };
+        [exact, portless, any_source].iter().find_map(|flow| self.flows.get(flow)).copied()
+    }
+
+    fn transmit(&self, packet: Packet) -> Next {
+        let bits = u64::from(packet.length + FRAMING) * 8;
+        let nanos = u128::from(bits) * 1_000_000_000 / u128::from(self.bandwidth.as_bps().max(1));
+        Next::Transmit(packet, Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Class {
+    fn new(now: Time) -> Class {
+        Class { rate: Rate::ZERO, depth: 0, tokens: 0, filled_at: now, queue: VecDeque::new() }
+    }
+
+    /// Sets rate and depth. A new bucket starts full; one that is there keeps what it holds.
+    fn set(&mut self, now: Time, demand: &Demand) {
+        // A packet on the link is not interrupted, so a class may have to wait for one though it has tokens. Without
+        // room for what it gains meanwhile those tokens would be lost, and the class would get less than its rate.
+        let depth = scaled(demand.burst.max(demand.max_packet).max(MTU).saturating_add(MTU));
+        self.fill(now);
+        self.tokens = if self.depth == 0 { depth } else { self.tokens.min(depth) };
+        self.depth = depth;
+        self.rate = demand.rate;
+    }
+
+    fn fill(&mut self, now: Time) {
+        let gained = u128::from(self.rate.as_bps()) * now.since(self.filled_at).as_nanos();
+        self.tokens = (self.tokens + gained).min(self.depth);
+        self.filled_at = now;
+    }
+
+    /// The first packet if the bucket covers it, or when it will.
+    fn take(&mut self, now: Time) -> Result<Packet, Time> {
+        self.fill(now);
+        let Some(first) = self.queue.front() else {
+            return Err(Time::MAX);
+        };
+        // One longer than the bucket passes when that is full.
+        let price = scaled(first.length).min(self.depth);
+        if price > self.tokens {
+            let wait = (price - self.tokens).div_ceil(u128::from(self.rate.as_bps().max(1)));
+            return Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)));
+        }
+        self.tokens -= price;
+        self.queue.pop_front().ok_or(Time::MAX)
+    }
+}
+
+/// Octets in 10^-9 bit.
+fn scaled(octets: u32) -> u128 {
+    u128::from(octets) * 8 * 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use earmark_core::InterfaceId;
+    use earmark_core::admission::Service;
+
+    use super::*;
+    use crate::packet::UDP;
+
+    const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const RECEIVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    /// A packet of 986 octets: 1 000 on the link, 8 ms at 1 Mbit/s.
+    fn packet(port: u16, sequence: u64) -> Packet {
+        Packet {
+            source: SENDER,
+            destination: RECEIVER,
+            protocol: UDP,
+            ttl: 64,
+            router_alert: false,
+            length: 986,
+            body: Body::Data { source_port: 1, destination_port: port, stream: 0, sequence },
+        }
+    }
+
+    fn installation(slot: u32, port: u16, rate: Rate) -> Installation {
+        let flow = Flow {
+            destination: RECEIVER,
+            source: Some(SENDER),
+            protocol: UDP,
+            destination_port: port,
+            source_port: 1,
+        };
+        let demand = Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0 };
+        let claim = ClaimId { slot, generation: 0 };
+        Installation { claim, interface: InterfaceId(1), flow, demand }
+    }
+
+    /// Runs an egress until `end` with both ports always backlogged: packets sent by port 1 and by port 2.
+    fn serve(egress: &mut Egress, from: Time, end: Time) -> [u64; 2] {
+        let (mut now, mut sent) = (from, [0; 2]);
+        while now < end {
+            while egress.enqueue(packet(1, 0)) {}
+            while egress.enqueue(packet(2, 0)) {}
+            match egress.next(now) {
+                Next::Transmit(Packet { body, .. }, occupied) => {
+                    let Body::Data { destination_port, .. } = body else { unreachable!() };
+                    sent[usize::from(destination_port) - 1] += 1;
+                    now = now + occupied;
+                }
+                Next::Wait(until) => now = until,
+                Next::Idle => unreachable!("both are backlogged"),
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn a_reserved_class_gets_its_rate_and_no_more() {
+        let mut egress = Egress::new(Rate::from_mbps(1), 10);
+        egress.install(Time::ZERO, &installation(0, 1, Rate::from_bps(788_800)));
+        // 788.8 kbit/s are 100 packets of 986 octets a second; the bucket starts with two or three. 125 fit the link.
+        let [reserved, best_effort] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
+        assert!((1_000..=1_004).contains(&reserved), "{reserved}");
+        assert!((246..=250).contains(&best_effort), "{best_effort}");
+        assert!(egress.remove(ClaimId { slot: 0, generation: 0 }));
+        assert!(!egress.remove(ClaimId { slot: 0, generation: 0 }));
+    }
+
+    #[test]
+    fn a_change_takes_effect_in_place() {
+        let mut egress = Egress::new(Rate::from_mbps(1), 10);
+        egress.install(Time::ZERO, &installation(0, 1, Rate::from_bps(78_880)));
+        let [before, _] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
+        egress.install(Time::from_secs(10), &installation(0, 1, Rate::from_bps(394_400)));
+        let [after, _] = serve(&mut egress, Time::from_secs(10), Time::from_secs(20));
+        assert!((100..=104).contains(&before), "{before}");
+        assert!((499..=504).contains(&after), "{after}");
+    }
+
+    /// A class outlives its daemon; a new one takes it over by its flow, or it is reaped.
+    #[test]
+    fn orphans_are_adopted_or_reaped() {
+        let mut egress = Egress::new(Rate::from_mbps(1), 10);
+        let (first, second) = (Rate::from_bps(100_000), Rate::from_bps(200_000));
+        egress.install(Time::ZERO, &installation(0, 1, first));
+        egress.install(Time::ZERO, &installation(1, 2, second));
+        let adopted = egress.orphan();
+        assert_eq!(adopted.iter().map(|(_, rate)| *rate).collect::<Vec<_>>(), [first, second]);
+        // The new daemon numbers its claims anew, and claims the second flow only.
+        egress.install(Time::from_secs(1), &installation(0, 2, second));
+        assert_eq!(egress.reap(), [installation(0, 1, first).flow]);
+        assert_eq!(egress.reap(), []);
+        assert_eq!(egress.classes.len(), 1);
+    }
+
+    #[test]
+    fn full_queues_refuse() {
+        let mut egress = Egress::new(Rate::from_mbps(1), 2);
+        assert!(egress.enqueue(packet(1, 0)));
+        assert!(egress.enqueue(packet(1, 1)));
+        assert!(!egress.enqueue(packet(1, 2)));
+        assert!(matches!(egress.next(Time::ZERO), Next::Transmit(..)));
+        assert!(egress.enqueue(packet(1, 3)));
+    }
+}

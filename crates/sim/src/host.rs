@@ -1,0 +1,142 @@
+//! One node of the network: its daemon while it lives, its forwarding plane, and its ports.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
+use earmark_node::{HostUpdate, Node, NodeConfig};
+
+use crate::NodeId;
+use crate::egress::Egress;
+use crate::log::Loss;
+use crate::packet::{Packet, RSVP};
+
+/// A host or router.
+pub(crate) struct Host {
+    pub(crate) config: NodeConfig,
+    /// The engines; `None` while the daemon is dead.
+    pub(crate) node: Option<Node>,
+    /// How many daemons there were before, so that each has dice of its own.
+    pub(crate) generation: u32,
+    /// Whether it forwards packets of others.
+    pub(crate) forwards: bool,
+    pub(crate) interfaces: Interfaces,
+    /// What a new daemon is told of the routes; the table that forwards is `routes`.
+    pub(crate) route_list: Vec<Route>,
+    pub(crate) routes: RouteTable,
+    pub(crate) ports: BTreeMap<InterfaceId, Port>,
+    /// When an `Expire` is due in the list of events already.
+    pub(crate) expire_at: Option<Time>,
+    /// The error number that traffic control answers every installation with, if it is to.
+    pub(crate) refuse: Option<u16>,
+}
+
+/// Where a link is plugged in.
+pub(crate) struct Port {
+    pub(crate) peer: (NodeId, InterfaceId),
+    pub(crate) delay: Duration,
+    pub(crate) egress: Egress,
+    /// The link is occupied until then.
+    pub(crate) busy_until: Time,
+    /// Whether packets pass.
+    pub(crate) up: bool,
+}
+
+/// What a node does with a packet that came in.
+pub(crate) enum Verdict {
+    /// Hand it to the engines.
+    Signalling(Packet),
+    /// It has arrived.
+    Delivered(Packet),
+    /// Send it on through this interface.
+    Forward(InterfaceId, Packet),
+    /// It ends here.
+    Lost(Packet, Loss),
+}
+
+impl Host {
+    pub(crate) fn new(config: NodeConfig, forwards: bool) -> Host {
+        Host {
+            node: Some(Node::new(config.clone())),
+            config,
+            generation: 0,
+            forwards,
+            interfaces: Interfaces::default(),
+            route_list: Vec::new(),
+            routes: RouteTable::new(),
+            ports: BTreeMap::new(),
+            expire_at: None,
+            refuse: None,
+        }
+    }
+
+    /// Name of the node.
+    pub(crate) fn name(&self) -> &String {
+        &self.config.name
+    }
+
+    pub(crate) fn add_route(&mut self, route: Route) {
+        self.route_list.push(route);
+        self.routes.insert(route);
+    }
+
+    pub(crate) fn remove_route(&mut self, route: &Route) {
+        self.route_list.retain(|known| known != route);
+        self.routes.remove(route);
+    }
+
+    /// Whether packets of this protocol are taken off the wire for the engines.
+    fn listens_for(&self, protocol: u8) -> bool {
+        protocol == RSVP && self.node.is_some()
+    }
+
+    /// What becomes of a packet that arrived at this node, by the rules of IP.
+    pub(crate) fn receive(&self, mut packet: Packet) -> Verdict {
+        if self.interfaces.is_local(packet.destination) {
+            return match (&packet.body, self.listens_for(packet.protocol)) {
+                (crate::packet::Body::Data { .. }, _) => Verdict::Delivered(packet),
+                (_, true) => Verdict::Signalling(packet),
+                (_, false) => Verdict::Lost(packet, Loss::NobodyListens),
+            };
+        }
+        if packet.router_alert && self.forwards && self.listens_for(packet.protocol) {
+            return Verdict::Signalling(packet);
+        }
+        if !self.forwards {
+            return Verdict::Lost(packet, Loss::NotForwarding);
+        }
+        if packet.ttl <= 1 {
+            return Verdict::Lost(packet, Loss::TimeToLive);
+        }
+        packet.ttl -= 1;
+        match self.routes.lookup(packet.destination) {
+            Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
+            None => Verdict::Lost(packet, Loss::NoRoute),
+        }
+    }
+
+    /// The interface that a message of this node leaves through.
+    pub(crate) fn outgoing(&self, out: &Outgoing) -> Option<InterfaceId> {
+        out.interface.or_else(|| self.routes_to(out.destination))
+    }
+
+    /// The interface towards `destination`.
+    pub(crate) fn routes_to(&self, destination: IpAddr) -> Option<InterfaceId> {
+        self.routes.lookup(destination).map(|hop| hop.interface)
+    }
+
+    /// The source address for packets to `destination`.
+    pub(crate) fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
+        let hop = self.routes.lookup(destination)?;
+        self.interfaces.by_id(hop.interface)?.address_like(destination)
+    }
+
+    /// Everything that a daemon is told when it starts: interfaces, then routes.
+    pub(crate) fn greeting(&self) -> Vec<HostUpdate> {
+        let interfaces = self.interfaces.iter().cloned().map(HostUpdate::Interface);
+        interfaces.chain(self.route_list.iter().copied().map(HostUpdate::Route)).collect()
+    }
+}

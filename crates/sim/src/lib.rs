@@ -1,0 +1,39 @@
+//! A deterministic network of Earmark nodes in virtual time: links, queues, routes and traffic, without a clock or a
+//! socket.
+//!
+//! # Description
+//! A [`Network`] holds nodes, each an [`earmark_node::Node`] with the very engines that the daemon runs, joined by
+//! point-to-point links. It is a list of events, ordered by time and, within one instant, by the order in which they
+//! were entered; nothing else decides what happens next. All dice come from named streams of one seed, so that the
+//! same calls give the same [log](Network::log), entry by entry, and a source that is added shifts nobody's dice.
+//!
+//! - **Links** have a bandwidth and a delay. Each direction has an egress that models what Earmark's traffic control
+//!   does in Linux: reserved classes first, each held to its token bucket; then signalling; then best effort from one
+//!   queue of limited length. A packet takes its IP length plus 14 octets of framing on the link.
+//! - **Forwarding** is by longest prefix, with TTL. A router takes RSVP messages with router alert off the wire and
+//!   hands them to its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
+//! - **Traffic** is constant-rate UDP with jitter; a [`Trace`] keeps when each packet left and when it arrived.
+//!
+//! # Scope and limits
+//! Links join exactly two nodes. There is no multicast, no fragmentation, no ARP and no bit error; host processing
+//! takes no time. Traffic control never fails unless told to ([`Network::refuse_installations`]).
+//!
+//! # Validation
+//! The figures of the demo (loss without, none with a reservation) are asserted here and in network namespaces by the
+//! same script; see `earmark-lab`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod daemons;
+mod egress;
+mod host;
+mod log;
+mod measurement;
+mod network;
+mod packet;
+
+pub use log::{Entry, Loss, What};
+pub use measurement::{Figures, Protocol, StageResult, Trace};
+pub use network::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId};

@@ -1,0 +1,240 @@
+//! What became of a stream: when each packet left, when it arrived, and the figures of any span of it.
+//!
+//! The simulator and the traffic tools of the lab fill the same [`Trace`], so that their figures mean the same.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use earmark_core::Time;
+use serde::{Deserialize, Serialize};
+
+/// One stream of packets of equal length, numbered from 0 in the order they left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    packet_octets: u32,
+    /// When each left, by number; never goes back.
+    sent: Vec<Time>,
+    /// When each arrived first, by number.
+    arrived: Vec<Option<Time>>,
+}
+
+/// The figures of a span of time.
+///
+/// Rates count IP packet octets: IP header, UDP header and payload, without link framing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Packets that left in the span.
+    pub packets: u64,
+    /// Rate at which they left, bits per second.
+    pub offered_bps: u64,
+    /// Rate of those of them that arrived, whenever they did, bits per second.
+    pub received_bps: u64,
+    /// Share of them that never arrived, 0 to 1; 0 where none left.
+    pub loss: f64,
+    /// Median of their one-way delays, milliseconds; `None` where none arrived.
+    pub delay_p50_ms: Option<f64>,
+    /// 99th percentile of their one-way delays (nearest rank), milliseconds; `None` where none arrived.
+    pub delay_p99_ms: Option<f64>,
+}
+
+/// By what a stage of an experiment reserves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Nothing is reserved.
+    None,
+    /// RSVP.
+    Rsvp,
+}
+
+impl Protocol {
+    /// As it is written in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::None => "none",
+            Protocol::Rsvp => "rsvp",
+        }
+    }
+}
+
+/// One stage of an experiment. Rates count IP packet octets, in bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageResult {
+    /// By what was reserved.
+    pub protocol: Protocol,
+    /// How much was reserved for the stream.
+    pub reserved_bps: u64,
+    /// What the stream offered.
+    pub offered_bps: u64,
+    /// What of it arrived.
+    pub received_bps: u64,
+    /// Share of its packets that did not arrive, 0 to 1.
+    pub loss: f64,
+    /// Median one-way delay, milliseconds.
+    pub delay_p50_ms: Option<f64>,
+    /// 99th percentile of the one-way delay, milliseconds.
+    pub delay_p99_ms: Option<f64>,
+    /// From the sender's call until the reservation stood on the whole path, milliseconds; `None` where nothing was reserved.
+    pub setup_ms: Option<f64>,
+}
+
+impl StageResult {
+    /// A stage with these figures of its stream.
+    pub fn new(
+        protocol: Protocol,
+        reserved_bps: u64,
+        setup: Option<Duration>,
+        figures: &Figures,
+    ) -> StageResult {
+        StageResult {
+            protocol,
+            reserved_bps,
+            offered_bps: figures.offered_bps,
+            received_bps: figures.received_bps,
+            loss: figures.loss,
+            delay_p50_ms: figures.delay_p50_ms,
+            delay_p99_ms: figures.delay_p99_ms,
+            setup_ms: setup.map(|setup| setup.as_secs_f64() * 1e3),
+        }
+    }
+}
+
+impl Trace {
+    /// A stream of packets of `packet_octets` IP octets each, none sent so far.
+    pub fn new(packet_octets: u32) -> Trace {
+        Trace { packet_octets, ..Trace::default() }
+    }
+
+    /// The next packet left.
+    pub fn leave(&mut self, at: Time) {
+        self.sent.push(at);
+        self.arrived.push(None);
+    }
+
+    /// Packet `sequence` arrived. One that never left, or that arrived before, changes nothing.
+    pub fn arrive(&mut self, sequence: u64, at: Time) {
+        let slot = usize::try_from(sequence).ok().and_then(|number| self.arrived.get_mut(number));
+        if let Some(slot @ None) = slot {
+            *slot = Some(at);
+        }
+    }
+
+    /// How many packets left.
+    pub fn sent(&self) -> u64 {
+        self.sent.len() as u64
+    }
+
+    /// How many packets arrived.
+    pub fn received(&self) -> u64 {
+        self.arrived.iter().flatten().count() as u64
+    }
+
+    /// The figures of the packets that left in `from..until`.
+    pub fn figures(&self, from: Time, until: Time) -> Figures {
+        let first = self.sent.partition_point(|&at| at < from);
+        let end = self.sent.partition_point(|&at| at < until).max(first);
+        let (sent, arrived) = (&self.sent[first..end], &self.arrived[first..end]);
+        let mut delays: Vec<Duration> = sent
+            .iter()
+            .zip(arrived)
+            .filter_map(|(&sent, &arrived)| Some(arrived?.since(sent)))
+            .collect();
+        delays.sort_unstable();
+        let (packets, received) = (sent.len() as u64, delays.len() as u64);
+        let rate = |packets| rate_bps(packets, self.packet_octets, until.since(from));
+        Figures {
+            packets,
+            offered_bps: rate(packets),
+            received_bps: rate(received),
+            loss: if packets == 0 { 0.0 } else { (packets - received) as f64 / packets as f64 },
+            delay_p50_ms: percentile(&delays, 50),
+            delay_p99_ms: percentile(&delays, 99),
+        }
+    }
+
+    /// The rate of arrivals in each `width` of `from..until`, bits per second; at most 100 000 values.
+    pub fn arrival_rates(&self, from: Time, until: Time, width: Duration) -> Vec<u64> {
+        let width_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let span_ns = until.as_nanos().saturating_sub(from.as_nanos());
+        let bins = usize::try_from(span_ns.div_ceil(width_ns)).unwrap_or(usize::MAX).min(100_000);
+        let mut packets = vec![0_u64; bins];
+        for at in self.arrived.iter().flatten().filter(|&&at| at >= from) {
+            let bin = at.since(from).as_nanos() as u64 / width_ns;
+            if let Some(count) = usize::try_from(bin).ok().and_then(|bin| packets.get_mut(bin)) {
+                *count += 1;
+            }
+        }
+        packets.iter().map(|&count| rate_bps(count, self.packet_octets, width)).collect()
+    }
+}
+
+/// `packets` of `octets` each in `span`, bits per second, rounded.
+fn rate_bps(packets: u64, octets: u32, span: Duration) -> u64 {
+    let bits = u128::from(packets) * u128::from(octets) * 8;
+    let span = span.as_nanos().max(1);
+    u64::try_from((bits * 1_000_000_000 + span / 2) / span).unwrap_or(u64::MAX)
+}
+
+/// The nearest-rank percentile of sorted delays, milliseconds.
+fn percentile(sorted: &[Duration], percent: usize) -> Option<f64> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).map(|delay| delay.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 packets of 125 octets, one every 10 ms; every fourth is lost, the n-th takes n milliseconds.
+    fn trace() -> Trace {
+        let mut trace = Trace::new(125);
+        for n in 0..100 {
+            trace.leave(Time::from_millis(10 * n));
+        }
+        for n in (0..100).filter(|n| n % 4 != 3) {
+            trace.arrive(n, Time::from_millis(10 * n + n));
+        }
+        trace
+    }
+
+    #[test]
+    fn figures_are_those_of_the_span() {
+        let whole = trace().figures(Time::ZERO, Time::from_secs(1));
+        assert_eq!((whole.packets, whole.offered_bps, whole.received_bps), (100, 100_000, 75_000));
+        assert_eq!(
+            (whole.loss, whole.delay_p50_ms, whole.delay_p99_ms),
+            (0.25, Some(49.0), Some(98.0))
+        );
+        let half = trace().figures(Time::from_millis(500), Time::from_secs(1));
+        assert_eq!((half.packets, half.offered_bps), (50, 100_000));
+        let nothing = trace().figures(Time::from_secs(2), Time::from_secs(3));
+        assert_eq!((nothing.packets, nothing.loss, nothing.delay_p50_ms), (0, 0.0, None));
+        let backwards = trace().figures(Time::from_millis(900), Time::from_millis(100));
+        assert_eq!(backwards.packets, 0);
+    }
+
+    #[test]
+    fn only_the_first_arrival_of_a_packet_that_left_counts() {
+        let mut trace = Trace::new(100);
+        trace.leave(Time::ZERO);
+        trace.arrive(0, Time::from_millis(1));
+        trace.arrive(0, Time::from_millis(9));
+        trace.arrive(1, Time::from_millis(1));
+        trace.arrive(u64::MAX, Time::from_millis(1));
+        assert_eq!((trace.sent(), trace.received()), (1, 1));
+        assert_eq!(trace.figures(Time::ZERO, Time::from_secs(1)).delay_p99_ms, Some(1.0));
+    }
+
+    #[test]
+    fn arrivals_fall_into_their_bins() {
+        let mut trace = Trace::new(1_250);
+        for at in [0, 50, 99, 100, 250, 1_000] {
+            trace.leave(Time::from_millis(at));
+            trace.arrive(trace.sent() - 1, Time::from_millis(at));
+        }
+        let rates =
+            trace.arrival_rates(Time::ZERO, Time::from_millis(300), Duration::from_millis(100));
+        assert_eq!(rates, [300_000, 100_000, 100_000]);
+    }
+}

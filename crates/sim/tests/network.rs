@@ -1,0 +1,266 @@
+//! Networks of nodes in virtual time: what data and signalling do, and that it is the same every time.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
+use earmark_node::{Ask, Command, Event, Listen};
+use earmark_rsvp::{self as rsvp, Application};
+use earmark_sim::{Entry, LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, What};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+
+const SENDER: Application = Application(1);
+const RECEIVER: Application = Application(2);
+
+/// h1 (10.0.0.1) --100 Mbit/s-- (10.0.0.2) r1 (10.0.1.1) --10 Mbit/s, 1 ms-- (10.0.1.2) h2
+struct Net {
+    network: Network,
+    h1: NodeId,
+    r1: NodeId,
+    h2: NodeId,
+    /// r1's interface towards h2.
+    narrow: InterfaceId,
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn net(seed: u64) -> Net {
+    let mut network = Network::new(seed);
+    let timing = rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
+    let config = || rsvp::Config { timing, ..rsvp::Config::default() };
+    let h1 = network.add_node("h1", false, config());
+    let r1 = network.add_node("r1", true, config());
+    let h2 = network.add_node("h2", false, config());
+    let end = |node, interface: &str, at| LinkEnd {
+        node,
+        interface: interface.into(),
+        address: address(at),
+    };
+    let link = |ends, prefix: &str, mbps| LinkSpec {
+        ends,
+        prefix: prefix.parse().unwrap(),
+        bandwidth: Rate::from_mbps(mbps),
+        reservable: Rate::from_mbps(mbps).share(0.75),
+        delay: Duration::from_millis(1),
+        queue_packets: 50,
+    };
+    let [h1_out, _] = network.add_link(link(
+        [end(h1, "eth0", "10.0.0.1"), end(r1, "eth0", "10.0.0.2")],
+        "10.0.0.0/30",
+        100,
+    ));
+    let [narrow, h2_out] = network.add_link(link(
+        [end(r1, "eth1", "10.0.1.1"), end(h2, "eth0", "10.0.1.2")],
+        "10.0.1.0/30",
+        10,
+    ));
+    for (node, interface, gateway) in [(h1, h1_out, "10.0.0.2"), (h2, h2_out, "10.0.1.1")] {
+        let prefix = Prefix::new(address("0.0.0.0"), 0);
+        let hop = Hop { interface, gateway: Some(address(gateway)), source: None };
+        network.add_route(node, Route { prefix, metric: 0, hop });
+    }
+    Net { network, h1, r1, h2, narrow }
+}
+
+impl Net {
+    fn source(&mut self, port: u16, mbps: u64, packet_octets: u32) -> StreamId {
+        self.network.add_source(Source {
+            node: self.h1,
+            port,
+            destination: address("10.0.1.2"),
+            destination_port: port,
+            rate: Rate::from_mbps(mbps),
+            packet_octets,
+            from: Time::ZERO,
+            until: Time::MAX,
+        })
+    }
+
+    /// Asks for a reservation for the stream on port 5001.
+    fn reserve(&mut self, mbps: u64) {
+        let session =
+            Session { destination: address("10.0.1.2"), protocol: 17, flags: 0, port: 5_001 };
+        let listen =
+            Listen { application: RECEIVER, session, ask: Ask::ControlledLoad, confirm: true };
+        self.network.command(self.h2, Command::Listen(listen));
+        let open = rsvp::Command::Session { application: SENDER, session };
+        self.network.command(self.h1, Command::Rsvp(open));
+        let template =
+            FilterSpec { source: address("10.0.0.1"), selector: SourceSelector::Port(5_001) };
+        let tspec = TokenBucket {
+            rate: Rate::from_mbps(mbps).as_octets_per_second(),
+            depth: 10_000.0,
+            peak: f32::INFINITY,
+            min_policed_unit: 1_000,
+            max_packet_size: 1_000,
+        };
+        let send = rsvp::Command::Sender { application: SENDER, template, tspec, ttl: 64 };
+        self.network.command(self.h1, Command::Rsvp(send));
+    }
+
+    fn release(&mut self) {
+        for (node, application) in [(self.h1, SENDER), (self.h2, RECEIVER)] {
+            self.network.command(node, Command::Rsvp(rsvp::Command::Release { application }));
+        }
+    }
+
+    fn run(&mut self, seconds: u64) {
+        self.network.run_until(Time::from_secs(seconds));
+    }
+
+    fn loss(&self, stream: StreamId, from: u64, until: u64) -> f64 {
+        let trace = self.network.trace(stream);
+        trace.figures(Time::from_secs(from), Time::from_secs(until)).loss
+    }
+
+    fn entries(&self, node: NodeId, wanted: impl Fn(&What) -> bool) -> Vec<&Entry> {
+        self.network.log().iter().filter(|e| e.node == node && wanted(&e.what)).collect()
+    }
+}
+
+/// One Mbit/s over an idle path: nothing lost, and the delay is that of the links: 992 octets with framing at 100 and at
+/// 10 Mbit/s, and twice 1 ms.
+#[test]
+fn an_idle_path_delays_by_its_links() {
+    let mut net = net(1);
+    let stream = net.source(5_001, 1, 986);
+    net.run(10);
+    let figures = net.network.trace(stream).figures(Time::from_secs(1), Time::from_secs(9));
+    assert_eq!(figures.loss, 0.0);
+    let delay = figures.delay_p50_ms.unwrap();
+    assert!((delay - (2.0 + 0.08 + 0.8)).abs() < 1e-6, "{delay}");
+    assert!((figures.offered_bps as f64 - 1e6).abs() < 5e3, "{figures:?}");
+}
+
+/// 22 Mbit/s into 10: best effort loses 55 %, and no stream of it is spared.
+#[test]
+fn a_flood_takes_what_is_not_reserved() {
+    let mut net = net(1);
+    let stream = net.source(5_001, 2, 1_000);
+    let flood = net.source(5_002, 20, 1_400);
+    net.run(10);
+    for stream in [stream, flood] {
+        let loss = net.loss(stream, 1, 9);
+        assert!((0.4..0.8).contains(&loss), "{loss}");
+    }
+}
+
+/// The reserved stream loses nothing from the moment its reservation stands until it is released.
+#[test]
+fn a_reservation_keeps_its_rate_until_released() {
+    let mut net = net(1);
+    let stream = net.source(5_001, 2, 1_000);
+    net.source(5_002, 20, 1_400);
+    net.run(2);
+    net.reserve(2);
+    net.run(12);
+    net.release();
+    net.run(20);
+    assert!(net.loss(stream, 0, 2) > 0.3);
+    // What is in the queue when the reservation goes shares the fate of best effort.
+    assert_eq!(net.loss(stream, 3, 11), 0.0);
+    assert!(net.loss(stream, 13, 18) > 0.3);
+    let r1 = net.network.node(net.r1).unwrap();
+    assert_eq!(r1.link_rows().map(|link| link.held_bps.as_bps()).sum::<u64>(), 0);
+}
+
+/// Ten Mbit/s do not fit 7.5: the receiver hears of it, and r1 holds nothing.
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut net = net(1);
+    net.reserve(10);
+    let h2 = net.h2;
+    let refused = |node, event: &Event| {
+        node == h2 && matches!(event, Event::Rsvp(rsvp::Event::ResvError { .. }))
+    };
+    let entry = net.network.run_until_event(Time::from_secs(1), refused).expect("a ResvErr");
+    let What::Event(Event::Rsvp(rsvp::Event::ResvError { error, .. })) = entry.what else {
+        unreachable!("asked for");
+    };
+    assert_eq!((error.node, error.code.code()), (address("10.0.1.1"), 1));
+    assert_eq!(net.entries(net.r1, |what| matches!(what, What::Installed(_))).len(), 0);
+}
+
+/// The daemon of r1 dies; its class works on, and the next daemon finds it and knows of the reservation with the
+/// next refreshes: a Path, then a Resv, each within 1.5 R = 3 s.
+#[test]
+fn a_killed_daemon_is_replaced_unnoticed() {
+    let mut net = net(1);
+    let stream = net.source(5_001, 2, 1_000);
+    net.source(5_002, 20, 1_400);
+    net.reserve(2);
+    net.run(4);
+    net.network.kill(net.r1);
+    net.run(5);
+    assert!(net.network.node(net.r1).is_none());
+    net.network.restart(net.r1, Duration::from_secs(11));
+    let r1 = net.r1;
+    let stands = |node, event: &Event| {
+        node == r1 && matches!(event, Event::Rsvp(rsvp::Event::Reservation { .. }))
+    };
+    let within = Time::from_secs(5) + Duration::from_secs(6);
+    net.network.run_until_event(within, stands).expect("state forms again");
+    net.run(30);
+    assert_eq!(net.loss(stream, 1, 29), 0.0);
+    let rows = net.network.node(net.r1).unwrap();
+    let narrow = rows.link_rows().find(|link| link.index == net.narrow.0).unwrap();
+    assert_eq!((narrow.held_bps.as_bps(), narrow.adopted), (2_000_000, 0));
+}
+
+/// Nobody claims what the dead daemon left: it is taken out after the grace time.
+#[test]
+fn what_nobody_claims_is_reaped() {
+    let mut net = net(1);
+    let stream = net.source(5_001, 2, 1_000);
+    net.source(5_002, 20, 1_400);
+    net.reserve(2);
+    net.run(4);
+    net.network.kill(net.r1);
+    net.network.kill(net.h1);
+    net.network.kill(net.h2);
+    net.network.restart(net.r1, Duration::from_secs(10));
+    net.run(24);
+    assert_eq!(net.loss(stream, 1, 13), 0.0);
+    assert!(net.loss(stream, 15, 23) > 0.3);
+}
+
+/// Traffic control that refuses is an error of the protocol: the receiver hears of it.
+#[test]
+fn refusing_traffic_control_is_reported() {
+    let mut net = net(1);
+    net.network.refuse_installations(net.r1, Some(12));
+    net.reserve(2);
+    let h2 = net.h2;
+    let told = |node, event: &Event| {
+        node == h2 && matches!(event, Event::Rsvp(rsvp::Event::ResvError { .. }))
+    };
+    assert!(net.network.run_until_event(Time::from_secs(2), told).is_some());
+    let refused = net.entries(net.r1, |what| matches!(what, What::Refused(_, 12)));
+    assert!(!refused.is_empty());
+}
+
+/// The same seed gives the same log, entry by entry; another seed another one.
+#[test]
+fn the_log_depends_on_the_seed_alone() {
+    let run = |seed| {
+        let mut net = net(seed);
+        net.source(5_001, 2, 1_000);
+        net.source(5_002, 20, 1_400);
+        net.reserve(2);
+        net.run(10);
+        net.network.kill(net.r1);
+        net.network.restart(net.r1, Duration::from_secs(5));
+        net.run(20);
+        net.release();
+        net.run(25);
+        let lines = net.network.log().iter().map(|entry| serde_json::to_string(entry).unwrap());
+        lines.collect::<Vec<_>>()
+    };
+    let first = run(7);
+    assert!(first.len() > 50, "{}", first.len());
+    assert_eq!(first, run(7));
+    assert_ne!(first, run(8));
+}
