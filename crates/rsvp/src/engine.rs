@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Outgoing, Time};
+use earmark_core::{
+    Context, Datagram, Effects, Engine, HostEvent, Input, Interface, InterfaceId, Outgoing, Time,
+};
 use earmark_wire::rsvp::{Body, Message, ParseError};
 
 use crate::api::{Command, Event};
@@ -28,6 +30,8 @@ pub struct Rsvp {
     pub(crate) jitter: Stream,
     /// Room to compose an ADSPEC in.
     pub(crate) scratch: Vec<u8>,
+    /// What makes the logical interface handles of this engine's life differ from those of its last one.
+    pub(crate) lih_offset: u32,
 }
 
 /// The surroundings of one input: when it is, what may be looked at, where consequences go.
@@ -38,7 +42,7 @@ pub(crate) struct Turn<'t, 'c, E> {
 }
 
 impl Rsvp {
-    /// An engine without state. It draws from the streams `rsvp/jitter` and `rsvp/hash`.
+    /// An engine without state. It draws from the streams `rsvp/jitter`, `rsvp/hash` and `rsvp/lih`.
     pub fn new(config: Config, random: &RandomStreams) -> Rsvp {
         Rsvp {
             config,
@@ -47,7 +51,18 @@ impl Rsvp {
             counters: Counters::default(),
             jitter: random.stream("rsvp/jitter"),
             scratch: Vec::new(),
+            lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }
+    }
+
+    /// The logical interface handle (LIH) that names `interface` in this engine's hop objects.
+    ///
+    /// Handles differ from one life of a node to the next. A neighbour downstream sees a changed previous hop in the
+    /// first Path after a restart, and by RFC 2209 answers at once with its Resv, instead of when its refresh is due:
+    /// that is how reservations come back within one refresh period.
+    #[inline]
+    pub fn lih(&self, interface: InterfaceId) -> u32 {
+        interface.0.wrapping_add(self.lih_offset)
     }
 
     /// What was counted so far.

@@ -273,7 +273,7 @@ impl Rsvp {
         salvage: &Salvage<'_>,
     ) {
         let Some(error) = self.local_spec(turn, outgoing, to.address, fault) else { return };
-        let hop = RsvpHop { address: error.node, lih: outgoing.0 };
+        let hop = RsvpHop { address: error.node, lih: self.lih(outgoing) };
         let mut answer = [0; Salvage::MAX_ANSWER];
         let how = to_neighbor(error.node, to.address);
         if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, how.ttl, &mut answer) {
@@ -307,7 +307,7 @@ fn emit_resv_err<E>(
 ) {
     let Some(interface) = turn.context.interfaces.by_id(outgoing) else { return };
     let Some(address) = interface.address_like(to.address) else { return };
-    let hop = RsvpHop { address, lih: outgoing.0 };
+    let hop = RsvpHop { address, lih: engine.lih(outgoing) };
     let body = ResvErr { session: *session, hop, error, scope: None, carried, flows };
     send(&mut engine.counters, turn.out, to_neighbor(address, to.address), Body::ResvErr(body));
 }

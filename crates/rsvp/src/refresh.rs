@@ -54,12 +54,13 @@ impl Rsvp {
         if ttl == 0 {
             return;
         }
+        let lih = self.lih(interface.id);
         let adspec = advertise(psb, interface, &mut self.scratch);
         // Whoever can police does; only those before such a node pass the demand on.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
         let path = Path {
             session: Session { flags: if police { Session::E_POLICE } else { 0 }, ..session },
-            hop: RsvpHop { address, lih: interface.id.0 },
+            hop: RsvpHop { address, lih },
             refresh_ms: self.config.timing(interface.id).refresh_ms(),
             carried: Carried::Objects(psb.carried.octets()),
             sender: SenderDescriptor { template: psb.template, tspec: psb.tspec, adspec },

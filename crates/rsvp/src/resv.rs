@@ -122,7 +122,8 @@ impl Rsvp {
         turn: &Turn<'_, '_, E>,
         lih: u32,
     ) -> Option<InterfaceId> {
-        let interface = turn.context.interfaces.by_id(InterfaceId(lih))?;
+        let interface =
+            turn.context.interfaces.by_id(InterfaceId(lih.wrapping_sub(self.lih_offset)))?;
         interface.takes_part().then_some(interface.id)
     }
 

@@ -165,7 +165,7 @@ impl Rsvp {
         }
         let tear = PathTear {
             session,
-            hop: RsvpHop { address, lih: interface.id.0 },
+            hop: RsvpHop { address, lih: self.lih(interface.id) },
             carried: Carried::Objects(&self.scratch),
             template: psb.template,
             tspec: Some(psb.tspec),

@@ -54,13 +54,14 @@ impl Rsvp {
             None => self.add_traffic_control(turn, psb, request.outgoing, merged)?,
         };
         mark(Checkpoint::ReservationManagement);
-        self.write_request(turn.now, tcsb, rsb, &request);
+        let asked = (request.flowspec, request.confirm);
+        self.write_request(turn.now, tcsb, rsb, request);
         let changed = before != Some(merged);
         if changed {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
             self.notify_reservation(turn, tcsb, change);
         }
-        self.spread_reservation(turn, psb, tcsb, &request, changed);
+        self.spread_reservation(turn, psb, tcsb, asked, changed);
         Ok(())
     }
 
@@ -227,11 +228,11 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         psb: Index,
         tcsb: Index,
-        request: &Request,
+        (flowspec, confirm): (FlowSpec, Option<IpAddr>),
         changed: bool,
     ) {
         // RFC 2209: only the largest request has to be confirmed by those upstream.
-        let biggest = self.store.tcsb(tcsb).flowspec == request.flowspec;
+        let biggest = self.store.tcsb(tcsb).flowspec == flowspec;
         let block = self.store.psb(psb);
         if let Peer::Local(application) = block.hop {
             if changed {
@@ -242,17 +243,17 @@ impl Rsvp {
                     flowspec: self.store.tcsb(tcsb).flowspec,
                 });
             }
-            if let Some(receiver) = request.confirm {
+            if let Some(receiver) = confirm {
                 self.send_resv_conf(turn, psb, tcsb, receiver);
             }
             return;
         }
-        if changed || (request.confirm.is_some() && biggest) {
-            self.resv_refresh(turn, psb, request.confirm.filter(|_| biggest));
+        if changed || (confirm.is_some() && biggest) {
+            self.resv_refresh(turn, psb, confirm.filter(|_| biggest));
             self.schedule_resv_refresh(turn.now, psb);
             self.rearm_sender(psb);
         }
-        if let Some(receiver) = request.confirm
+        if let Some(receiver) = confirm
             && !biggest
         {
             self.send_resv_conf(turn, psb, tcsb, receiver);

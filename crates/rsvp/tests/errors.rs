@@ -262,7 +262,8 @@ fn a_resv_err_travels_downstream() {
     assert_eq!(resv_err(&outcomes), (ip(DOWNSTREAM), message.error));
     let sent = sent(&outcomes);
     let Body::ResvErr(passed) = &sent[0].1.body else { panic!("a ResvErr") };
-    assert_eq!(passed.hop, RsvpHop { address: ip("10.0.2.1"), lih: ETH2.0 });
+    let hop = RsvpHop { address: ip("10.0.2.1"), lih: router.engine.lih(ETH2) };
+    assert_eq!(passed.hop, hop);
     assert_eq!(router.held(), Rate::from_mbps(2), "it changes no state");
 
     // From downstream it makes no sense.
@@ -310,7 +311,9 @@ fn a_style_never_heard_of_is_quoted_back() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let flows = [flow(2)];
-    let mut octets = octets(Body::Resv(resv(&flows)), 64);
+    let mut request = resv(&flows);
+    request.hop.lih = router.engine.lih(ETH2);
+    let mut octets = octets(Body::Resv(request), 64);
     let style = octets.windows(4).position(|w| w == [0, 8, 8, 1]).expect("a STYLE object");
     octets[style + 5..style + 8].copy_from_slice(&[0, 0, 0x1f]);
     octets[2..4].copy_from_slice(&[0, 0]); // no checksum

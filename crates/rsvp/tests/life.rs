@@ -27,7 +27,8 @@ fn a_path_is_passed_on() {
     assert_eq!((how.source, how.destination), (ip(SENDER), ip(RECEIVER)));
     assert_eq!((how.ttl, message.send_ttl), (62, 62));
     assert!(how.router_alert);
-    let expected = Path { hop: RsvpHop { address: ip("10.0.2.1"), lih: ETH2.0 }, ..path() };
+    let hop = RsvpHop { address: ip("10.0.2.1"), lih: router.engine.lih(ETH2) };
+    let expected = Path { hop, ..path() };
     assert_eq!(message.body, Body::Path(expected));
     let created =
         Event::PathState { change: Change::Created, session: session(), template: template() };
@@ -364,4 +365,24 @@ fn sessions_of_ipv6_live_too() {
     let outcomes = router.arrives(ETH2, Body::Resv(resv));
     assert_eq!(sent(&outcomes)[0].0.destination, ip("2001:db8:1::1"));
     assert_eq!(router.held(), Rate::from_mbps(2));
+}
+
+/// After a restart the first Path carries another handle than before, which is news to the next hop: a router
+/// downstream answers it with its Resv at once, and does not wait for its refresh to be due.
+#[test]
+fn a_restarted_neighbour_is_told_at_once() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let mut restarted = path();
+    restarted.hop.lih += 1;
+    let outcomes = router.arrives(ETH1, Body::Path(restarted));
+    let kinds: Vec<_> = sent(&outcomes).iter().map(|(_, m)| m.body.message_type().name()).collect();
+    assert_eq!(kinds, ["Path", "Resv"]);
+    // Two lives of the same router give out different handles.
+    let handle = |seed| {
+        let random = earmark_core::random::RandomStreams::new(seed);
+        earmark_rsvp::Rsvp::new(earmark_rsvp::Config::default(), &random).lih(ETH2)
+    };
+    assert_ne!(handle(1), handle(2));
 }

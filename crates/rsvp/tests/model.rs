@@ -83,7 +83,8 @@ impl Model {
             Step::Pass { seconds } => {
                 self.now += seconds;
                 let now = self.now;
-                let silent = |(&key, &at): (&(u16, u16), &u64)| (now > at + LIFETIME).then_some(key);
+                let silent =
+                    |(&key, &at): (&(u16, u16), &u64)| (now > at + LIFETIME).then_some(key);
                 let dead: Vec<_> = self.senders.iter().filter_map(silent).collect();
                 dead.into_iter().for_each(|key| self.drop_sender(key));
                 self.requests.retain(|_, (_, at)| now <= *at + LIFETIME);

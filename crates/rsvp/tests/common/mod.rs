@@ -144,7 +144,13 @@ impl Bench {
     }
 
     /// A message arrives as its kind travels: those for every node with router alert, to where they go in the end.
-    pub fn arrives(&mut self, interface: InterfaceId, body: Body<'_>) -> Vec<Outcome> {
+    /// A Resv or ResvTear that names an interface by its index names it by its handle, as a neighbour would.
+    pub fn arrives(&mut self, interface: InterfaceId, mut body: Body<'_>) -> Vec<Outcome> {
+        if let Body::Resv(Resv { hop, .. }) | Body::ResvTear(ResvTear { hop, .. }) = &mut body
+            && hop.lih <= ETH2.0
+        {
+            hop.lih = self.engine.lih(InterfaceId(hop.lih));
+        }
         let (destination, ttl) = match &body {
             Body::Path(path) => (path.session.destination, 63),
             Body::PathTear(tear) => (tear.session.destination, 63),

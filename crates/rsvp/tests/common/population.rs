@@ -123,7 +123,7 @@ impl Population {
         let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
         let resv = Resv {
             session,
-            hop: RsvpHop { address: DOWNSTREAM, lih: 2 },
+            hop: RsvpHop { address: DOWNSTREAM, lih: self.engine.lih(InterfaceId(2)) },
             refresh_ms: 30_000,
             confirm: None,
             scope: None,
