@@ -25,6 +25,8 @@
 // ea4d:3, as in the module `plan` of traffic control.
 #define SIGNALLING_CLASS 0xea4d0003u
 #define PROTOCOL_RSVP 46
+// Octets, more than enough for those of the link and of IP, and the ports.
+#define LONGEST_HEADERS 128
 // TCX_NEXT, by its older name: headers before Linux 6.6 lack the new one.
 #define NEXT_PROGRAM TC_ACT_UNSPEC
 
@@ -42,11 +44,24 @@ struct flow {
 // Made by the loader: struct flow to class (__u32).
 extern const char flows;
 
+// Octets from the network header on. A packet that is forwarded need not be in one piece: drivers may leave all but its
+// first headers in pages (virtio-net does), where only bpf_skb_pull_data fetches them from.
+static __always_inline int load(struct __sk_buff *packet, __u32 offset, void *to, __u32 size)
+{
+	__u32 headers = packet->len < LONGEST_HEADERS ? packet->len : LONGEST_HEADERS;
+
+	if (!bpf_skb_load_bytes_relative(packet, offset, to, size, BPF_HDR_START_NET))
+		return 0;
+	if (bpf_skb_pull_data(packet, headers))
+		return -1;
+	return bpf_skb_load_bytes_relative(packet, offset, to, size, BPF_HDR_START_NET);
+}
+
 static __always_inline int read_ipv4(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
 {
 	__u8 header[20];
 
-	if (bpf_skb_load_bytes_relative(packet, 0, header, sizeof(header), BPF_HDR_START_NET))
+	if (load(packet, 0, header, sizeof(header)))
 		return -1;
 	flow->destination[10] = flow->destination[11] = 0xff;
 	flow->source[10] = flow->source[11] = 0xff;
@@ -65,7 +80,7 @@ static __always_inline int read_ipv6(struct __sk_buff *packet, struct flow *flow
 {
 	__u8 header[40];
 
-	if (bpf_skb_load_bytes_relative(packet, 0, header, sizeof(header), BPF_HDR_START_NET))
+	if (load(packet, 0, header, sizeof(header)))
 		return -1;
 	__builtin_memcpy(flow->source, header + 8, 16);
 	__builtin_memcpy(flow->destination, header + 24, 16);
@@ -128,7 +143,7 @@ int earmark_egress(struct __sk_buff *packet)
 		return NEXT_PROGRAM;
 	}
 	if (transport && has_ports(flow.protocol))
-		bpf_skb_load_bytes_relative(packet, transport, ports, sizeof(ports), BPF_HDR_START_NET);
+		load(packet, transport, ports, sizeof(ports));
 	class = look_up(&flow, ports[1], ports[0]);
 	if (!class) {
 		__builtin_memset(flow.source, 0, sizeof(flow.source));

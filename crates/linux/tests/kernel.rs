@@ -3,6 +3,8 @@
 //! Each test makes the namespaces that it needs and takes them away again, also when it fails or hangs: a test that is
 //! not done within its time fails, and what it leaves behind is swept away. Without root all are shown as ignored.
 
+#[path = "kernel/classes.rs"]
+mod classes;
 #[path = "kernel/flood.rs"]
 mod flood;
 #[path = "kernel/mirror.rs"]
@@ -40,6 +42,9 @@ fn main() -> ExitCode {
         trial("mirror: follows addresses and routes", mirror::follows),
         trial("mirror: a link that goes down takes its routes along", mirror::link_down),
         trial("mirror: a burst too long to hear is caught up with", mirror::burst),
+        trial("classes: any rate is what it should be", classes::any_rate),
+        trial("classes: another MTU, another bandwidth", classes::another_link),
+        trial("classes: the next owner starts afresh", classes::next_owner),
         trial("traffic control: a change of classifiers", traffic_control::other_classifier),
         trial("traffic control: a foreign qdisc is left alone", traffic_control::foreign),
         trial("traffic control: the pool grows to its limit", traffic_control::pool),

@@ -105,11 +105,17 @@ impl Mirror {
     pub fn receive(&mut self, mut each: impl FnMut(Update)) -> Result<usize, NetlinkError> {
         let mut changes = Changes::default();
         let mut dump = false;
+        let mut outcome = Ok(());
         for _ in 0..MOST_AT_ONCE {
-            match self.subscription.receive()? {
-                Heard::Nothing => break,
-                Heard::Lost => dump = true,
-                Heard::Messages(messages) => {
+            match self.subscription.receive() {
+                Ok(Heard::Nothing) => break,
+                Ok(Heard::Lost) => dump = true,
+                Err(error) => {
+                    // What was heard before is entered already, so that it has to be handed out.
+                    outcome = Err(error);
+                    break;
+                }
+                Ok(Heard::Messages(messages)) => {
                     for message in messages {
                         let tables = (&mut self.interfaces, &mut self.routes);
                         let entered = message.and_then(|m| apply(&m, tables, &mut changes));
@@ -124,6 +130,7 @@ impl Mirror {
         }
         let count = changes.list.len();
         changes.list.into_iter().for_each(&mut each);
+        outcome?;
         Ok(count + if dump { self.resync(each)? } else { 0 })
     }
 

@@ -79,8 +79,11 @@ impl Connection {
             self.transmit(&octets)?;
             let mut outcome = Ok(());
             for sequence in (0..count).map(|n| first.wrapping_add(n)) {
-                let answer = self.collect(doing, sequence).map(drop);
-                outcome = outcome.and(answer);
+                match self.collect(doing, sequence).map(drop) {
+                    // The others are answered too.
+                    refused @ Err(NetlinkError::Refused { .. }) => outcome = outcome.and(refused),
+                    answer => answer?,
+                }
             }
             outcome?;
         }

@@ -35,7 +35,7 @@ const ON_DEMAND: u32 = 1;
 /// Most programs that are looked at on one interface.
 const MOST_PROGRAMS: usize = 64;
 
-/// Sizes of a map.
+/// Sizes of a hash map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MapShape {
     /// Octets of a key.
@@ -292,17 +292,20 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     Ok(ProgramInfo { number: info.number, name, maps: maps[..count].to_vec() })
 }
 
-/// The sizes of a map.
-pub(crate) fn map_shape(map: BorrowedFd<'_>) -> io::Result<MapShape> {
+/// The sizes of a map; `None` where it is no plain hash map. (One of another kind may have values of the same size and
+/// yet give more octets at a look-up: the per-CPU kinds give one value for each CPU.)
+fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     let mut info = [0_u32; 6]; // kind, id, key, value, entries, flags
     let (object, length) = (map.as_raw_fd() as u32, size_of_val(&info) as u32);
     let mut attributes = InfoOf { object, length, info: info.as_mut_ptr() as u64 };
     // SAFETY: `info` is the head of the kernel's structure, whose length is given; the kernel writes it.
     unsafe { call(INFO, &mut attributes) }?;
-    Ok(MapShape { key: info[2], value: info[3], entries: info[4] })
+    let [kind, _, key, value, entries, _] = info;
+    Ok((kind == HASH_MAP).then_some(MapShape { key, value, entries }))
 }
 
-/// A hash map with keys of `K` octets and values of four, checked to be so when it was made or found.
+/// A hash map with keys of `K` octets and values of four, checked to be so when it was made or found: the kernel reads
+/// and writes as many octets as its map says, not as we do.
 #[derive(Debug)]
 pub(crate) struct Map<const K: usize> {
     descriptor: OwnedFd,
@@ -318,11 +321,11 @@ struct Element {
 }
 
 impl<const K: usize> Map<K> {
-    /// `None` where the map has other sizes.
+    /// `None` where it is no plain hash map, or has other sizes.
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Option<Map<K>>> {
         use std::os::fd::AsFd;
-        let shape = map_shape(descriptor.as_fd())?;
-        let fits = shape.key as usize == K && shape.value == 4;
+        let shape = hash_map_shape(descriptor.as_fd())?;
+        let fits = shape.is_some_and(|shape| shape.key as usize == K && shape.value == 4);
         Ok(fits.then_some(Map { descriptor }))
     }
 

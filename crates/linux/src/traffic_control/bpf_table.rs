@@ -7,7 +7,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use earmark_core::{Flow, InterfaceId};
 
@@ -39,7 +39,9 @@ impl BpfTable {
     pub(super) fn open(interfaces: &[InterfaceId]) -> Result<BpfTable, TcError> {
         let mut found = None;
         for &interface in interfaces {
-            found = found.or(left_behind(interface)?.and_then(|(_, flows)| flows));
+            for (_, map) in left_behind(interface)? {
+                found = found.or(map);
+            }
         }
         let flows = match found {
             Some(flows) => flows,
@@ -59,6 +61,11 @@ impl BpfTable {
         }
         Ok(table)
     }
+
+    /// Whether a program is not the one that we have loaded.
+    fn is_another(&self, program: BorrowedFd<'_>) -> bool {
+        bpf::program_info(program).is_ok_and(|info| info.number != self.number)
+    }
 }
 
 impl FlowTable for BpfTable {
@@ -68,14 +75,22 @@ impl FlowTable for BpfTable {
 
     fn attach(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
         let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
-        if there.contains(&self.number) {
+        let is_new = !there.contains(&self.number);
+        if !is_new && there.len() == 1 {
             return Ok(false);
         }
-        let old = left_behind(interface)?;
-        let replaced = old.as_ref().map(|(program, _)| program.as_fd());
-        bpf::attach(self.program.as_fd(), interface.0, replaced)
-            .map_err(failed("attach the classifier"))?;
-        Ok(true)
+        let mut old = left_behind(interface)?;
+        old.retain(|(program, _)| self.is_another(program.as_fd()));
+        let mut old = old.iter().map(|(program, _)| program.as_fd());
+        if is_new {
+            bpf::attach(self.program.as_fd(), interface.0, old.next())
+                .map_err(failed("attach the classifier"))?;
+        }
+        // More than one of ours, by two daemons that came at the same moment: the last to run would have the say.
+        for program in old {
+            bpf::detach(program, interface.0).map_err(failed("detach another classifier"))?;
+        }
+        Ok(is_new)
     }
 
     fn detach(&mut self, interface: InterfaceId) -> Result<(), TcError> {
@@ -85,15 +100,11 @@ impl FlowTable for BpfTable {
             }
         }
         let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
-        let old = left_behind(interface)?;
-        let program = if there.contains(&self.number) {
-            Some(self.program.as_fd())
-        } else {
-            old.as_ref().map(|(program, _)| program.as_fd())
-        };
-        program.map_or(Ok(()), |program| {
-            bpf::detach(program, interface.0).map_err(failed("detach the classifier"))
-        })
+        if there.contains(&self.number) {
+            bpf::detach(self.program.as_fd(), interface.0)
+                .map_err(failed("detach the classifier"))?;
+        }
+        detach_left_behind(interface)
     }
 
     fn set(&mut self, interface: InterfaceId, flow: &Flow, class: u32) -> Result<(), TcError> {
@@ -122,15 +133,16 @@ impl FlowTable for BpfTable {
 /// Takes the classifier of an earlier daemon out of an interface, for one that does without BPF. What stands in the way of
 /// BPF may stand in the way of this too, and then there is no classifier to be taken out.
 pub(super) fn retire(interface: InterfaceId) {
-    let retired = left_behind(interface).and_then(|found| match found {
-        Some((program, _)) => {
-            bpf::detach(program.as_fd(), interface.0).map_err(failed("detach the classifier"))
-        }
-        None => Ok(()),
-    });
-    if let Err(error) = retired {
+    if let Err(error) = detach_left_behind(interface) {
         tracing::debug!(%error, interface = interface.0, "no BPF classifier to retire");
     }
+}
+
+fn detach_left_behind(interface: InterfaceId) -> Result<(), TcError> {
+    for (program, _) in left_behind(interface)? {
+        bpf::detach(program.as_fd(), interface.0).map_err(failed("detach the classifier"))?;
+    }
+    Ok(())
 }
 
 /// The programs in an interface's way out.
@@ -151,8 +163,9 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
     Ok(programs)
 }
 
-/// The classifier of ours on an interface, with its map if it has the shape that we use.
-fn left_behind(interface: InterfaceId) -> Result<Option<(OwnedFd, Option<Map<KEY>>)>, TcError> {
+/// The classifiers of ours on an interface, one in the usual case, each with its map if that has the shape that we use.
+fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Map<KEY>>)>, TcError> {
+    let mut found = Vec::new();
     for program in programs(interface)? {
         let info = bpf::program_info(program.as_fd()).map_err(failed("read a classifier"))?;
         if info.name == PROGRAM {
@@ -163,10 +176,10 @@ fn left_behind(interface: InterfaceId) -> Result<Option<(OwnedFd, Option<Map<KEY
                 }
                 _ => None,
             };
-            return Ok(Some((program, map)));
+            found.push((program, map));
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 fn new_map() -> Result<Map<KEY>, TcError> {

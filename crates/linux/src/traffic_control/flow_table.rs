@@ -1,5 +1,7 @@
 //! Which flow goes into which class: what a classifier must do, and the choice between the two that can.
 
+use std::net::IpAddr;
+
 use earmark_core::{Flow, InterfaceId};
 
 use super::bpf_table::{self, BpfTable};
@@ -27,10 +29,12 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     fn entries(&mut self) -> Result<Vec<(InterfaceId, Flow, u32)>, TcError>;
 }
 
-/// Opens the table that `choice` asks for, or the best one there is.
+/// Opens the table that `choice` asks for, or the best one there is. An earlier daemon's is taken out of the interfaces
+/// that it has `abandoned`.
 pub(super) fn open(
     choice: ClassifierChoice,
     interfaces: &[InterfaceId],
+    abandoned: &[InterfaceId],
 ) -> Result<Box<dyn FlowTable>, TcError> {
     let bpf = match choice {
         ClassifierChoice::U32 => None,
@@ -51,7 +55,7 @@ pub(super) fn open(
             Ok(Box::new(table))
         }
         None => {
-            for &interface in interfaces {
+            for &interface in interfaces.iter().chain(abandoned) {
                 bpf_table::retire(interface);
             }
             Ok(Box::new(U32Table::open()?))
@@ -59,16 +63,59 @@ pub(super) fn open(
     }
 }
 
-/// Whether a classifier can tell these packets apart. A source port alone is no key of the look-up, and addresses of
-/// two families are no flow.
+/// Protocols whose first four octets are the ports: TCP, UDP, DCCP, SCTP, UDP-Lite. The BPF classifier looks at the
+/// ports of no others.
+const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
+
+/// Whether a classifier can tell these packets apart. A source port alone is no key of the look-up, addresses of two
+/// families are no flow, and an IPv6 address must not look like the key of an IPv4 one or of any sender.
 pub(super) fn check(flow: &Flow) -> Result<(), TcError> {
-    let families_differ = flow.source.is_some_and(|s| s.is_ipv4() != flow.destination.is_ipv4());
-    let reason = if families_differ {
+    let (destination, source) = (flow.destination, flow.source);
+    let is_mapped = |a: IpAddr| matches!(a, IpAddr::V6(a) if a.to_ipv4_mapped().is_some());
+    let reason = if source.is_some_and(|s| s.is_ipv4() != destination.is_ipv4()) {
         "its addresses are of different families"
+    } else if source.is_some_and(|s| s.is_unspecified()) {
+        "its source is the unspecified address"
+    } else if source.into_iter().chain([destination]).any(is_mapped) {
+        "it names an IPv4 address in the form of an IPv6 one"
     } else if flow.destination_port == 0 && flow.source_port != 0 {
         "it names a source port but no destination port"
+    } else if flow.destination_port != 0 && !WITH_PORTS.contains(&flow.protocol) {
+        "its protocol has no ports"
     } else {
         return Ok(());
     };
     Err(TcError::Unclassifiable { flow: *flow, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is let in is found again by the classifier, and read back from it as the same flow.
+    #[test]
+    fn only_flows_that_can_be_told_apart_are_let_in() {
+        let flow = |destination: &str, source: Option<&str>, protocol, ports: (u16, u16)| Flow {
+            destination: destination.parse().expect("an address"),
+            source: source.map(|s| s.parse().expect("an address")),
+            protocol,
+            destination_port: ports.0,
+            source_port: ports.1,
+        };
+        for (flow, is_fine) in [
+            (flow("10.0.0.9", Some("10.0.0.1"), 17, (5_000, 6_000)), true),
+            (flow("10.0.0.9", None, 6, (80, 0)), true),
+            (flow("10.0.0.9", None, 50, (0, 0)), true),
+            (flow("2001:db8::9", Some("2001:db8::1"), 132, (1, 2)), true),
+            (flow("10.0.0.9", Some("2001:db8::1"), 17, (1, 2)), false),
+            (flow("2001:db8::9", Some("::"), 17, (1, 2)), false),
+            (flow("10.0.0.9", Some("0.0.0.0"), 17, (1, 2)), false),
+            (flow("::ffff:10.0.0.9", None, 17, (1, 2)), false),
+            (flow("2001:db8::9", Some("::ffff:10.0.0.9"), 17, (1, 2)), false),
+            (flow("10.0.0.9", Some("10.0.0.1"), 17, (0, 6_000)), false),
+            (flow("10.0.0.9", Some("10.0.0.1"), 50, (5_000, 0)), false),
+        ] {
+            assert_eq!(check(&flow).is_ok(), is_fine, "{flow:?}");
+        }
+    }
 }

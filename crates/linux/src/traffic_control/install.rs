@@ -3,6 +3,8 @@
 //! Two things are counted per class: whether a claim holds it, and how many flows lead into it. It goes back to the pool
 //! when neither is left. Adopted flows lead into classes that no claim holds.
 
+use std::collections::BTreeSet;
+
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, Installation, InterfaceId};
 
@@ -21,7 +23,7 @@ impl TrafficControl {
         match self.try_install(installation) {
             // Somebody has removed the qdisc or a class: build it again, once.
             Err(TcError::Netlink(e)) if e.is(libc::ENOENT) || e.is(libc::EINVAL) => {
-                self.restore_link(installation.interface)?;
+                self.rebuild_link(installation.interface)?;
                 self.try_install(installation)
             }
             outcome => outcome,
@@ -36,9 +38,8 @@ impl TrafficControl {
         self.enter(interface, flow, minor, claim)?;
         if let Some(installed) = self.claims.get_mut(&claim)
             && own != flow
-            && !installed.added.contains(&flow)
         {
-            installed.added.push(flow);
+            installed.added.insert(flow);
         }
         Ok(())
     }
@@ -46,7 +47,7 @@ impl TrafficControl {
     /// Stops a flow from using a reservation. No error where it did not.
     pub fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
         let installed = self.claims.get_mut(&claim).ok_or(TcError::UnknownClaim { claim })?;
-        installed.added.retain(|added| *added != flow);
+        installed.added.remove(&flow);
         let interface = installed.interface;
         self.withdraw(interface, flow, claim)
     }
@@ -72,14 +73,20 @@ impl TrafficControl {
     }
 
     /// Gives up every adopted flow that no installation has claimed; returns how many there were.
+    ///
+    /// # Errors
+    /// What the kernel refused first; all are given up nevertheless, and [`TrafficControl::reconcile`] removes what the
+    /// kernel kept of them.
     pub fn reap_adopted(&mut self) -> Result<u32, TcError> {
         let adopted = self.flows.iter().filter(|(_, entry)| entry.claim.is_none());
         let adopted: Vec<_> = adopted.map(|(&(on, flow), entry)| (on, flow, entry.minor)).collect();
         let count = adopted.len() as u32; // the classifiers hold fewer
+        let mut outcome = Ok(());
         for (interface, flow, minor) in adopted {
-            self.forget(interface, flow, minor)?;
+            let forgotten = self.forget(interface, flow, minor);
+            outcome = outcome.and(forgotten);
         }
-        Ok(count)
+        outcome.map(|()| count)
     }
 
     fn try_install(&mut self, installation: &Installation) -> Result<(), TcError> {
@@ -100,7 +107,9 @@ impl TrafficControl {
         let parameters = ClassParameters::reserved(demand, link.nature);
         let old_parameters = link.class(before.minor).parameters;
         link.change(netlink, before.minor, parameters)?;
-        if before.flow != flow {
+        // Another flow; or its own, which was removed meanwhile or taken by another claim.
+        let is_in = self.flows.get(&(interface, flow)).is_some_and(|e| e.claim == Some(claim));
+        if before.flow != flow || !is_in {
             if let Err(error) = self.enter(interface, flow, before.minor, claim) {
                 if let Some(link) = self.links.get_mut(&interface) {
                     left_for_later(link.change(&mut self.netlink, before.minor, old_parameters));
@@ -109,9 +118,11 @@ impl TrafficControl {
             }
             if let Some(installed) = self.claims.get_mut(&claim) {
                 installed.flow = flow;
-                installed.added.retain(|added| *added != flow);
+                installed.added.remove(&flow);
             }
-            left_for_later(self.withdraw(interface, before.flow, claim));
+            if before.flow != flow {
+                left_for_later(self.withdraw(interface, before.flow, claim));
+            }
         }
         Ok(())
     }
@@ -130,7 +141,9 @@ impl TrafficControl {
         let before = class.parameters;
         class.claimed = true;
         match self.occupy(installation, minor) {
-            Ok(baseline) => Ok(Installed { interface, minor, flow, added: Vec::new(), baseline }),
+            Ok(baseline) => {
+                Ok(Installed { interface, minor, flow, added: BTreeSet::new(), baseline })
+            }
             Err(error) => {
                 // As it was: an adopted class to its rate, an unused one to the pool.
                 if let Some(link) = self.links.get_mut(&interface) {

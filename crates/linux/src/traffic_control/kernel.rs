@@ -176,6 +176,16 @@ pub(super) struct Class {
 }
 
 impl Class {
+    /// Whether the class is as it is `wanted`. One with classes below it takes no turns, and the kernel does not take a
+    /// change of its quantum or priority.
+    pub(super) fn is_like(&self, wanted: &ClassParameters) -> bool {
+        let ClassParameters { quantum, priority, .. } = self.parameters;
+        match self.level {
+            0 => self.parameters == *wanted,
+            _ => self.parameters == ClassParameters { quantum, priority, ..*wanted },
+        }
+    }
+
     /// `None` for classes of other kinds of qdisc.
     fn decode(message: &Received<'_>) -> Result<Option<Class>, NetlinkError> {
         let fixed = message.fixed(HEADER, "class")?;

@@ -121,12 +121,27 @@ impl Link {
     }
 
     /// Makes a class unused. It is so even where the kernel refuses to change it; [`Link::repair`] tries again.
+    ///
+    /// What its last owner left must not burden the others: neither packets that still wait, which would go on being
+    /// served as if reserved, nor a debt of more than a second (a packet that took so long at its rate), which the next
+    /// owner would inherit. Both are rare, and then the class is made anew.
     pub(super) fn park(&mut self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
-        let parameters = ClassParameters::parked(self.nature);
+        let (parameters, a_second) =
+            (ClassParameters::parked(self.nature), u64::from(self.nature.mtu));
         let interface = self.plan.interface;
         let class = self.class(minor);
+        let is_slow = class.parameters.rate < a_second;
         (class.claimed, class.flows, class.parameters) = (false, 0, parameters);
         self.free.push_back(minor);
+        let now = kernel::class(netlink, interface, minor).ok().flatten();
+        if is_slow || now.is_some_and(|class| class.counters.backlog_packets > 0) {
+            let outcome =
+                netlink.request("empty a class", kernel::delete_class(interface, handle(minor)));
+            match outcome {
+                Err(error) if !error.is(libc::ENOENT) => return Err(error.into()),
+                _ => self.class(minor).queued = false, // its queue went with it
+            }
+        }
         let message = kernel::set_class(interface, minor, handle(LINK), &parameters);
         Ok(netlink.request("park a class", message)?)
     }
@@ -150,16 +165,20 @@ impl Link {
         Ok(())
     }
 
-    /// Compares the kernel's qdiscs and classes with the plan, and puts them right; with nothing there, builds it all.
+    /// Compares the kernel's qdiscs (those of all links, as they were listed) and classes with the plan, and puts them
+    /// right; with nothing there, builds it all.
     ///
     /// # Errors
     /// [`TcError::ForeignQdisc`] where somebody else shapes this link; nothing is changed then.
-    pub(super) fn repair(&mut self, netlink: &mut Connection) -> Result<Repair, TcError> {
+    pub(super) fn repair(
+        &mut self,
+        netlink: &mut Connection,
+        qdiscs: &[Qdisc],
+    ) -> Result<Repair, TcError> {
         let interface = self.plan.interface;
         let mut repair = Repair::default();
-        let mut qdiscs = kernel::qdiscs(netlink)?;
-        qdiscs.retain(|q| q.interface == interface);
-        if !has_our_root(&qdiscs, interface)? {
+        let mut qdiscs: Vec<&Qdisc> = qdiscs.iter().filter(|q| q.interface == interface).collect();
+        if !has_our_root(qdiscs.iter().copied(), interface)? {
             netlink.request("make the root qdisc", kernel::new_root(interface, self.nature))?;
             repair.restored += 1;
             qdiscs.clear();
@@ -200,14 +219,14 @@ impl Link {
 
     fn missing_classes(&self, there: &BTreeMap<u32, Class>) -> Vec<Message> {
         let is_right = |minor, parameters| {
-            there.get(&handle(minor)).is_some_and(|class| class.parameters == parameters)
+            there.get(&handle(minor)).is_some_and(|class| class.is_like(&parameters))
         };
         let wrong = self.desired().filter(|(minor, _, p)| !is_right(*minor, *p));
         let interface = self.plan.interface;
         wrong.map(|(minor, parent, p)| kernel::set_class(interface, minor, parent, &p)).collect()
     }
 
-    fn missing_queues(&self, there: &[Qdisc]) -> Vec<Message> {
+    fn missing_queues(&self, there: &[&Qdisc]) -> Vec<Message> {
         let plan = &self.plan;
         let used = self.pool.iter().zip(POOL..).filter(|(class, _)| class.queued);
         let fixed = [(BEST_EFFORT, plan.best_effort_queue), (SIGNALLING, SIGNALLING_QUEUE)];
@@ -236,8 +255,11 @@ impl Link {
 ///
 /// # Errors
 /// [`TcError::ForeignQdisc`] where one is that neither we nor the kernel put there.
-pub(super) fn has_our_root(qdiscs: &[Qdisc], interface: InterfaceId) -> Result<bool, TcError> {
-    let root = qdiscs.iter().find(|q| q.interface == interface && q.parent == ROOT);
+pub(super) fn has_our_root<'a>(
+    qdiscs: impl IntoIterator<Item = &'a Qdisc>,
+    interface: InterfaceId,
+) -> Result<bool, TcError> {
+    let root = qdiscs.into_iter().find(|q| q.interface == interface && q.parent == ROOT);
     match root {
         Some(root) if root.is_ours() => Ok(true),
         Some(root) if !root.is_default() => {

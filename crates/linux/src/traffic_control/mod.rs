@@ -21,7 +21,7 @@ mod plan;
 mod reconcile;
 mod u32_table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, InterfaceId, Rate};
@@ -110,8 +110,8 @@ struct Installed {
     minor: u16,
     /// The flow of the installation itself.
     flow: Flow,
-    /// The flows that were added.
-    added: Vec<Flow>,
+    /// The flows that were added: as many as peers like, so that a list would be walked too long.
+    added: BTreeSet<Flow>,
     /// Counters of the class at the time of installation.
     baseline: Statistics,
 }
@@ -145,11 +145,14 @@ impl TrafficControl {
             reconcile::nature(&mut netlink, plan.interface)?;
         }
         let interfaces: Vec<InterfaceId> = links.iter().map(|plan| plan.interface).collect();
-        let table = flow_table::open(classifier, &interfaces)?;
+        let mut abandoned: Vec<InterfaceId> =
+            qdiscs.iter().filter(|q| q.is_ours()).map(|q| q.interface).collect();
+        abandoned.retain(|interface| !interfaces.contains(interface));
+        let table = flow_table::open(classifier, &interfaces, &abandoned)?;
         let (links_by_id, claims, flows) = Default::default();
         let mut control = TrafficControl { netlink, table, links: links_by_id, claims, flows };
-        for qdisc in qdiscs.iter().filter(|q| q.is_ours() && !interfaces.contains(&q.interface)) {
-            control.clear(qdisc.interface)?;
+        for interface in abandoned {
+            control.clear(interface)?;
         }
         let mut adopted = Vec::new();
         for plan in links {

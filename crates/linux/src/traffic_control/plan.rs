@@ -102,10 +102,12 @@ pub(super) struct ClassParameters {
     pub(super) overhead: u16,
 }
 
-/// The least rate of a class, octets per second: at less, a single packet would block it for seconds.
-const LEAST_RATE: u64 = 1_000;
-/// Rate of a class without owner, octets per second. It sends only what its last owner left in its queue, but it must
-/// not run up a long debt with it, which its next owner would inherit.
+/// The least rate of a class, octets per second. HTB forgets a debt of more than a minute, so that a class with less
+/// would get this much nevertheless, at 1 500 octets a packet. It must not be more: classes get their rate whatever the
+/// others do, and what the ledger does not know of could then be taken, by many tiny reservations, from the large ones.
+const LEAST_RATE: u64 = 25;
+/// Rate of a class without owner, octets per second. Nothing leads there; should a packet be left in it all the same, it
+/// must not run up a long debt, which the next owner would inherit.
 const PARKED_RATE: u64 = 125_000;
 
 impl ClassParameters {
@@ -176,7 +178,8 @@ fn octets_per_second(rate: Rate) -> u64 {
 }
 
 /// A bucket of `burst` octets, or of one packet if that is more, plus what flows in the 1 ms by which the kernel's timer
-/// may be late; as the time that it takes to fill at `rate`, in ticks of 64 ns.
+/// may be late; as the time that it takes to fill at `rate`, in ticks of 64 ns. The kernel's number ends at 274 s: a
+/// larger bucket is cut to that, and what does not fit in waits in the queue.
 fn buffer(rate: u64, burst: u32, nature: LinkNature) -> u32 {
     let octets = u64::from(burst.max(nature.mtu)) + rate / 1_000;
     let nanoseconds = u128::from(octets) * 1_000_000_000 / u128::from(rate.max(1));
@@ -216,6 +219,20 @@ mod tests {
         assert_eq!(best_effort.ceiling, 1_250_000);
         let all = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(10));
         assert_eq!(ClassParameters::best_effort(&all, ETHERNET).rate, 12_500);
+    }
+
+    /// Many tiny reservations take hardly more than the ledger counts, and a bucket that the kernel cannot express is cut.
+    #[test]
+    fn tiny_reservations_stay_tiny() {
+        let demand = Demand {
+            service: Service::Guaranteed,
+            rate: Rate::from_bps(1),
+            burst: u32::MAX,
+            max_packet: 1_500,
+        };
+        let parameters = ClassParameters::reserved(&demand, ETHERNET);
+        assert_eq!(parameters.as_rate(), Rate::from_bps(200));
+        assert_eq!(parameters.buffer, u32::MAX);
     }
 
     /// Nothing overflows or divides by zero at either end of the scale.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::{Flow, InterfaceId};
 
+use super::kernel::Qdisc;
 use super::link::{Link, Repair, has_our_root};
 use super::plan::{LinkNature, LinkPlan, MARK, POOL, POOL_MOST, handle};
 use super::{Adopted, Entry, Reconciliation, TcError, TrafficControl, kernel};
@@ -19,16 +20,18 @@ impl TrafficControl {
         let nature = nature(&mut self.netlink, interface)?;
         if let Some(link) = self.links.get_mut(&interface) {
             (link.plan, link.nature) = (plan.clone(), nature);
-            link.repair(&mut self.netlink)?;
+            let qdiscs = kernel::qdiscs(&mut self.netlink)?;
+            link.repair(&mut self.netlink, &qdiscs)?;
             return Ok(Vec::new());
         }
-        let flows = self.left_behind(interface)?;
+        let qdiscs = kernel::qdiscs(&mut self.netlink)?;
+        let flows = self.left_behind(interface, &qdiscs)?;
         let mut classes = BTreeMap::new();
         for (_, minor, class) in &flows {
             classes.entry(*minor).or_insert((*class, 0_u32)).1 += 1;
         }
         let mut link = Link::new(plan, nature, &classes);
-        link.repair(&mut self.netlink)?;
+        link.repair(&mut self.netlink, &qdiscs)?;
         self.links.insert(interface, link);
         self.table.attach(interface)?;
         let adopt = |(flow, minor, class): (Flow, u16, kernel::Class)| {
@@ -43,10 +46,10 @@ impl TrafficControl {
     fn left_behind(
         &mut self,
         interface: InterfaceId,
+        qdiscs: &[Qdisc],
     ) -> Result<Vec<(Flow, u16, kernel::Class)>, TcError> {
-        let qdiscs = kernel::qdiscs(&mut self.netlink)?;
         let mut classes = BTreeMap::new();
-        if has_our_root(&qdiscs, interface)? {
+        if has_our_root(qdiscs, interface)? {
             classes = kernel::classes(&mut self.netlink, interface)?;
             self.table.attach(interface)?;
         }
@@ -81,13 +84,16 @@ impl TrafficControl {
     /// classifier, its entries.
     ///
     /// # Errors
-    /// What the kernel refused. What is wrong on a single link ([`TcError::ForeignQdisc`],
-    /// [`TcError::NoSuchInterface`]) is part of the result instead.
+    /// What the kernel refused first; the other links, and all flows, are put right nevertheless. A link that is gone or
+    /// somebody else's is no error, but part of the result.
     pub fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
         let mut result = Reconciliation::default();
         let mut attached = BTreeSet::new();
+        let mut outcome = Ok(());
+        // Once for all links: the kernel lists those of all of them or none.
+        let qdiscs = kernel::qdiscs(&mut self.netlink)?;
         for interface in self.links.keys().copied().collect::<Vec<_>>() {
-            match self.restore_link(interface) {
+            match self.restore_link(interface, &qdiscs) {
                 Ok(repair) => {
                     result.removed += repair.removed;
                     result.restored += repair.restored;
@@ -98,7 +104,7 @@ impl TrafficControl {
                     result.gone.push(interface);
                 }
                 Err(TcError::ForeignQdisc { kind, .. }) => result.foreign.push((interface, kind)),
-                Err(error) => return Err(error),
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         let mut missing: BTreeMap<(InterfaceId, Flow), u16> = self
@@ -124,15 +130,25 @@ impl TrafficControl {
             self.table.set(on, &flow, handle(minor))?;
             result.restored += 1;
         }
-        Ok(result)
+        outcome.map(|()| result)
+    }
+
+    /// Builds one link again that somebody has taken down.
+    pub(super) fn rebuild_link(&mut self, interface: InterfaceId) -> Result<(), TcError> {
+        let qdiscs = kernel::qdiscs(&mut self.netlink)?;
+        self.restore_link(interface, &qdiscs).map(drop)
     }
 
     /// Puts the qdisc, the classes and the classifier of one link right; not the classifier's entries.
-    pub(super) fn restore_link(&mut self, interface: InterfaceId) -> Result<Repair, TcError> {
+    fn restore_link(
+        &mut self,
+        interface: InterfaceId,
+        qdiscs: &[Qdisc],
+    ) -> Result<Repair, TcError> {
         let nature = nature(&mut self.netlink, interface)?;
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
         link.nature = nature;
-        let mut repair = link.repair(&mut self.netlink)?;
+        let mut repair = link.repair(&mut self.netlink, qdiscs)?;
         repair.restored += u32::from(self.table.attach(interface)?);
         Ok(repair)
     }

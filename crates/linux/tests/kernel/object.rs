@@ -15,12 +15,16 @@ pub(crate) fn trial() -> Trial {
 
 fn compare() -> Result<(), Failed> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
-    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("classifier.o");
+    // Two runs at a time must not write the same file.
+    let name = format!("classifier-{}.o", std::process::id());
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let status = Command::new(directory.join("build.sh")).arg(&fresh).status()?;
     if !status.success() {
         return Err("build.sh failed".into());
     }
-    if std::fs::read(&fresh)? != std::fs::read(directory.join("classifier.o"))? {
+    let compiled = std::fs::read(&fresh)?;
+    std::fs::remove_file(&fresh)?;
+    if compiled != std::fs::read(directory.join("classifier.o"))? {
         return Err("classifier.o is not what classifier.c compiles to: run bpf/build.sh".into());
     }
     Ok(())

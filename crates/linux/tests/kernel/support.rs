@@ -157,6 +157,8 @@ impl Line {
 
 /// Whether packets can leave through an interface.
 fn is_up(namespace: &Namespace, name: &str) -> bool {
+    // Who asks for one interface makes the kernel see to its carrier now (Linux 6.8 and later), not within a second.
+    link::index(namespace, name).expect("an answer");
     let dump = || Mirror::open()?.initial();
     let updates = namespace.run_in(dump).expect("inside").expect("a dump");
     updates.iter().any(|u| matches!(u, Update::Interface(state) if state.name == name && state.up))

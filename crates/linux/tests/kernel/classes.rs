@@ -1,0 +1,110 @@
+//! The classes that stand behind reservations: what the kernel makes of them.
+
+use std::net::SocketAddr;
+
+use earmark_core::admission::Demand;
+use earmark_core::{Installation, Rate};
+use earmark_linux::netlink::{Attribute, Attributes, Connection, Message};
+use earmark_linux::{ClassifierChoice, LinkPlan, TrafficControl, link};
+
+use crate::support::{Line, RECEIVER, demand, flow, installation, tc_header};
+
+/// What was put right since the last time.
+fn restored(line: &Line, control: &mut TrafficControl) -> u32 {
+    let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+    assert_eq!(found.removed, 0);
+    found.restored
+}
+
+/// The rate of one of our classes as the kernel has it, octets per second: less than 2^32.
+fn rate_of(line: &Line, minor: u32) -> u32 {
+    let class = tc_header(line.outward, 0xea4d_0000 | minor, 0);
+    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS, to be echoed
+    let ask = || Connection::open()?.ask("read a class", request);
+    let answers = line.router.run_in(ask).expect("inside").expect("is there");
+    let message = answers.iter().next().expect("one").expect("well-formed");
+    let options = named(message.attributes(20), 2);
+    let parameters = named(options.nested(), 1);
+    let [.., a, b, c, d] = parameters.array::<12>("rate").expect("`struct tc_ratespec`");
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+fn named(attributes: Attributes<'_>, kind: u16) -> Attribute<'_> {
+    let mut well_formed = attributes.map(|attribute| attribute.expect("well-formed"));
+    well_formed.find(|attribute| attribute.kind == kind).expect("is there")
+}
+
+/// From a bit per second to more than there is: the kernel gives back what it was told, also past 32 bits, so that
+/// nothing is put right again and again.
+pub(crate) fn any_rate() {
+    let line = Line::new();
+    let all = Rate::from_mbps(400_000);
+    let plan = LinkPlan { pool: 8, ..LinkPlan::new(line.outward, all, all) };
+    let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);
+    let rates = [1, 8, 64_000, 34_359_738_360, 34_359_738_368, 100_000_000_000, u64::MAX];
+    for (bps, slot) in rates.into_iter().zip(0..) {
+        for burst in [0, 3_000, u32::MAX] {
+            let rate = Rate::from_bps(bps);
+            let flow = flow(6_000, 5_000 + slot as u16);
+            let demand = Demand { burst, ..demand(rate) };
+            let install = Installation { demand, ..installation(&line, slot, flow, rate) };
+            control.install(&install).expect("installed");
+            assert_eq!(restored(&line, &mut control), 0, "{bps} bit/s, {burst} octets");
+        }
+    }
+}
+
+/// The MTU changes, and then the operator's mind: what follows from it is put right once, and installations stay.
+pub(crate) fn another_link() {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    let mine = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
+    control.install(&mine).expect("installed");
+    for mtu in [9_000, 1_400] {
+        link::set_mtu(&line.router, "right", mtu).expect("set");
+        assert!(restored(&line, &mut control) > 0);
+        assert_eq!(restored(&line, &mut control), 0, "MTU {mtu}");
+    }
+    assert_eq!(rate_of(&line, 1), 1_250_000);
+    let doubled = LinkPlan { bandwidth: Rate::from_mbps(20), ..line.plan() };
+    control.add_link(&doubled).expect("changed");
+    assert_eq!(rate_of(&line, 1), 2_500_000);
+    drop(control);
+    // The next daemon has read another configuration.
+    let halved = LinkPlan { bandwidth: Rate::from_mbps(5), ..line.plan() };
+    let (mut control, adopted) = line.open(&halved, ClassifierChoice::Bpf);
+    assert_eq!(adopted, [mine.flow]);
+    assert_eq!((rate_of(&line, 1), rate_of(&line, 0x10)), (625_000, 125_000));
+    assert_eq!(restored(&line, &mut control), 0);
+}
+
+/// A reservation so small that its class is in debt for a minute, with packets that wait, is taken out. The class is
+/// the only one, and who gets it next gets its rate at once.
+pub(crate) fn next_owner() {
+    let line = Line::new();
+    let plan = LinkPlan { pool: 1, pool_limit: 1, ..line.plan() };
+    let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);
+    let tiny = installation(&line, 1, flow(6_000, 5_000), Rate::from_bps(1));
+    control.install(&tiny).expect("installed");
+    let (source, sink) = (line.source(6_000), line.sink(5_000));
+    for _ in 0..10 {
+        source.send_to(&[0; 1_400], SocketAddr::from((RECEIVER, 5_000))).expect("sent");
+    }
+    let mut received = 0;
+    while sink.recv(&mut [0; 2_000]).is_ok() {
+        received += 1;
+    }
+    assert!((1..5).contains(&received), "a bucket of two packets, and one on debt: {received}");
+    let waiting = control.statistics(tiny.claim).expect("counted").backlog_packets;
+    assert_eq!(waiting, 10 - received);
+
+    control.remove(tiny.claim).expect("removed");
+    let next = installation(&line, 2, flow(6_001, 5_001), Rate::from_mbps(1));
+    control.install(&next).expect("installed");
+    let (source, next_sink) = (line.source(6_001), line.sink(5_001));
+    source.send_to(&[0; 1_400], SocketAddr::from((RECEIVER, 5_001))).expect("sent");
+    next_sink.recv(&mut [0; 2_000]).expect("at once");
+    assert!(sink.recv(&mut [0; 2_000]).is_err(), "what waited is gone with its reservation");
+    assert_eq!(control.statistics(next.claim).expect("counted").packets, 1);
+    assert_eq!(restored(&line, &mut control), 0);
+}
