@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use crate::control::protocol::{
-    ApplicationRow, Keep, Listen, Listing, Notice, Opened, Problem, Release, Released, Request,
-    Response, Rows, Send, Show, Watch, Watching,
+    ApplicationRow, Keep, LinkRow, Listen, Listing, NeighborRow, Notice, Opened, Problem, Release,
+    Released, Request, ReservationRow, Response, Rows, Send, SessionRow, Show, Watch, Watching,
 };
-use crate::rows::{LinkRow, NeighborRow, ReservationRow, SessionRow};
 
 /// Why the daemon could not be asked, or said no.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +48,10 @@ impl ClientError {
                     "join the group that {} belongs to, or set control.group in the daemon's configuration",
                     path.display()
                 ),
+                io::ErrorKind::InvalidInput => {
+                    "a socket's path has at most 107 octets; name a shorter one with --control PATH"
+                        .to_owned()
+                }
                 _ => "is the daemon running? start it with `earmark daemon --config FILE`, or name its \
                       socket with --control PATH"
                     .to_owned(),

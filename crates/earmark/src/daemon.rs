@@ -134,7 +134,7 @@ fn start(
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
-    let system = System::new(socket, traffic_control, planned, hands_off);
+    let system = System::new(socket, traffic_control, planned, hands_off, adopted.len() as u64);
 
     let node_config = node_config(config);
     let recorder = match &config.record {
@@ -158,7 +158,7 @@ fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
         return Ok(());
     }
     info!("taking the reservations out of the kernel");
-    driver.into_kernel().traffic_control.teardown().map_err(DaemonError::TrafficControl)
+    driver.into_kernel().teardown().map_err(DaemonError::TrafficControl)
 }
 
 /// Which queues are to be taken over, and which to be left alone.

@@ -47,6 +47,12 @@ pub struct Summary {
 /// Why a file could not be read to its end. Everything before that point has been printed.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
+    /// The file could not even be begun.
+    #[error("the capture file cannot be read")]
+    Start(#[source] io::Error),
+    /// There is nothing in it.
+    #[error("the file is empty")]
+    Empty,
     /// The file is something else.
     #[error("this is neither a pcap nor a pcapng file")]
     NotACapture,
@@ -85,7 +91,9 @@ pub fn decode(
     // The library recognizes a file by what its first read gives, and a pipe may give little.
     let mut start = Vec::new();
     let size = (&mut reader).take(BUFFER as u64).read_to_end(&mut start);
-    size.map_err(|_| DecodeError::Read(0))?;
+    if size.map_err(DecodeError::Start)? == 0 {
+        return Err(DecodeError::Empty);
+    }
     let reader = Cursor::new(start).chain(reader);
     let mut blocks = create_reader(BUFFER, reader).map_err(|_| DecodeError::NotACapture)?;
     let mut link_types = LinkTypes::default();

@@ -48,7 +48,8 @@ pub fn event(event: &Event) -> String {
             format!("the path to {} failed: {}", to(session), error_text(error))
         }
         ResvError { session, error, .. } => {
-            format!("the reservation for {} failed: {}", to(session), error_text(error))
+            let advice = advice(error, None).map_or(String::new(), |advice| format!("; {advice}"));
+            format!("the reservation for {} failed: {}{advice}", to(session), error_text(error))
         }
         Confirmed { session, node, filter: of, .. } => {
             format!("{node} confirms the reservation from {} to {}", filter(of), to(session))
@@ -93,12 +94,59 @@ pub fn error_text(error: &ErrorSpec) -> String {
     format!("{what}{detail}, found by {}", error.node)
 }
 
+/// What to do about a refused reservation, for who asked for it; `None` where nothing is known to help. `available` is
+/// what could have been granted, where that is known: a node tells it on its own host only.
+pub fn advice(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
+    let remedy = remedy(error, available)?;
+    let stands = error.flags & ErrorSpec::IN_PLACE != 0;
+    Some(if stands { format!("{remedy}; what was reserved before still stands") } else { remedy })
+}
+
+fn remedy(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
+    let node = error.node;
+    Some(match error.code {
+        ErrorCode::AdmissionControlFailure => match (sub_code(error), available) {
+            (Some(BANDWIDTH), Some(Rate::ZERO)) => {
+                format!("nothing is left there; release other reservations on {node}")
+            }
+            (Some(BANDWIDTH), Some(rate)) => format!("ask for less: at most {rate}"),
+            (Some(BANDWIDTH), None) => format!(
+                "ask for less, or release other reservations (`earmark show links` on {node} tells what is left)"
+            ),
+            (Some(DELAY), _) => "allow for a longer delay".to_owned(),
+            (Some(MTU), _) => "have the sender announce smaller packets (--max-packet)".to_owned(),
+            _ => return None,
+        },
+        ErrorCode::ServicePreempted => {
+            "something more important took its place; ask again later".to_owned()
+        }
+        ErrorCode::NoPathInformation | ErrorCode::NoSenderInformation => {
+            "the sender has stopped, or the path has changed; try again when it announces itself"
+                .to_owned()
+        }
+        ErrorCode::ConflictingStyle => {
+            "use the reservation style of the session's other receivers".to_owned()
+        }
+        ErrorCode::PolicyControlFailure => format!("ask whoever runs {node} for permission"),
+        ErrorCode::TrafficControlError
+        | ErrorCode::TrafficControlSystemError
+        | ErrorCode::RsvpSystemError => format!("the daemon's log on {node} says more"),
+        _ => return None,
+    })
+}
+
+const DELAY: u16 = AdmissionControlError::DelayBoundCannotBeMet.code();
+const BANDWIDTH: u16 = AdmissionControlError::BandwidthUnavailable.code();
+const MTU: u16 = AdmissionControlError::MtuTooLarge.code();
+
+/// The sub-code of an error value, if it is a globally defined one (RFC 2205 appendix B).
+fn sub_code(error: &ErrorSpec) -> Option<u16> {
+    (error.value & error_value::DEFINED_BY == 0).then_some(error.value & error_value::SUB_CODE)
+}
+
 /// The name of a globally defined sub-code (RFC 2205 appendix B).
 fn detail(error: &ErrorSpec) -> Option<&'static str> {
-    if error.value & error_value::DEFINED_BY != 0 {
-        return None;
-    }
-    let code = error.value & error_value::SUB_CODE;
+    let code = sub_code(error)?;
     let name = match error.code {
         ErrorCode::AdmissionControlFailure => AdmissionControlError::from_code(code).name(),
         ErrorCode::TrafficControlError => TrafficControlError::from_code(code).name(),
@@ -151,5 +199,42 @@ fn changed(change: Change) -> &'static str {
         Change::Torn => "torn down",
         Change::Expired => "expired",
         Change::Orphaned => "gone with what it hung on",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(flags: u8, code: ErrorCode, value: u16) -> ErrorSpec {
+        ErrorSpec { node: [10, 0, 12, 1].into(), flags, code, value }
+    }
+
+    /// Whoever reads a refusal learns what it was, where, and what to do; values as of RFC 2205 appendix B.
+    #[test]
+    fn a_refusal_says_what_where_and_what_to_do() {
+        let full = error(0, ErrorCode::AdmissionControlFailure, BANDWIDTH);
+        assert_eq!(
+            error_text(&full),
+            "admission control failure (requested bandwidth unavailable), found by 10.0.12.1"
+        );
+        let rate = Some(Rate::from_bps(1_500_000));
+        assert_eq!(advice(&full, rate).unwrap(), "ask for less: at most 1.5 Mbit/s");
+        assert!(advice(&full, None).unwrap().contains("`earmark show links` on 10.0.12.1"));
+        assert!(advice(&full, Some(Rate::ZERO)).unwrap().starts_with("nothing is left"));
+
+        let stands = error(ErrorSpec::IN_PLACE, ErrorCode::AdmissionControlFailure, MTU);
+        let text = advice(&stands, None).unwrap();
+        assert!(text.contains("--max-packet") && text.ends_with("still stands"), "{text}");
+    }
+
+    /// Sub-codes that an organization has defined may be any number; ours must not be read into them.
+    #[test]
+    fn foreign_sub_codes_are_not_taken_for_global_ones() {
+        let value = error_value::BY_ORGANIZATION | BANDWIDTH;
+        let foreign = error(0, ErrorCode::AdmissionControlFailure, value);
+        assert!(error_text(&foreign).contains("(value 32770)"), "{}", error_text(&foreign));
+        assert_eq!(advice(&foreign, None), None);
+        assert_eq!(advice(&error(0, ErrorCode::Unknown(99), 0), None), None);
     }
 }

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing, Time};
-use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
+use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig, ReservationRow, TrafficRow};
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
@@ -38,6 +38,12 @@ pub trait Kernel {
     ) -> Result<(), TrafficControlFailure>;
     /// Takes a reservation out.
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
+    /// What has gone through a reservation's queue; `None` where nothing is queued.
+    fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
+    /// Whether messages can be sent for sessions with this destination.
+    fn can_signal(&self, destination: IpAddr) -> bool;
+    /// What the kernel's side counts: part, name, count.
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)>;
 }
 
 /// Why a message was not sent; soft state recovers by the next refresh, so it is counted and forgotten.
@@ -173,6 +179,12 @@ impl<K: Kernel> Driver<K> {
     /// The node, to be looked at.
     pub fn node(&self) -> &Node {
         &self.inside.node
+    }
+
+    /// The reservations, each with what has gone through its queue. The kernel is asked for the rows that are taken.
+    pub fn reservation_rows(&mut self, now: Time) -> impl Iterator<Item = ReservationRow> {
+        let Driver { inside, kernel, .. } = self;
+        inside.node.reservation_rows(now, |claim| kernel.traffic(claim))
     }
 
     /// The kernel behind it, to be looked at.

@@ -15,7 +15,6 @@ pub mod describe;
 pub mod driver;
 mod event_loop;
 pub mod record;
-pub mod rows;
 mod system;
 pub mod units;
 mod user;

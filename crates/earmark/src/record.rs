@@ -135,7 +135,9 @@ pub enum ReplayError {
 /// The recording ends badly: a line too long, cut off or of another form. The effects up to there are written.
 pub fn replay(mut from: impl BufRead, out: &mut dyn Write) -> Result<usize, ReplayError> {
     let mut text = String::new();
-    read_line(&mut from, &mut text, 1)?;
+    if !read_line(&mut from, &mut text, 1)? {
+        return Err(ReplayError::NoRecording("it is empty".to_owned()));
+    }
     let header: Header =
         serde_json::from_str(&text).map_err(|error| ReplayError::NoRecording(error.to_string()))?;
     if header.earmark_recording != FORM {

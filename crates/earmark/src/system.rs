@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Datagram, Flow, Installation, InterfaceId, Outgoing, Rate};
-use earmark_linux::{Adopted, LinkPlan, RsvpSocket, TcError, TrafficControl};
+use earmark_linux::{Adopted, LinkPlan, Reconciliation, RsvpSocket, TcError, TrafficControl};
+use earmark_node::TrafficRow;
+use tracing::debug;
 
 use crate::config::InterfaceConfig;
 use crate::driver::{Kernel, SendFailure, TrafficControlFailure};
@@ -13,13 +16,29 @@ use crate::driver::{Kernel, SendFailure, TrafficControlFailure};
 /// See the module's text.
 pub(crate) struct System {
     pub(crate) socket: RsvpSocket,
-    pub(crate) traffic_control: TrafficControl,
+    traffic_control: TrafficControl,
     /// Interfaces whose queues are ours.
     planned: BTreeSet<InterfaceId>,
     /// Interfaces that take part and whose queues the daemon must leave alone (`traffic_control = false`).
     hands_off: BTreeSet<InterfaceId>,
     /// Claims on those; traffic control never hears of them.
     accounted: BTreeSet<ClaimId>,
+    counters: TrafficControlCounters,
+}
+
+/// What happened to traffic control, beside what the node asked for: that the driver counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct TrafficControlCounters {
+    /// Flows found reserved by an earlier daemon.
+    adopted: u64,
+    /// Those of them that nobody claimed in time, and that were taken back.
+    reaped: u64,
+    /// Times that the kernel was compared with the plan.
+    reconciliations: u64,
+    /// Things without an owner that such a comparison removed.
+    removed: u64,
+    /// Things that it found missing or altered and put right.
+    restored: u64,
 }
 
 impl System {
@@ -28,8 +47,11 @@ impl System {
         traffic_control: TrafficControl,
         planned: BTreeSet<InterfaceId>,
         hands_off: BTreeSet<InterfaceId>,
+        adopted: u64,
     ) -> System {
-        System { socket, traffic_control, planned, hands_off, accounted: BTreeSet::new() }
+        let counters = TrafficControlCounters { adopted, ..TrafficControlCounters::default() };
+        let accounted = BTreeSet::new();
+        System { socket, traffic_control, planned, hands_off, accounted, counters }
     }
 
     /// Whether the interface's queues have been taken over, or deliberately not.
@@ -49,7 +71,29 @@ impl System {
         }
         let adopted = self.traffic_control.add_link(&plan(interface, config))?;
         self.planned.insert(interface);
+        self.counters.adopted += adopted.len() as u64;
         Ok(adopted)
+    }
+
+    /// Compares traffic control with the plan and puts it right; see [`TrafficControl::reconcile`].
+    pub(crate) fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
+        let found = self.traffic_control.reconcile()?;
+        self.counters.reconciliations += 1;
+        self.counters.removed += u64::from(found.removed);
+        self.counters.restored += u64::from(found.restored);
+        Ok(found)
+    }
+
+    /// Takes back what an earlier daemon reserved and nobody has claimed; gives how many flows that were.
+    pub(crate) fn reap_adopted(&mut self) -> Result<u32, TcError> {
+        let count = self.traffic_control.reap_adopted()?;
+        self.counters.reaped += u64::from(count);
+        Ok(count)
+    }
+
+    /// Takes everything of ours out of the kernel.
+    pub(crate) fn teardown(self) -> Result<(), TcError> {
+        self.traffic_control.teardown()
     }
 
     /// Forgets an interface that has gone.
@@ -105,6 +149,48 @@ impl Kernel for System {
             return Ok(());
         }
         self.traffic_control.remove(claim).map_err(failure)
+    }
+
+    fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow> {
+        if self.accounted.contains(&claim) {
+            return None;
+        }
+        match self.traffic_control.statistics(claim) {
+            Ok(statistics) => Some(TrafficRow {
+                packets: statistics.packets,
+                octets: statistics.octets,
+                drops: statistics.drops,
+                backlog_packets: statistics.backlog_packets,
+                backlog_octets: statistics.backlog_octets,
+            }),
+            // The listing shows that nothing is known; reconciliation finds out whether something is wrong.
+            Err(error) => {
+                debug!(?claim, "no statistics: {}", with_cause(&error));
+                None
+            }
+        }
+    }
+
+    fn can_signal(&self, destination: IpAddr) -> bool {
+        // As of `RsvpSocket::send`.
+        destination.is_ipv4()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let socket = self.socket.counters();
+        let traffic_control = self.counters;
+        vec![
+            ("socket", "received", socket.received),
+            ("socket", "malformed", socket.malformed),
+            ("socket", "overflowed", socket.overflowed),
+            ("socket", "sent", socket.sent),
+            ("socket", "no_room", socket.no_room),
+            ("traffic_control", "adopted", traffic_control.adopted),
+            ("traffic_control", "reaped", traffic_control.reaped),
+            ("traffic_control", "reconciliations", traffic_control.reconciliations),
+            ("traffic_control", "removed", traffic_control.removed),
+            ("traffic_control", "restored", traffic_control.restored),
+        ]
     }
 }
 

@@ -66,6 +66,7 @@ pub fn show_duration(span: Duration) -> String {
 /// Writes an amount of octets: `1.5 kB`.
 pub fn show_octets(octets: u64) -> String {
     match octets {
+        o if o >= 10_000_000_000 => format!("{:.1} GB", o as f64 / 1e9),
         o if o >= 10_000_000 => format!("{:.1} MB", o as f64 / 1e6),
         o if o >= 10_000 => format!("{:.1} kB", o as f64 / 1e3),
         o => format!("{o} B"),
@@ -111,5 +112,7 @@ mod tests {
         assert_eq!(show_duration(Duration::from_secs(157)), "157 s");
         assert_eq!(show_octets(1_500), "1500 B");
         assert_eq!(show_octets(10_500), "10.5 kB");
+        assert_eq!(show_octets(12_340_000), "12.3 MB");
+        assert_eq!(show_octets(1_234_500_000_000), "1234.5 GB");
     }
 }

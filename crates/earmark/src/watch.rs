@@ -10,7 +10,7 @@ use std::time::Duration;
 use earmark_core::{Interface, Rate, Time};
 use earmark_linux::{Adopted, InterfaceState, Mirror, Update};
 use earmark_node::{HostUpdate, Input};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::config::{Config, InterfaceConfig};
 use crate::driver::Driver;
@@ -90,8 +90,12 @@ impl Watch {
     fn apply(&mut self, now: Time, update: Update, driver: &mut Driver<System>) {
         let host = match update {
             Update::Interface(state) => {
-                self.take_over(now, &state, driver);
-                HostUpdate::Interface(self.interface(state))
+                let adopted = self.take_over(&state, driver);
+                let known = HostUpdate::Interface(self.interface(state));
+                driver.handle(now, Input::Host(known));
+                // The node adopts on interfaces only that it knows.
+                self.adopt(now, adopted, driver);
+                return;
             }
             Update::InterfaceGone(id) => {
                 driver.kernel().forget(id);
@@ -100,7 +104,7 @@ impl Watch {
             Update::Route(route) => HostUpdate::Route(route),
             Update::RouteGone(route) => HostUpdate::RouteGone(route),
             Update::Resynced => {
-                info!("the kernel had lost announcements; its state was read anew");
+                debug!("interfaces and routes were compared with the kernel's");
                 return;
             }
         };
@@ -122,19 +126,21 @@ impl Watch {
         }
     }
 
-    /// Takes over the queues of an interface that takes part and has come (back) since the start.
-    fn take_over(&mut self, now: Time, state: &InterfaceState, driver: &mut Driver<System>) {
+    /// Takes over the queues of an interface that takes part and has come (back) since the start; gives what an earlier
+    /// daemon left there.
+    fn take_over(&self, state: &InterfaceState, driver: &mut Driver<System>) -> Vec<Adopted> {
         let Some(config) = self.configured.get(&state.name) else {
-            return;
+            return Vec::new();
         };
         if driver.kernel_ref().knows(state.id) {
-            return;
+            return Vec::new();
         }
         info!(interface = %state.name, "takes part again");
-        match driver.kernel().take_over(state.id, config) {
-            Ok(adopted) => self.adopt(now, adopted, driver),
-            Err(error) => warn!(interface = %state.name, "{}", with_cause(&error)),
-        }
+        let adopted = driver.kernel().take_over(state.id, config);
+        adopted.unwrap_or_else(|error| {
+            warn!(interface = %state.name, "{}", with_cause(&error));
+            Vec::new()
+        })
     }
 
     fn adopt(&mut self, now: Time, adopted: Vec<Adopted>, driver: &mut Driver<System>) {
@@ -157,7 +163,7 @@ impl Watch {
         for update in updates {
             self.apply(now, update, driver);
         }
-        match driver.kernel().traffic_control.reconcile() {
+        match driver.kernel().reconcile() {
             Ok(found) => {
                 if found.removed + found.restored > 0 {
                     warn!(found.removed, found.restored, "traffic control was put right");
@@ -173,7 +179,7 @@ impl Watch {
     /// Takes back what a dead daemon left and nobody has claimed. The node ignores those that were claimed.
     fn end_grace(&mut self, now: Time, driver: &mut Driver<System>) {
         self.grace_ends = Time::MAX;
-        match driver.kernel().traffic_control.reap_adopted() {
+        match driver.kernel().reap_adopted() {
             Ok(0) => {}
             Ok(count) => {
                 info!(

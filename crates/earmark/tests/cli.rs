@@ -138,7 +138,8 @@ fn a_refused_reservation_is_status_3_and_says_why() {
     assert_eq!(status(&output), 3);
     let text = stdout(&output);
     assert!(text.starts_with("refused after 25.0 ms: admission control failure"), "{text}");
-    assert!(text.contains("found by 10.0.12.1"), "{text}");
+    assert!(text.contains("(requested bandwidth unavailable), found by 10.0.12.1"), "{text}");
+    assert!(text.contains("\n  help: ask for less"), "{text}");
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
 
     let daemon = PaperDaemon::start("refused-json", script);
@@ -155,7 +156,10 @@ fn silence_is_status_4_and_says_what_may_be_missing() {
     let daemon = PaperDaemon::start("silence", vec![vec![opened("sender")], vec![released]]);
     let (output, requests) = daemon.run(&RESERVE);
     assert_eq!(status(&output), 4);
-    assert!(stdout(&output).contains("is `earmark listen` running on the receiver"));
+    let text = stdout(&output);
+    assert!(text.starts_with("no answer within 300.0 ms: "), "{text}");
+    assert!(text.contains("is `earmark listen` running on the receiver"), "{text}");
+    assert!(text.contains("`earmark show applications` there shows the refusal"), "{text}");
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }));
 }
 
@@ -245,6 +249,37 @@ fn listings_are_tables_for_people_and_arrays_for_programs() {
 }
 
 #[test]
+fn reservations_show_what_went_through_them() {
+    let row = |traffic: Value| {
+        json!({
+            "protocol": "rsvp", "destination": "10.0.2.2", "destination_port": 5001, "ip_protocol": 17,
+            "source": "10.0.1.1", "source_port": 0, "style": "FF", "service": "controlled-load",
+            "interface": "eth0", "next_hop": "10.0.2.2", "rate_bps": 2_000_000, "burst_octets": 10_000,
+            "expires_in_s": 157.5, "traffic": traffic
+        })
+    };
+    let busy = json!({
+        "packets": 1_234, "octets": 1_851_000, "drops": 56, "backlog_packets": 7, "backlog_octets": 10_500
+    });
+    let rows = [row(busy), row(Value::Null)];
+    let answer = json!({ "ok": { "rows": rows, "more": false } });
+    let daemon = PaperDaemon::start("traffic", vec![vec![answer.clone()]]);
+    let (output, _) = daemon.run(&["show", "reservations"]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let table = stdout(&output);
+    for text in ["1234 (1851.0 kB)", "56", "7 (10.5 kB)"] {
+        assert!(table.contains(text), "{table}");
+    }
+    let last = table.lines().rfind(|line| line.contains("10.0.2.2")).unwrap();
+    assert_eq!(last.matches(" - ").count(), 3, "{table}");
+
+    let daemon = PaperDaemon::start("traffic-json", vec![vec![answer]]);
+    let (output, _) = daemon.run(&["show", "reservations", "--json"]);
+    let shown: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(shown, json!(rows), "nothing is lost between daemon and terminal");
+}
+
+#[test]
 fn a_watch_ends_after_its_count_or_its_time() {
     let gone = event("resv_gone", &json!({}));
     let watching = json!({ "ok": { "node": "r1" } });
@@ -278,6 +313,66 @@ fn what_is_no_capture_is_refused() {
     let output = earmark(&["decode", empty.to_str().unwrap()]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).starts_with("0 frames, 0 RSVP messages"), "{}", stderr(&output));
+}
+
+/// Files and sockets that are not what they should be: each is status 1 and one error that names the file and the
+/// reason.
+#[test]
+fn bad_files_are_named_with_what_is_wrong() {
+    let place = Place::new("bad-files");
+    let file = |name: &str, content: &str| place.file(name, content);
+    let interface = "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n";
+    let directory = place.0.to_str().unwrap();
+    let empty = &file("empty", "");
+    let binary = place.0.join("binary").to_str().unwrap().to_owned();
+    std::fs::write(&binary, [0xff, 0xfe]).unwrap();
+    let missing = &format!("{directory}/none/s");
+    let long = "x".repeat(200);
+    let twice = &file("twice", &interface.repeat(2));
+    let nothing = &file("nothing", &interface.replace("1Mbit", "0bit"));
+    let share = &file("share", &format!("{interface}reservable = '120%'\n"));
+    let unknown = &file("unknown", &interface.replace("bandwidth", "bandwith"));
+    // A pcap header, and the header of a frame of 100 octets that is not there.
+    let cut = place.0.join("cut").to_str().unwrap().to_owned();
+    let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101, 0, 0, 100, 100];
+    std::fs::write(&cut, header.map(u32::to_le_bytes).concat()).unwrap();
+    let table: &[(&[&str], &str)] = &[
+        (&["config", "check", missing], "No such file"),
+        (&["config", "check", directory], "Is a directory"),
+        (&["config", "check", &binary], "UTF-8"),
+        (
+            &["config", "check", twice],
+            "twice:5: interface.name: a is configured already, in line 2",
+        ),
+        (&["config", "check", nothing], "a link without bandwidth carries nothing"),
+        (&["config", "check", share], "a share of 120% lies outside of 0 to 100%"),
+        (&["config", "check", unknown], "did you mean `bandwidth`?"),
+        (&["daemon", "--config", missing], "No such file"),
+        (&["daemon", "--config", unknown], "did you mean `bandwidth`?"),
+        (&["show", "links", "--control", missing], "No such file"),
+        (&["show", "links", "--control", empty], "Connection refused"),
+        (&["show", "links", "--control", &long], "at most 107 octets"),
+        (&["decode", missing], "No such file"),
+        (&["decode", directory], "Is a directory"),
+        (&["decode", empty], "the file is empty"),
+        (&["decode", &cut], "cut off after frame 0"),
+        (&["replay", missing], "No such file"),
+        (&["replay", directory], "Is a directory"),
+        (&["replay", empty], "it is empty"),
+    ];
+    for (arguments, reason) in table {
+        let output = earmark(arguments);
+        let text = stderr(&output);
+        assert_eq!(status(&output), 1, "{arguments:?}: {text}");
+        assert!(text.starts_with("earmark: ") && text.contains(reason), "{arguments:?}: {text}");
+        assert!(stdout(&output).is_empty(), "{arguments:?}");
+        let named = arguments.iter().any(|argument| text.contains(argument));
+        assert!(named, "{arguments:?}: the file is not named: {text}");
+
+        let output = earmark(&[arguments, &["--json"][..]].concat());
+        let error: Value = serde_json::from_str(&stderr(&output)).expect("errors are JSON too");
+        assert!(error["error"]["code"].is_string(), "{error}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use earmark_core::record::Octets;
 use earmark_core::{
     Datagram, Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
 };
-use earmark_node::{HostUpdate, Input, NodeConfig};
+use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -53,6 +54,15 @@ impl Kernel for Paper {
     }
     fn remove(&mut self, _claim: ClaimId) -> Result<(), TrafficControlFailure> {
         Ok(())
+    }
+    fn traffic(&mut self, _claim: ClaimId) -> Option<TrafficRow> {
+        None
+    }
+    fn can_signal(&self, destination: IpAddr) -> bool {
+        destination.is_ipv4()
+    }
+    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        vec![("paper", "sheets", self.sent.len() as u64)]
     }
 }
 
@@ -220,6 +230,9 @@ fn wrong_requests_are_answered_and_the_conversation_goes_on() {
         (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"max_packet":5}}"#, "rejected"),
         (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"burst_octets":5}}"#, "rejected"),
         (r#"{"send":{"to":"10.0.9.9:1","rate_bps":9,"from":"10.9.9.9:1"}}"#, "rejected"),
+        (r#"{"send":{"to":"[2001:db8::2]:1","rate_bps":9}}"#, "rejected"),
+        (r#"{"reserve":{"to":"[2001:db8::2]:1","rate_bps":9}}"#, "rejected"),
+        (r#"{"listen":{"on":"[2001:db8::2]:1"}}"#, "rejected"),
         (r#"{"listen":{"on":"10.0.9.9:1"}}"#, "rejected"),
         (r#"{"release":{"application":77}}"#, "no_such_application"),
         (r#"{"keep":{"application":77}}"#, "no_such_application"),
@@ -230,6 +243,31 @@ fn wrong_requests_are_answered_and_the_conversation_goes_on() {
     }
     let applications = host.ask(&mut peer, r#"{"show":{"what":"applications"}}"#);
     assert_eq!(applications["ok"]["rows"], json!([]), "nothing was left behind");
+}
+
+/// What cannot be signalled is refused at once and by name, not left to time out.
+#[test]
+fn ipv6_is_refused_until_it_can_be_sent() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let answer = host.ask(&mut peer, r#"{"send":{"to":"[2001:db8::2]:5001","rate_bps":2000000}}"#);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("2001:db8::2: this daemon cannot send RSVP over IPv6"), "{answer}");
+    assert!(answer["error"]["hint"].as_str().unwrap().contains("IPv4"), "{answer}");
+    assert!(host.driver.kernel().sent.is_empty());
+}
+
+#[test]
+fn counters_come_by_the_part_that_counts() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    host.ask(&mut peer, SEND);
+    let answer = host.ask(&mut peer, r#"{"show":{"what":"counters"}}"#);
+    let counters = &answer["ok"]["rows"][0];
+    assert_eq!(counters["paper"]["sheets"], 1, "what the kernel's side counts: {answer}");
+    assert_eq!(counters["rsvp"]["sent"]["path"], 1, "{answer}");
+    assert_eq!(counters["driver"]["sent"], 1, "{answer}");
+    assert_eq!(counters["control"]["requests"], 1, "{answer}");
 }
 
 #[test]

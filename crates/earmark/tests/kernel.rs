@@ -3,6 +3,7 @@
 //! The tests make their namespaces and remove them, also when they fail; without root they are shown as ignored.
 
 use std::io::Read;
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,7 +26,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 10] = [
+    let tests: [Test; 12] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
             an_unknown_interface_is_named_with_its_line,
         ),
         ("two_daemons_reserve_and_refuse", two_daemons_reserve_and_refuse),
+        ("reservations_show_their_traffic", reservations_show_their_traffic),
+        ("ipv6_is_refused_by_name", ipv6_is_refused_by_name),
         ("a_reservation_survives_kill_and_restart", a_reservation_survives_kill_and_restart),
         ("an_interface_may_come_back", an_interface_may_come_back),
     ];
@@ -303,6 +306,7 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
     let rows = a.client()?.show_reservations()?.rows;
     check(rows.len() == 1 && rows[0].rate_bps == 2_000_000, &format!("{rows:?}"))?;
     check(rows[0].interface.as_deref() == Some("eth0"), &format!("{rows:?}"))?;
+    check(rows[0].traffic.is_some_and(|traffic| traffic.packets == 0), &format!("{rows:?}"))?;
     let neighbors = a.client()?.show_neighbors()?.rows;
     check(
         neighbors.len() == 1 && neighbors[0].address == "10.0.1.2".parse::<std::net::IpAddr>()?,
@@ -337,6 +341,66 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
         Ok((link.held_bps == Rate::ZERO && link.claims == 0).then_some(()))
     })?;
     until("b has heard of it", || Ok(b.client()?.show_sessions()?.rows.is_empty().then_some(())))
+}
+
+/// What goes through a reservation is counted there, and what goes beside it is not; where the queues are left alone,
+/// and at the receiver, there is nothing to count.
+fn reservations_show_their_traffic() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    a.start(ETH0)?;
+    b.start(&format!("{ETH0}traffic_control = false\n"))?;
+    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    let output =
+        a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;
+    check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))?;
+    // Five datagrams of 1000 octets and their headers (28), and three to another port.
+    a.namespace.run_in(|| -> std::io::Result<()> {
+        let socket = UdpSocket::bind("10.0.1.1:0")?;
+        for (port, count) in [(5001, 5), (5002, 3)] {
+            for _ in 0..count {
+                socket.send_to(&[0; 1_000], ("10.0.1.2", port))?;
+            }
+        }
+        Ok(())
+    })??;
+    let traffic = until("all are through", || {
+        let rows = a.client()?.show_reservations()?.rows;
+        let traffic = rows[0].traffic.ok_or("nothing is counted")?;
+        Ok((traffic.backlog_packets == 0 && traffic.packets >= 5).then_some(traffic))
+    })?;
+    check(
+        (traffic.packets, traffic.octets, traffic.drops) == (5, 5 * 1_028, 0),
+        &format!("{traffic:?}"),
+    )?;
+    let rows = b.client()?.show_reservations()?.rows;
+    check(rows.len() == 1 && rows[0].traffic.is_none(), &format!("{rows:?}"))?;
+    let counters = a.client()?.show_counters()?;
+    for part in ["rsvp", "socket", "traffic_control", "driver", "control"] {
+        check(counters[part].is_object(), &format!("{part}: {counters}"))?;
+    }
+    check(
+        counters["socket"]["sent"].as_u64() > Some(0)
+            && counters["socket"]["received"].as_u64() > Some(0),
+        &counters.to_string(),
+    )
+}
+
+/// There is a route, and the node's engine would go ahead; the kernel driver cannot.
+fn ipv6_is_refused_by_name() -> Outcome {
+    let (mut a, _b) = pair()?;
+    link::add_address(&a.namespace, "eth0", "2001:db8::1".parse()?, 64)?;
+    a.start(ETH0)?;
+    for arguments in [
+        &["send", "--to", "[2001:db8::2]:5001", "--rate", "2Mbit"][..],
+        &["reserve", "--to", "[2001:db8::2]:5001", "--rate", "2Mbit"],
+        &["listen", "--on", "[2001:db8::1]:5001"],
+    ] {
+        let output = a.earmark(arguments)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        check(output.status.code() == Some(1), &format!("{arguments:?}: {:?}", output.status))?;
+        check(said.contains("cannot send RSVP over IPv6 yet"), &said)?;
+    }
+    check(a.client()?.show_applications()?.rows.is_empty(), "nothing is left behind")
 }
 
 /// With `daemon.user` it is that user's process with two capabilities, and does all it did before.

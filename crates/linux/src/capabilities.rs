@@ -11,7 +11,7 @@ use rustix::thread::{
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
 /// Names of the capabilities that this thread lacks of those that it needs to run; empty when it can. Loading the
-/// classifier takes CAP_BPF besides (or CAP_SYS_ADMIN), and so does finding the one of an earlier daemon:
+/// classifier takes CAP_BPF besides, and finding the one of an earlier daemon CAP_SYS_ADMIN, so
 /// [`crate::TrafficControl::open`] comes before [`drop_to_network_capabilities`].
 pub fn missing() -> io::Result<Vec<&'static str>> {
     let effective = capabilities(None)?.effective;

@@ -1,22 +1,24 @@
-//! What a node shows of itself: rows for listings, made to be serialised.
+//! What a node shows of itself: rows for listings. Daemons write them, clients read them.
 
+use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::admission::Demand;
+use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_rsvp::{NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::SourceSelector;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::node::Node;
 
 /// One sender of one session.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
     /// `rsvp`.
-    pub protocol: &'static str,
+    pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
     /// Destination port.
@@ -46,10 +48,10 @@ pub struct SessionRow {
 }
 
 /// One reservation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationRow {
     /// `rsvp`.
-    pub protocol: &'static str,
+    pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
     /// Destination port.
@@ -61,9 +63,9 @@ pub struct ReservationRow {
     /// Source port.
     pub source_port: u16,
     /// `FF`, `SE`, `WF`.
-    pub style: &'static str,
+    pub style: Cow<'static, str>,
     /// `controlled-load` or `guaranteed`.
-    pub service: &'static str,
+    pub service: Cow<'static, str>,
     /// Outgoing interface, `None` for a receiver on this host.
     pub interface: Option<String>,
     /// Next hop, `None` for a receiver on this host.
@@ -74,10 +76,28 @@ pub struct ReservationRow {
     pub burst_octets: u32,
     /// Seconds until it expires without a refresh; `None` for a receiver on this host.
     pub expires_in_s: Option<f64>,
+    /// What has gone through its queue; `None` where nothing is queued: for a receiver on this host, and on links whose
+    /// queues are left alone. Next hops that are merged into one reservation share one queue, and all show it.
+    pub traffic: Option<TrafficRow>,
+}
+
+/// What has gone through the queue of a reservation since it was put in place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficRow {
+    /// Packets sent.
+    pub packets: u64,
+    /// Octets sent, from the IP header on.
+    pub octets: u64,
+    /// Packets dropped because the queue was full.
+    pub drops: u64,
+    /// Packets that wait now.
+    pub backlog_packets: u32,
+    /// Octets that wait now.
+    pub backlog_octets: u32,
 }
 
 /// One link.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// Interface name.
     pub interface: String,
@@ -86,7 +106,7 @@ pub struct LinkRow {
     /// Whether it is up.
     pub up: bool,
     /// Its addresses.
-    pub addresses: alloc::vec::Vec<IpAddr>,
+    pub addresses: Vec<IpAddr>,
     /// Bandwidth.
     pub bandwidth_bps: Rate,
     /// What may be reserved.
@@ -100,10 +120,10 @@ pub struct LinkRow {
 }
 
 /// One neighbour.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NeighborRow {
     /// `rsvp`.
-    pub protocol: &'static str,
+    pub protocol: Cow<'static, str>,
     /// Its address.
     pub address: IpAddr,
     /// Through which interface.
@@ -122,9 +142,17 @@ impl Node {
         self.rsvp.senders().map(move |sender| self.session_row(&sender, now))
     }
 
-    /// The reservations, those of receivers on this host too.
-    pub fn reservation_rows(&self, now: Time) -> impl Iterator<Item = ReservationRow> {
-        self.rsvp.reservations().map(move |reservation| self.reservation_row(&reservation, now))
+    /// The reservations, those of receivers on this host too. Queues are the driver's: `traffic` says what has gone
+    /// through one, and is asked for the rows that are taken only.
+    pub fn reservation_rows(
+        &self,
+        now: Time,
+        mut traffic: impl FnMut(ClaimId) -> Option<TrafficRow>,
+    ) -> impl Iterator<Item = ReservationRow> {
+        self.rsvp.reservations().map(move |reservation| ReservationRow {
+            traffic: reservation.claim.and_then(&mut traffic),
+            ..self.reservation_row(&reservation, now)
+        })
     }
 
     /// The links that take part.
@@ -159,7 +187,7 @@ impl Node {
 
     fn session_row(&self, sender: &SenderView, now: Time) -> SessionRow {
         SessionRow {
-            protocol: "rsvp",
+            protocol: "rsvp".into(),
             destination: sender.session.destination,
             destination_port: sender.session.port,
             ip_protocol: sender.session.protocol,
@@ -179,28 +207,29 @@ impl Node {
     fn reservation_row(&self, reservation: &ReservationView, now: Time) -> ReservationRow {
         let demand = Demand::from_flowspec(&reservation.flowspec);
         ReservationRow {
-            protocol: "rsvp",
+            protocol: "rsvp".into(),
             destination: reservation.session.destination,
             destination_port: reservation.session.port,
             ip_protocol: reservation.session.protocol,
             source: reservation.filter.source,
             source_port: port(reservation.filter.selector),
-            style: "FF",
+            style: "FF".into(),
             service: match reservation.flowspec {
-                FlowSpec::ControlledLoad(_) => "controlled-load",
-                FlowSpec::Guaranteed(..) => "guaranteed",
+                FlowSpec::ControlledLoad(_) => "controlled-load".into(),
+                FlowSpec::Guaranteed(..) => "guaranteed".into(),
             },
             interface: reservation.outgoing.map(|id| self.interface_name(id)),
             next_hop: reservation.next_hop,
             rate_bps: demand.rate.as_bps(),
             burst_octets: demand.burst,
             expires_in_s: seconds_until(reservation.expires_at, now),
+            traffic: None,
         }
     }
 
     fn neighbor_row(&self, neighbor: &NeighborView, now: Time) -> NeighborRow {
         NeighborRow {
-            protocol: "rsvp",
+            protocol: "rsvp".into(),
             address: neighbor.address,
             interface: self.interface_name(neighbor.interface),
             senders: neighbor.senders as usize,

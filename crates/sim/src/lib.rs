@@ -13,6 +13,7 @@
 //! - **Forwarding** is by longest prefix, with TTL. A router takes RSVP messages with router alert off the wire and
 //!   hands them to its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
 //! - **Traffic** is constant-rate UDP with jitter; a [`Trace`] keeps when each packet left and when it arrived.
+//! - **Taps** ([`Network::tap`]) keep the signalling that passes a node as whole IP packets, for other tools to read.
 //!
 //! # Scope and limits
 //! Links join exactly two nodes. There is no multicast, no fragmentation, no ARP and no bit error; host processing
@@ -33,7 +34,9 @@ mod log;
 mod measurement;
 mod network;
 mod packet;
+mod tap;
 
 pub use log::{Entry, Loss, What};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
 pub use network::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId};
+pub use tap::Tapped;

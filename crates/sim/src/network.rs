@@ -17,6 +17,7 @@ use crate::host::{Host, Port, Verdict};
 use crate::log::{Entry, Loss, What};
 use crate::measurement::Trace;
 use crate::packet::{Body, Packet, UDP};
+use crate::tap::Tapped;
 
 /// Largest IP packet of a link, octets.
 const MTU: u32 = 1_500;
@@ -114,6 +115,8 @@ pub struct Network {
     pub(crate) hosts: Vec<Host>,
     streams: Vec<Running>,
     log: Vec<Entry>,
+    /// What passed the nodes that have a tap.
+    pub(crate) tapped: BTreeMap<NodeId, Vec<Tapped>>,
     pub(crate) effects: Effects<Event>,
 }
 
@@ -128,6 +131,7 @@ impl Network {
             hosts: Vec::new(),
             streams: Vec::new(),
             log: Vec::new(),
+            tapped: BTreeMap::new(),
             effects: Effects::new(),
         }
     }
@@ -375,6 +379,10 @@ impl Network {
     }
 
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+        // What a node sends to itself never sees a link.
+        if !self.hosts[node.0].interfaces.is_local(packet.source) {
+            self.passes(node, &packet);
+        }
         match self.hosts[node.0].receive(packet) {
             Verdict::Delivered(packet) => {
                 if let Body::Data { stream, sequence, .. } = packet.body {
@@ -438,6 +446,7 @@ impl Network {
                 port.busy_until = now + occupied;
                 let (free, arrives, peer) =
                     (port.busy_until, port.busy_until + port.delay, port.peer);
+                self.passes(node, &packet);
                 self.enter(free, Happening::Port(node, interface));
                 self.enter(arrives, Happening::Arrive(peer.0, peer.1, packet));
             }

@@ -15,20 +15,36 @@ use crate::units::{parse_duration, parse_octets};
 #[derive(Debug, Parser)]
 #[command(name = "earmark", version, propagate_version = true, after_help = MAIN_HELP)]
 pub(super) struct Arguments {
-    /// The control socket of the daemon to talk to.
-    #[arg(long, global = true, value_name = "PATH", default_value = DEFAULT_SOCKET)]
-    pub(super) control: PathBuf,
+    /// The daemon's control socket [default: /run/earmark/control.sock; for `daemon`, as configured].
+    #[arg(long, global = true, value_name = "PATH", help_heading = EVERYWHERE)]
+    pub(super) control: Option<PathBuf>,
     /// Print JSON, errors included.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(super) json: bool,
     #[command(subcommand)]
     pub(super) command: Command,
 }
 
+impl Arguments {
+    /// Where to find the daemon.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.control.clone().unwrap_or_else(|| DEFAULT_SOCKET.into())
+    }
+}
+
+const EVERYWHERE: &str = "Options of every command";
+
 const MAIN_HELP: &str = "\
-Every router and host on the path runs `earmark daemon`. Then, on the receiver and on the sender:
-  earmark listen --on 10.0.2.2:5001              # answer whoever announces data for this address
-  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit   # announce it, and wait for the reservation
+Every router and host on the path runs a daemon:
+  earmark config example > /etc/earmark.toml        # then adapt its interfaces
+  earmark daemon --config /etc/earmark.toml
+
+Then, on the receiver (10.0.2.2 here) and on the sender, in this order:
+  earmark listen --on 10.0.2.2:5001                 # reserve for whoever announces data for this address
+  earmark reserve --to 10.0.2.2:5001 --rate 2Mbit   # announce it, and wait until it is reserved
+
+And anywhere on the path:
+  earmark show reservations
 
 Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time.
 Only `earmark daemon` needs privileges.";
@@ -47,18 +63,18 @@ ends or dies; the next daemon adopts them. --cleanup takes them out at the end i
     /// Write an example configuration, or check one.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// List what the daemon knows.
+    /// List what the daemon knows: sessions, reservations, links, neighbors, applications or counters.
     #[command(after_help = "\
 Examples:
   earmark show sessions          # senders that were announced (path state)
-  earmark show reservations      # what is reserved, for whom, on which link
+  earmark show reservations      # what is reserved, for whom, on which link, and what has gone through
   earmark show links             # how much of each link is reserved
   earmark show applications      # what was opened on this host; `earmark release` ends it
   earmark show counters --json")]
     Show {
-        /// What.
+        /// What to list.
         what: What,
-        /// Most rows.
+        /// Show at most so many rows [default: 10000].
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
@@ -77,7 +93,8 @@ Examples:
   earmark listen --on 10.0.2.2:5001 --rate 2Mbit   # this much for each
   earmark listen --on 10.0.2.2:5001 --delay 20ms   # guaranteed service: queueing delay below 20 ms
 
-It lasts until `earmark release`; with --hold, until this command ends.")]
+It lasts until `earmark release`; with --hold, until this command ends. Whether something was refused,
+`earmark show applications` tells, or with --hold this command.")]
     Listen(ListenOptions),
     /// Reserve for a flow from or to this host, and wait for the outcome.
     #[command(after_help = "\
@@ -88,6 +105,7 @@ Examples:
 Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
 it announces the data and waits until the receiver's reservation has come up the path (run `earmark listen` there).
 The reservation lasts until `earmark release`; with --hold, until this command ends.
+A refusal further down the path is told to the receiver alone, so here it shows as no answer.
 Exit status: 0 reserved, 3 refused, 4 nobody answered in time.")]
     Reserve(ReserveOptions),
     /// End what `send`, `listen` or `reserve` began.
@@ -151,17 +169,17 @@ pub(super) enum ConfigCommand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum What {
-    /// Senders that were announced.
+    /// Senders that were announced (path state).
     Sessions,
-    /// Reservations.
+    /// What is reserved, and what has gone through it.
     Reservations,
-    /// Links.
+    /// Interfaces that take part, and how much of each is reserved.
     Links,
     /// Nodes that this one talks to.
     Neighbors,
-    /// What was opened on this host.
+    /// What `send`, `listen` and `reserve` opened on this host.
     Applications,
-    /// Counters.
+    /// Messages by kind, what was dropped and why, sockets and traffic control.
     Counters,
 }
 
@@ -187,10 +205,10 @@ pub(super) struct Traffic {
     /// Where it comes from [default: this host's own address, any port].
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
     pub(super) from: Option<SocketAddr>,
-    /// Token rate, such as 2Mbit.
+    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
     #[arg(long)]
     pub(super) rate: Rate,
-    /// Bucket depth: how much may come at once.
+    /// Bucket depth, how much may come at once: 1500, 20kB, 1MB.
     #[arg(long, value_name = "OCTETS", default_value = "10kB", value_parser = parse_octets)]
     pub(super) burst: u32,
     /// Peak rate, where it is known.
@@ -227,8 +245,8 @@ pub(super) struct ListenOptions {
     /// Reserve this much for each sender (controlled load) [default: what it announces].
     #[arg(long, conflicts_with = "delay")]
     pub(super) rate: Option<Rate>,
-    /// Reserve so much that queueing delays stay below this (guaranteed service).
-    #[arg(long, value_parser = parse_duration)]
+    /// Reserve so much that queueing delays stay below this, such as 20ms (guaranteed service).
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) delay: Option<Duration>,
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, default_value = "udp", value_parser = ip_protocol)]
@@ -242,8 +260,8 @@ pub(super) struct ListenOptions {
 pub(super) struct ReserveOptions {
     #[command(flatten)]
     pub(super) traffic: Traffic,
-    /// How long to wait for the outcome.
-    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    /// How long to wait for the outcome: 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(super) timeout: Duration,
 }
 
@@ -263,7 +281,7 @@ pub(super) struct WatchOptions {
     /// End after so many events.
     #[arg(long, value_name = "N")]
     pub(super) count: Option<u64>,
-    /// End after so long.
+    /// End after so long: 500ms, 10s, 2min.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(super) span: Option<Duration>,
 }

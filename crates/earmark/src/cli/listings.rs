@@ -12,9 +12,11 @@ use serde_json::Value;
 use super::arguments::What;
 use super::{Failure, Outcome, Output};
 use crate::client::Client;
-use crate::control::protocol::{ApplicationRow, Request, Role, Rows, Show};
+use crate::control::protocol::{
+    ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role, Rows, SessionRow, Show,
+    TrafficRow,
+};
 use crate::describe::{ip_protocol, with_port};
-use crate::rows::{LinkRow, NeighborRow, ReservationRow, SessionRow};
 use crate::units::{show_duration, show_octets};
 
 /// Asks for a listing and prints it.
@@ -60,26 +62,33 @@ impl Listing<'_> {
     fn print_counters(&mut self) -> Result<Outcome, Failure> {
         let counters = self.ask::<Value>()?.rows.into_iter().next().unwrap_or_default();
         let mut rows = Vec::new();
-        flatten("", &counters, &mut rows);
-        let mut table = new_table(&["counter", "count"]);
-        for (name, count) in rows {
-            table.add_row([Cell::new(name), number(count)]);
+        for (part, counts) in counters.as_object().into_iter().flatten() {
+            flatten(part, "", counts, &mut rows);
+        }
+        let mut table = new_table(&["protocol", "counter", "count"]);
+        for (part, name, count) in rows {
+            table.add_row([Cell::new(part), Cell::new(name), number(count)]);
         }
         self.out.line(&table.to_string(), &counters)?;
         Ok(Outcome::Done)
     }
 }
 
-/// Counters by their path, `rsvp.received.path`.
-fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
+/// Counters of one part by their path, `received.path`.
+fn flatten<'a>(
+    part: &'a str,
+    path: &str,
+    value: &Value,
+    rows: &mut Vec<(&'a str, String, String)>,
+) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                flatten(&path, member, rows);
+                flatten(part, &path, member, rows);
             }
         }
-        leaf => rows.push((path.to_owned(), leaf.to_string())),
+        leaf => rows.push((part, path.to_owned(), leaf.to_string())),
     }
 }
 
@@ -156,21 +165,29 @@ impl Row for ReservationRow {
         "link",
         "next hop",
         "expires",
+        "sent",
+        "dropped",
+        "queued",
     ];
     const NOTHING: &'static str = "nothing is reserved";
 
     fn cells(&self) -> Vec<Cell> {
+        let traffic =
+            |show: fn(TrafficRow) -> String| number(self.traffic.map_or("-".to_owned(), show));
         vec![
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),
             Cell::new(with_port(self.source, self.source_port)),
-            Cell::new(&self.style),
-            Cell::new(&self.service),
+            Cell::new(&*self.style),
+            Cell::new(&*self.service),
             number(Rate::from_bps(self.rate_bps)),
             number(show_octets(self.burst_octets.into())),
             Cell::new(self.interface.as_deref().unwrap_or("this host")),
             Cell::new(self.next_hop.map_or("this host".to_owned(), |hop| hop.to_string())),
             expires(self.expires_in_s),
+            traffic(|t| packets(t.packets, t.octets)),
+            traffic(|t| t.drops.to_string()),
+            traffic(|t| packets(t.backlog_packets.into(), t.backlog_octets.into())),
         ]
     }
 }
@@ -242,6 +259,14 @@ impl Row for ApplicationRow {
 
 fn number(value: impl Display) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
+}
+
+/// Packets, and what they come to: `1200 (1.8 MB)`.
+fn packets(count: u64, octets: u64) -> String {
+    match count {
+        0 => "0".to_owned(),
+        count => format!("{count} ({})", show_octets(octets)),
+    }
 }
 
 fn expires(seconds_left: Option<f64>) -> Cell {

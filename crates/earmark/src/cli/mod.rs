@@ -49,11 +49,12 @@ pub fn main() -> ExitCode {
 }
 
 fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
+    let socket = arguments.socket();
     let Arguments { control, json, command } = arguments;
     let mut out = Output { json, to: io::stdout().lock() };
-    let connect = || crate::client::Client::connect(&control).map_err(Failure::from);
+    let connect = || crate::client::Client::connect(&socket).map_err(Failure::from);
     match command {
-        Command::Daemon(options) => service::daemon(&options),
+        Command::Daemon(options) => service::daemon(&options, control),
         Command::Config(what) => service::config(&what, &mut out),
         Command::Replay { file } => service::replay(&file, &mut out),
         Command::Decode { file } => service::decode(&file, &mut out),

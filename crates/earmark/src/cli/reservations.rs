@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use earmark_core::Rate;
 use earmark_node::{Ask, Event};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::ErrorSpec;
@@ -81,9 +82,11 @@ pub(super) fn reserve(
     loop {
         let Some(notice) = client.next_event(Some(deadline))? else {
             client.release(opened.application)?;
-            let why = silence(opened.role, heard_sender);
-            let text = format!("no answer within {}: {why}", show_duration(options.timeout));
-            let json = json!({ "outcome": "timed_out", "role": opened.role, "reason": why });
+            let (why, hint) = silence(opened.role, heard_sender);
+            let time = show_duration(options.timeout);
+            let text = format!("no answer within {time}: {why}\n  help: {hint}");
+            let role = opened.role;
+            let json = json!({ "outcome": "timed_out", "role": role, "reason": why, "hint": hint });
             out.line(&text, &json)?;
             return Ok(Outcome::TimedOut);
         };
@@ -96,9 +99,9 @@ pub(super) fn reserve(
                 reserved(&opened, &notice, rate_bps, traffic, out)?;
                 return if traffic.hold { follow(client, out) } else { Ok(Outcome::Done) };
             }
-            Verdict::Refused(error) => {
+            Verdict::Refused { error, available } => {
                 client.release(opened.application)?;
-                refused(&opened, &notice, &error, out)?;
+                refused(&opened, &notice, &error, available, out)?;
                 return Ok(Outcome::Refused);
             }
             Verdict::Impossible(reason) => {
@@ -115,8 +118,8 @@ pub(super) fn reserve(
 enum Verdict {
     /// It stands; with the rate where the event tells, bits per second.
     Reserved(Option<u64>),
-    /// A node on the path refused it.
-    Refused(ErrorSpec),
+    /// A node on the path refused it; this host's own tells what could have been had.
+    Refused { error: ErrorSpec, available: Option<Rate> },
     /// The node here cannot do it; why.
     Impossible(String),
     /// There is a sender to reserve for.
@@ -136,28 +139,35 @@ fn verdict(event: &Event) -> Verdict {
             Verdict::Reserved(Some(describe::rate(flowspec).as_bps()))
         }
         rsvp::Event::Confirmed { .. } => Verdict::Reserved(None),
-        rsvp::Event::PathError { error, .. }
-        | rsvp::Event::ResvError { error, .. }
-        | rsvp::Event::Refused { error, .. } => Verdict::Refused(*error),
+        rsvp::Event::PathError { error, .. } | rsvp::Event::ResvError { error, .. } => {
+            Verdict::Refused { error: *error, available: None }
+        }
+        rsvp::Event::Refused { error, available_bps, .. } => {
+            Verdict::Refused { error: *error, available: Some(Rate::from_bps(*available_bps)) }
+        }
         rsvp::Event::Rejected { reason, .. } => Verdict::Impossible(reason.to_string()),
         rsvp::Event::Path { .. } => Verdict::SenderHeard,
         _ => Verdict::Open,
     }
 }
 
-/// Why nobody may have answered.
-fn silence(role: Role, heard_sender: bool) -> &'static str {
+/// What did not come, and why that may be.
+fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
     match (role, heard_sender) {
-        (Role::Sender, _) => {
-            "no reservation has come up the path; is `earmark listen` running on the receiver, and was it not refused \
-             (`earmark watch` there)?"
-        }
-        (Role::Receiver, false) => {
-            "no sender has announced itself; is `earmark send` running on the sender, and a daemon on every router?"
-        }
-        (Role::Receiver, true) => {
-            "the reservation was asked for and neither confirmed nor refused; is a daemon running on every router?"
-        }
+        (Role::Sender, _) => (
+            "no reservation has come up the path",
+            "either nobody asked for one: is `earmark listen` running on the receiver, and a daemon on every router? \
+             Or a router refused it, which RSVP tells the receiver alone: `earmark show applications` there shows the \
+             refusal",
+        ),
+        (Role::Receiver, false) => (
+            "no sender has announced itself",
+            "is `earmark send` running on the sender, and a daemon on every router?",
+        ),
+        (Role::Receiver, true) => (
+            "the reservation was asked for, and neither confirmed nor refused",
+            "is a daemon running on every router?",
+        ),
     }
 }
 
@@ -177,7 +187,7 @@ fn reserved(
     };
     let text = format!(
         "reserved {} to {} in {}; {end}",
-        earmark_core::Rate::from_bps(rate_bps),
+        Rate::from_bps(rate_bps),
         traffic.to,
         show_duration(setup)
     );
@@ -195,18 +205,23 @@ fn refused(
     opened: &Opened,
     notice: &Notice,
     error: &ErrorSpec,
+    available: Option<Rate>,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let reason = describe::error_text(error);
+    let advice = describe::advice(error, available);
     let after = Duration::try_from_secs_f64(notice.at_s - opened.at_s).unwrap_or_default();
     let json = json!({
         "outcome": "refused",
         "role": opened.role,
         "reason": reason,
+        "hint": advice,
         "error": error_json(error),
+        "available_bps": available,
         "after_ms": after.as_secs_f64() * 1e3,
     });
-    out.line(&format!("refused after {}: {reason}", show_duration(after)), &json)
+    let help = advice.map_or(String::new(), |advice| format!("\n  help: {advice}"));
+    out.line(&format!("refused after {}: {reason}{help}", show_duration(after)), &json)
 }
 
 fn error_json(error: &ErrorSpec) -> Value {

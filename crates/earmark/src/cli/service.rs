@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use sd_notify::NotifyState;
 use serde_json::json;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::arguments::{ConfigCommand, DaemonOptions};
 use super::{Failure, Outcome, Output};
@@ -15,11 +16,14 @@ use crate::decode::{self, DecodeError, Format};
 use crate::record::{self, ReplayError};
 use crate::system::with_cause;
 
-pub(super) fn daemon(options: &DaemonOptions) -> Result<Outcome, Failure> {
+pub(super) fn daemon(options: &DaemonOptions, socket: Option<PathBuf>) -> Result<Outcome, Failure> {
     let mut config = Config::load(&options.config)
         .map_err(|error| Failure::new("configuration", error.to_string(), ""))?;
     if options.cleanup {
         config.keep_reservations_on_exit = false;
+    }
+    if let Some(socket) = socket {
+        config.control.socket = socket;
     }
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
@@ -27,9 +31,16 @@ pub(super) fn daemon(options: &DaemonOptions) -> Result<Outcome, Failure> {
         .with_max_level(options.log)
         .with_target(false)
         .init();
-    daemon::run(&config, || info!("ready"))
-        .map_err(|error| Failure::new("daemon", error.to_string(), ""))?;
+    daemon::run(&config, ready).map_err(|error| Failure::new("daemon", error.to_string(), ""))?;
     Ok(Outcome::Done)
+}
+
+/// Tells the log, and the service manager that has started us if it waits to be told (systemd's Type=notify).
+fn ready() {
+    info!("ready");
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+        warn!("cannot tell the service manager: {error}");
+    }
 }
 
 pub(super) fn config(what: &ConfigCommand, out: &mut Output) -> Result<Outcome, Failure> {

@@ -38,7 +38,8 @@ fn a_sender_is_understood() {
                 --json --control /run/x.sock";
     let arguments = parse(line).unwrap();
     assert!(arguments.json);
-    assert_eq!(arguments.control, PathBuf::from("/run/x.sock"));
+    assert_eq!(arguments.socket(), PathBuf::from("/run/x.sock"));
+    assert_eq!(parse("show links").unwrap().socket(), PathBuf::from(DEFAULT_SOCKET));
     let Command::Send(SendOptions { traffic }) = arguments.command else { panic!("not send") };
     assert_eq!(traffic.to, "10.0.2.2:5001".parse().unwrap());
     assert_eq!(traffic.from, Some("10.0.1.1:4000".parse().unwrap()));

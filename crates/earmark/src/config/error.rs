@@ -79,6 +79,18 @@ impl ConfigError {
         ConfigError { place, message: message.into(), hint: hint.into() }
     }
 
+    /// An error of the TOML parser's, with what to do as far as its message tells.
+    pub(super) fn of_parser(place: Place, message: &str) -> ConfigError {
+        let hint = match nearest(message) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None if message.contains("expected a sequence") => {
+                "tables of which there may be several have two brackets: [[interface]]".to_owned()
+            }
+            None => "`earmark config example` shows every key with its form".to_owned(),
+        };
+        ConfigError::at(place, message, hint)
+    }
+
     pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
         ConfigError::at(
             Place { file: path.to_owned(), ..Place::default() },
@@ -86,4 +98,17 @@ impl ConfigError {
             "`earmark config example > FILE` writes one to start from",
         )
     }
+}
+
+/// How alike two names must be for one to be a slip of the other: 0 not at all, 1 equal.
+const SLIP: f64 = 0.5;
+
+/// The key that an unknown one was meant to be, off the parser's message: "unknown field `bandwith`, expected one of
+/// `name`, `bandwidth`". The parser knows the keys, so there is no second list of them that could grow old.
+fn nearest(message: &str) -> Option<&str> {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = names.next().filter(|_| message.starts_with("unknown field"))?;
+    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(unknown, name);
+    let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) >= SLIP).then_some(best)
 }

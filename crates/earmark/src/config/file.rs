@@ -91,11 +91,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let source = Source { text, path };
     let file: File = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        source.error(
-            span,
-            error.message(),
-            "`earmark config example` shows every key with its form",
-        )
+        ConfigError::of_parser(source.place(span), error.message())
     })?;
     let name = match file.node.name {
         Some(name) if name.get_ref().is_empty() => {

@@ -21,6 +21,50 @@ fn the_example_is_valid_and_shows_the_defaults() {
     );
 }
 
+/// The keys of each table are those that the parser names when it meets one that it does not know.
+#[test]
+fn the_example_shows_every_key_and_what_it_shows_is_valid() {
+    let example = super::super::EXAMPLE;
+    // A key that is commented out is one word before an equals sign.
+    let uncommented: Vec<&str> = example
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.split_once(" = ").is_some_and(|(k, _)| !k.contains(' ')) => rest,
+            _ => line,
+        })
+        .collect();
+    let full = uncommented.join("\n");
+    let config = read(&full).unwrap();
+    assert_eq!(config.user.as_deref(), Some("earmark"));
+    let mut keys = 0;
+    for table in ["[node]", "[control]", "[[interface]]", "[rsvp]", "[daemon]"] {
+        let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
+        let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
+        let section = after.split("\n[").next().unwrap_or_default();
+        for key in error.message.split('`').skip(3).step_by(2) {
+            let line = format!("{key} = ");
+            assert!(section.lines().any(|l| l.starts_with(&line)), "{table} {key}\n{section}");
+            keys += 1;
+        }
+    }
+    assert!(keys >= 16, "only {keys} keys: has the parser's message changed?");
+}
+
+#[test]
+fn a_slip_of_the_pen_is_put_right() {
+    for (text, hint) in [
+        ("[[interface]]\nname = 'a'\nbandwith = '1Mbit'", "did you mean `bandwidth`?"),
+        ("[[interface]]\nnmae = 'a'", "did you mean `name`?"),
+        ("[[interfaces]]\nname = 'a'", "did you mean `interface`?"),
+        ("[rsvp]\nrefesh = '30s'", "did you mean `refresh`?"),
+        ("[interface]\nname = 'a'", "[[interface]]"),
+        ("[daemon]\nzzz = 1", "`earmark config example` shows every key"),
+    ] {
+        let error = read(text).expect_err(text);
+        assert!(error.hint.contains(hint), "{text}\n{error}");
+    }
+}
+
 #[test]
 fn reservable_is_a_share_or_a_rate() {
     for (text, rate) in
@@ -65,6 +109,12 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         4,
         "interface.reservable",
         "0 to 100%",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '120%'",
+        4,
+        "interface.reservable",
+        "a share of 120% lies outside",
     ),
     (
         "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = '-3%'",

@@ -283,6 +283,16 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_cannot_be_made_is_named() {
+        let place = Place::new("directory");
+        std::fs::write(place.0.join("file"), "").unwrap();
+        let control = Control { socket: place.0.join("file/deeper/s"), group: None };
+        let error = open(&control).unwrap_err().to_string();
+        assert!(error.starts_with("cannot create the directory "), "{error}");
+        assert!(error.contains("file/deeper: Not a directory"), "{error}");
+    }
+
+    #[test]
     fn groups_are_found_by_name_or_number() {
         assert_eq!(group_number("42").unwrap().as_raw(), 42);
         assert_eq!(group_number("root").unwrap().as_raw(), 0);

@@ -56,24 +56,32 @@ impl<K: Kernel> Desk<'_, K> {
         }
     }
 
-    fn show(&self, request: &Show) -> Value {
+    fn show(&mut self, request: &Show) -> Value {
         let limit = request.limit.unwrap_or(DEFAULT_ROWS);
-        let node = self.driver.node();
+        let now = self.now;
         match request.what {
-            Listing::Sessions => rows(node.session_rows(self.now), limit),
-            Listing::Reservations => rows(node.reservation_rows(self.now), limit),
-            Listing::Links => rows(node.link_rows(), limit),
-            Listing::Neighbors => rows(node.neighbor_rows(self.now), limit),
+            Listing::Sessions => rows(self.driver.node().session_rows(now), limit),
+            Listing::Reservations => rows(self.driver.reservation_rows(now), limit),
+            Listing::Links => rows(self.driver.node().link_rows(), limit),
+            Listing::Neighbors => rows(self.driver.node().neighbor_rows(now), limit),
             Listing::Applications => {
                 rows(self.hub.applications.values().map(|application| &application.row), limit)
             }
-            Listing::Counters => {
-                let mut row = by_protocol(node.counters());
-                row.insert("driver", value(self.driver.counters()));
-                row.insert("control", value(self.hub.counters));
-                rows([row], limit)
-            }
+            Listing::Counters => rows([self.counters()], limit),
         }
+    }
+
+    /// All counters, by the part of the daemon that counts.
+    fn counters(&self) -> BTreeMap<&'static str, Value> {
+        let mut parts = by_protocol(self.driver.node().counters());
+        let mut kernel = BTreeMap::<_, BTreeMap<_, u64>>::new();
+        for (part, name, count) in self.driver.kernel_ref().counters() {
+            kernel.entry(part).or_default().insert(name, count);
+        }
+        parts.extend(kernel.into_iter().map(|(part, counts)| (part, value(counts))));
+        parts.insert("driver", value(self.driver.counters()));
+        parts.insert("control", value(self.hub.counters));
+        parts
     }
 
     fn release(&mut self, request: Release) -> Result<Value, Problem> {
@@ -100,7 +108,7 @@ impl<K: Kernel> Desk<'_, K> {
     }
 
     fn send(&mut self, request: &Send) -> Result<Value, Problem> {
-        let session = session(request.to, request.ip_protocol)?;
+        let session = self.session(request.to, request.ip_protocol)?;
         let template = template(request)?;
         let tspec = tspec(request)?;
         let tie = Tie { hold: request.hold, follow: request.follow };
@@ -114,7 +122,7 @@ impl<K: Kernel> Desk<'_, K> {
     }
 
     fn listen(&mut self, request: &Listen, confirm: bool) -> Result<Value, Problem> {
-        let session = session(request.on, request.ip_protocol)?;
+        let session = self.session(request.on, request.ip_protocol)?;
         let destination = session.destination;
         if !destination.is_multicast() && !self.driver.is_local(destination) {
             return Err(rejected(
@@ -127,6 +135,20 @@ impl<K: Kernel> Desk<'_, K> {
         self.open(session, None, tie, |application| {
             vec![Command::Listen(earmark_node::Listen { application, session, ask, confirm })]
         })
+    }
+
+    fn session(&self, destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
+        let session = session(destination, ip_protocol)?;
+        if !self.driver.kernel_ref().can_signal(session.destination) {
+            return Err(rejected(
+                format!(
+                    "nothing can be reserved for {}: this daemon cannot send RSVP over IPv6 yet",
+                    session.destination
+                ),
+                "use the receiver's IPv4 address",
+            ));
+        }
+        Ok(session)
     }
 
     /// Hands out an application, has the node carry its commands out, and enters it unless the node rejects one.

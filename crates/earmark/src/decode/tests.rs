@@ -300,7 +300,8 @@ fn long_files_and_long_frames_are_read() {
 #[test]
 fn what_is_no_capture_file_is_refused() {
     let refused = |file: &[u8]| decode(file, &mut Vec::new(), Format::Json).map(|_| ());
-    for file in [&b""[..], b"x", b"GIF89a, and so on and on and on", &[0xa1, 0xb2, 0xc3, 0xd4]] {
+    assert!(matches!(refused(b""), Err(DecodeError::Empty)));
+    for file in [&b"x"[..], b"GIF89a, and so on and on and on", &[0xa1, 0xb2, 0xc3, 0xd4]] {
         assert!(matches!(refused(file), Err(DecodeError::NotACapture)), "{file:?}");
     }
     // Cut off anywhere behind the file header, and not between two frames.

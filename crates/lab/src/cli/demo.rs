@@ -12,7 +12,8 @@ use earmark_core::Rate;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::demo::{OnNamespaces, OnSimulator, Plan, Progress, Report, play};
+use crate::capture::{self, Capture};
+use crate::demo::{OnNamespaces, OnSimulator, Plan, Progress, ROUTER, Report, play};
 use crate::report;
 use crate::testbed::{self, Options, Testbed};
 use crate::topology::{DEMO, Topology};
@@ -26,6 +27,7 @@ Examples:
   earmark-lab demo
   earmark-lab demo --json | jq '.stages[].loss'
   earmark-lab demo --kill                   the daemon of r1 is killed while the stream runs
+  earmark-lab demo --pcap r1.pcap           and `earmark decode r1.pcap` reads what r1 saw
   earmark-lab demo --simulated --seed 7     no privileges needed, takes a moment
 
 Exit status: 0 all promises held, 1 the demo could not run, 3 a promise did not hold.";
@@ -45,7 +47,11 @@ pub(super) struct Demo {
     /// Write the drawing alone to this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Kill the daemon of r1 while the reservation stands, and start another.
+    /// Write the signalling that passes r1 to this file, as pcap: for `earmark decode`, tshark or tcpdump.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Kill the daemon of r1 while the reservation stands, and start another: it has to know of the reservation again
+    /// within one refresh interval, and the stream must not notice.
     #[arg(long)]
     kill: bool,
     /// Use the simulator even where namespaces are to be had.
@@ -89,8 +95,7 @@ impl Demo {
             if self.simulated { Some("asked for".to_owned()) } else { testbed::obstacle() };
         if let Some(obstacle) = obstacle {
             bar.note(&format!("simulated ({obstacle})"));
-            let mut stage = OnSimulator::new(topology, plan.clone(), self.seed);
-            return play(&mut stage, plan, bar);
+            return self.play_simulated(topology, plan, bar);
         }
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -101,8 +106,26 @@ impl Demo {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let options = Options { program, refresh: plan.refresh, bound: true };
         let testbed = Testbed::up(topology, options)?;
+        let router = testbed.topology().node(ROUTER).context("the router is missing")?;
+        let capturing = |file| Capture::start(testbed.namespace(router), file);
+        let capture = self.pcap.as_deref().map(capturing).transpose()?;
         let mut stage = OnNamespaces::new(testbed, plan.clone(), interrupted)?;
-        play(&mut stage, plan, bar)
+        let report = play(&mut stage, plan, bar)?;
+        if let (Some(file), Some(capture)) = (&self.pcap, capture) {
+            bar.note(&format!("wrote {}: {} frames", file.display(), capture.stop()?));
+        }
+        Ok(report)
+    }
+
+    fn play_simulated(&self, topology: Topology, plan: &Plan, bar: &mut Bar) -> Result<Report> {
+        let mut stage = OnSimulator::new(topology, plan.clone(), self.seed);
+        stage.tap(ROUTER)?;
+        let report = play(&mut stage, plan, bar)?;
+        if let Some(file) = &self.pcap {
+            let packets = capture::write_tapped(file, &stage.take_tapped(ROUTER)?)?;
+            bar.note(&format!("wrote {}: {packets} packets", file.display()));
+        }
+        Ok(report)
     }
 
     fn write(&self, report: &Report) -> Result<()> {

@@ -174,15 +174,15 @@ impl Stage for OnNamespaces {
         let killed = self.now();
         self.testbed.kill_daemon(victim)?;
         self.wait(pause)?;
-        let restarted = self.now();
         self.testbed.start_daemon(victim)?;
         self.testbed.await_daemon(victim)?;
+        let ready = self.now();
         let mut client = Client::connect(self.testbed.control(victim))?;
         let port = Stream::Measured.port();
-        while self.now().since(restarted) < within {
+        while self.now().since(ready) < within {
             let rows = client.show_reservations()?.rows;
             if rows.iter().any(|row| row.destination_port == port && row.interface.is_some()) {
-                return Ok(Revival { killed, restarted, reformed: self.now() });
+                return Ok(Revival { killed, ready, reformed: self.now() });
             }
             self.wait(Duration::from_millis(10))?;
         }

@@ -13,6 +13,9 @@ use super::{BIN, Revival};
 const UNRESERVED_LOSS: f64 = 0.3;
 /// The 99th percentile of the delay stays below this with a reservation, milliseconds.
 const RESERVED_DELAY_MS: f64 = 20.0;
+/// What a machine under load may take on top of the longest refresh interval, milliseconds: messages cross it twice, and
+/// the state is looked at every 10 ms.
+const REFORM_SLACK_MS: f64 = 250.0;
 /// A stream that "keeps its rate" gets this share of it in any span: the ends of a span cut through packets.
 const KEPT: f64 = 0.98;
 
@@ -83,10 +86,13 @@ impl fmt::Display for Refusal {
 pub struct KillResult {
     /// Whose daemon died.
     pub node: String,
-    /// How long there was none.
+    /// How long there was none, from the death until the next one served.
     pub down_ms: f64,
-    /// From the new daemon's start until the reservation was in its state again.
+    /// From then until the reservation was in its state again.
     pub reformed_ms: f64,
+    /// The longest time between two refreshes, 1.5 R: what `reformed_ms` must keep to, since the first Path brings the
+    /// reservation back.
+    pub longest_refresh_ms: f64,
     /// What the stream got from the death until then.
     pub stream_bps: u64,
     /// Its loss from the death until then, 0 to 1.
@@ -94,13 +100,20 @@ pub struct KillResult {
 }
 
 impl KillResult {
-    pub(super) fn new(node: &str, revival: Revival, stream: &Trace) -> KillResult {
-        let figures = stream.figures(revival.killed, revival.reformed);
-        let millis = |from: Time, until: Time| until.since(from).as_secs_f64() * 1e3;
+    pub(super) fn new(
+        node: &str,
+        revival: Revival,
+        longest_refresh: Duration,
+        stream: &Trace,
+    ) -> KillResult {
+        let Revival { killed, ready, reformed } = revival;
+        let figures = stream.figures(killed, reformed);
+        let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
         KillResult {
             node: node.to_owned(),
-            down_ms: millis(revival.killed, revival.restarted),
-            reformed_ms: millis(revival.restarted, revival.reformed),
+            down_ms: millis(ready.since(killed)),
+            reformed_ms: millis(reformed.since(ready)),
+            longest_refresh_ms: millis(longest_refresh),
             stream_bps: figures.received_bps,
             loss: figures.loss,
         }
@@ -206,13 +219,17 @@ impl Report {
             }
             Some(_) => {}
         }
-        if let Some(kill) = &self.kill
-            && (kill.loss > 0.0 || !enough(kill.stream_bps))
-        {
-            broken.push(format!(
-                "the stream did not keep its rate while {} had no daemon",
-                kill.node
-            ));
+        if let Some(kill) = &self.kill {
+            if kill.loss > 0.0 || !enough(kill.stream_bps) {
+                let node = &kill.node;
+                broken.push(format!("the stream did not keep its rate while {node} had no daemon"));
+            }
+            if kill.reformed_ms > kill.longest_refresh_ms + REFORM_SLACK_MS {
+                broken.push(format!(
+                    "the state of {} took {:.0} ms to form again, longer than one refresh interval ({:.0} ms)",
+                    kill.node, kill.reformed_ms, kill.longest_refresh_ms
+                ));
+            }
         }
         broken
     }
@@ -279,12 +296,25 @@ mod tests {
         }
     }
 
+    /// A death as it should be.
+    fn unnoticed() -> KillResult {
+        KillResult {
+            node: "r1".to_owned(),
+            down_ms: 1_200.0,
+            reformed_ms: 3_000.0,
+            longest_refresh_ms: 3_000.0,
+            stream_bps: 2_000_000,
+            loss: 0.0,
+        }
+    }
+
     /// Each promise can be broken by itself, and is then named.
     #[test]
     fn every_promise_is_watched() {
         assert_eq!(good().broken_promises(), [""; 0]);
+        assert_eq!(Report { kill: Some(unnoticed()), ..good() }.broken_promises(), [""; 0]);
         type Spoil = fn(&mut Report);
-        let cases: [(Spoil, &str); 8] = [
+        let cases: [(Spoil, &str); 9] = [
             (|r| r.stages[0].loss = 0.3, "stage 1: without a reservation"),
             (|r| r.stages[1].loss = 0.001, "stage 2: the stream lost 0.10 %"),
             (|r| r.stages[1].delay_p99_ms = Some(20.0), "not below 20 ms"),
@@ -295,13 +325,10 @@ mod tests {
                 |r| r.refusal.as_mut().unwrap().stream_bps_after = 1_000_000,
                 "the first stream did not keep its rate",
             ),
+            (|r| r.kill = Some(KillResult { loss: 0.01, ..unnoticed() }), "while r1 had no daemon"),
             (
-                |r| {
-                    let (node, stream_bps) = ("r1".to_owned(), 2_000_000);
-                    let (down_ms, reformed_ms, loss) = (1_000.0, 1_000.0, 0.01);
-                    r.kill = Some(KillResult { node, down_ms, reformed_ms, stream_bps, loss });
-                },
-                "while r1 had no daemon",
+                |r| r.kill = Some(KillResult { reformed_ms: 3_251.0, ..unnoticed() }),
+                "longer than one refresh interval (3000 ms)",
             ),
         ];
         for (spoil, reason) in cases {

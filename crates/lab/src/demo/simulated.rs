@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use earmark_core::{Hop, Rate, Route, Time};
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, Trace};
+use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, Tapped, Trace};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 
@@ -88,6 +88,25 @@ impl OnSimulator {
     /// The network, for a look at its log.
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// From now on keeps what passes a node; [`take_tapped`](OnSimulator::take_tapped) gets it.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn tap(&mut self, node: &str) -> Result<()> {
+        let (node, _) = self.node(node)?;
+        self.network.tap(node);
+        Ok(())
+    }
+
+    /// What passed a node that has a tap.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn take_tapped(&mut self, node: &str) -> Result<Vec<Tapped>> {
+        let (node, _) = self.node(node)?;
+        Ok(self.network.take_tapped(node))
     }
 
     fn node(&self, name: &str) -> Result<(NodeId, IpAddr)> {
@@ -212,7 +231,7 @@ impl Stage for OnSimulator {
         let killed = self.network.now();
         self.network.kill(victim);
         self.network.run_until(killed + pause);
-        let restarted = self.network.now();
+        let ready = self.network.now();
         let timing = rsvp::Timing { refresh: self.plan.refresh, ..rsvp::Timing::default() };
         let refresh_ms = u32::try_from(self.plan.refresh.as_millis())?;
         self.network.restart(victim, timing.lifetime(refresh_ms));
@@ -222,9 +241,9 @@ impl Stage for OnSimulator {
             }
             _ => false,
         };
-        let reformed = self.network.run_until_event(restarted + within, stands);
+        let reformed = self.network.run_until_event(ready + within, stands);
         let reformed = reformed.context("the reservation did not come back")?.at;
-        Ok(Revival { killed, restarted, reformed })
+        Ok(Revival { killed, ready, reformed })
     }
 
     fn stop_traffic(&mut self) -> Result<[Trace; 2]> {

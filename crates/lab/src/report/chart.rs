@@ -4,9 +4,10 @@
 //! theme, which style sheet classes can.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::escape;
-use crate::demo::{Mark, Series, Timeline};
+use crate::demo::{Mark, Series, Span, Timeline};
 
 /// Size of the drawing, and of the plot in it.
 const WIDTH: f64 = 960.0;
@@ -22,9 +23,10 @@ svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--shade:#
 --stream:#1a7f37;--flood:#c4432b}\
 @media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#8a91a0;--paper:#14171c;--shade:#58a6ff1a;\
 --reserved:#3fb95026;--stream:#3fb950;--flood:#f47067}}\
-text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.mark{stroke:var(--ink);stroke-dasharray:2 3}.paper{fill:var(--paper)}\
+text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.mark{stroke:var(--ink);stroke-dasharray:2 3}\
+.note{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}.paper{fill:var(--paper)}\
 .span{fill:var(--shade)}.held{fill:var(--reserved)}.grid{stroke:var(--faint);stroke-opacity:.3}\
-.limit{stroke:var(--stream);stroke-dasharray:6 4}\
+.limit{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:6 6}\
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round}.stream{stroke:var(--stream)}.flood{stroke:var(--flood)}";
 
 /// From rates and times to points.
@@ -40,6 +42,12 @@ impl Scale {
 
     fn y(&self, bps: f64) -> f64 {
         BOTTOM - (BOTTOM - TOP) * (bps / self.bps).min(1.0)
+    }
+
+    /// Where a span begins and ends: not past the last whole bin.
+    fn ends(&self, span: &Span) -> (f64, f64) {
+        let x = |at: Duration| self.x(at.as_secs_f64().min(self.seconds));
+        (x(span.from), x(span.until))
     }
 }
 
@@ -60,10 +68,12 @@ pub fn svg(timeline: &Timeline, title: &str) -> String {
     );
     spans(&mut out, timeline, &scale);
     axes(&mut out, &scale);
-    marks(&mut out, &timeline.marks, &scale);
     for series in &timeline.series {
         line(&mut out, series, timeline.bin.as_secs_f64(), &scale);
     }
+    // Over the lines, or a stream that gets just its rate would hide it.
+    limits(&mut out, &timeline.spans, &scale);
+    marks(&mut out, &timeline.marks, &scale);
     legend(&mut out, &timeline.series);
     out.push_str("</svg>");
     out
@@ -72,7 +82,7 @@ pub fn svg(timeline: &Timeline, title: &str) -> String {
 /// Writing to a string does not fail, so these helpers pass over the result.
 fn spans(out: &mut String, timeline: &Timeline, scale: &Scale) {
     for span in &timeline.spans {
-        let (from, until) = (scale.x(span.from.as_secs_f64()), scale.x(span.until.as_secs_f64()));
+        let (from, until) = scale.ends(span);
         let class = if span.reserved_bps > 0 { "held" } else { "span" };
         let (width, height, middle) = (until - from, BOTTOM - TOP, (from + until) / 2.0);
         let _ = write!(
@@ -82,29 +92,35 @@ fn spans(out: &mut String, timeline: &Timeline, scale: &Scale) {
             TOP - 8.0,
             escape(span.name)
         );
-        if span.reserved_bps > 0 {
-            let y = scale.y(span.reserved_bps as f64);
-            let _ = write!(
-                out,
-                "<line class=\"limit\" x1=\"{from:.1}\" x2=\"{until:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
-            );
-        }
     }
 }
 
-/// Moments: a line through the plot, its name beside it.
-fn marks(out: &mut String, marks: &[Mark], scale: &Scale) {
-    for (index, mark) in marks.iter().enumerate() {
-        let x = scale.x(mark.at.as_secs_f64());
-        // Names that stand close together go one below the other.
-        let y = TOP + 18.0 * (index % 4 + 1) as f64;
+/// The reserved rate, dashed, where there is one.
+fn limits(out: &mut String, spans: &[Span], scale: &Scale) {
+    for span in spans.iter().filter(|span| span.reserved_bps > 0) {
+        let ((from, until), y) = (scale.ends(span), scale.y(span.reserved_bps as f64));
         let _ = write!(
             out,
-            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>\
-             <text x=\"{:.1}\" y=\"{y:.0}\">{}</text>",
-            x + 5.0,
-            escape(mark.name)
+            "<line class=\"limit\" x1=\"{from:.1}\" x2=\"{until:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
         );
+    }
+}
+
+/// Moments: a line through the plot, its name beside it, in the middle between what is reserved and what floods.
+fn marks(out: &mut String, marks: &[Mark], scale: &Scale) {
+    for mark in marks {
+        let x = scale.x(mark.at.as_secs_f64());
+        let _ = write!(
+            out,
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>"
+        );
+    }
+    for (index, mark) in marks.iter().enumerate() {
+        let x = scale.x(mark.at.as_secs_f64()) + 6.0;
+        // Names that stand close together go one below the other.
+        let y = (TOP + BOTTOM) / 2.0 - 10.0 + 20.0 * (index % 4) as f64;
+        let name = escape(mark.name);
+        let _ = write!(out, "<text class=\"note\" x=\"{x:.1}\" y=\"{y:.0}\">{name}</text>");
     }
 }
 
@@ -170,10 +186,7 @@ fn legend(out: &mut String, series: &[Series]) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::demo::Span;
 
     fn timeline() -> Timeline {
         Timeline {

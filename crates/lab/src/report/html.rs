@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::fs;
 
-use super::{chart, escape, mbps, millis, percent, table};
+use super::{chart, escape, table};
+use earmark_core::Rate;
+
 use crate::demo::Report;
 
 const STYLE: &str = "\
@@ -18,9 +20,9 @@ pub fn page(report: &Report) -> String {
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>Earmark: the demo</title>\
          <style>{STYLE}</style></head><body><h1>A stream beside a flood</h1>\
-         <p>Four nodes, h1 - r1 - r2 - h2, with 10 Mbit/s between the routers. A stream of {} Mbit/s and a flood of \
+         <p>Four nodes, h1 - r1 - r2 - h2, with 10 Mbit/s between the routers. A stream of {} and a flood of \
          20 Mbit/s go from h1 to h2: first without, then with a reservation, then without again.</p>",
-        mbps(report.stages.first().map_or(0, |stage| stage.offered_bps))
+        Rate::from_bps(report.reserved_bps())
     );
     out.push_str(&chart::svg(&report.timeline, "Rate received at h2"));
     stages(&mut out, report);
@@ -36,7 +38,7 @@ pub fn page(report: &Report) -> String {
     }
     let _ = write!(
         out,
-        "<p class=\"faint\">{}. Rates count IP packet octets; delays are one-way; the time between stages, in which \
+        "<p class=\"faint\">Network: {}. Rates count IP packet octets; delays are one-way; the time between stages, in which \
          queues settle, is not counted. {}</p></body></html>",
         escape(report.network.describe()),
         escape(&machine())
@@ -50,19 +52,8 @@ fn stages(out: &mut String, report: &Report) {
          <th>loss<th>delay p50<br>ms<th>delay p99<br>ms<th>set-up<br>ms</tr></thead><tbody>",
     );
     for (stage, span) in report.stages.iter().zip(&report.timeline.spans) {
-        let cells = [
-            span.name.to_owned(),
-            stage.protocol.name().to_owned(),
-            mbps(stage.reserved_bps),
-            mbps(stage.offered_bps),
-            mbps(stage.received_bps),
-            percent(stage.loss),
-            millis(stage.delay_p50_ms),
-            millis(stage.delay_p99_ms),
-            millis(stage.setup_ms),
-        ];
         out.push_str("<tr>");
-        for cell in cells {
+        for cell in table::cells(stage, span) {
             let _ = write!(out, "<td>{}", escape(&cell));
         }
         out.push_str("</tr>");

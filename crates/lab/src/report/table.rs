@@ -2,9 +2,10 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
+use earmark_sim::StageResult;
 
 use super::{mbps, millis, percent};
-use crate::demo::Report;
+use crate::demo::{Report, Span};
 
 /// All stages, and below them what became of the second reservation and of the daemon that was killed.
 pub fn stages(report: &Report) -> String {
@@ -22,19 +23,11 @@ pub fn stages(report: &Report) -> String {
         "set-up\nms",
     ]);
     for (stage, span) in report.stages.iter().zip(&report.timeline.spans) {
-        let reserved =
-            if stage.reserved_bps == 0 { "-".to_owned() } else { mbps(stage.reserved_bps) };
-        let numbers = [
-            reserved,
-            mbps(stage.offered_bps),
-            mbps(stage.received_bps),
-            percent(stage.loss),
-            millis(stage.delay_p50_ms),
-            millis(stage.delay_p99_ms),
-            millis(stage.setup_ms),
-        ];
-        let mut row = vec![Cell::new(span.name), Cell::new(stage.protocol.name())];
-        row.extend(numbers.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+        let texts = cells(stage, span).map(Cell::new).into_iter().enumerate();
+        let row = texts.map(|(column, cell)| match column {
+            0 | 1 => cell,
+            _ => cell.set_alignment(CellAlignment::Right),
+        });
         table.add_row(row);
     }
     let mut text = format!("{table}\n");
@@ -45,23 +38,41 @@ pub fn stages(report: &Report) -> String {
     text
 }
 
+/// A stage in words and numbers, in the order of the columns.
+pub(super) fn cells(stage: &StageResult, span: &Span) -> [String; 9] {
+    let reserved = if stage.reserved_bps == 0 { "-".to_owned() } else { mbps(stage.reserved_bps) };
+    [
+        span.name.to_owned(),
+        stage.protocol.name().to_owned(),
+        reserved,
+        mbps(stage.offered_bps),
+        mbps(stage.received_bps),
+        percent(stage.loss),
+        millis(stage.delay_p50_ms),
+        millis(stage.delay_p99_ms),
+        millis(stage.setup_ms),
+    ]
+}
+
 /// Sentences that belong under the table.
 pub(super) fn footnotes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(refusal) = &report.refusal {
         notes.push(format!(
-            "second reservation: {refusal}; the first stream went on at {} Mbit/s",
+            "Second reservation: {refusal}; the first stream went on at {} Mbit/s.",
             mbps(refusal.stream_bps_after)
         ));
     }
     if let Some(kill) = &report.kill {
         notes.push(format!(
-            "kill -9 of the daemon on {}: the stream kept {} Mbit/s with {} loss; the state stood again {:.0} ms \
-             after a new daemon started",
+            "Daemon of {} killed: the stream kept {} Mbit/s with {} loss; {:.0} ms later a new daemon served, and \
+             {:.0} ms after that the reservation stood in its state again (one refresh interval: at most {:.0} ms).",
             kill.node,
             mbps(kill.stream_bps),
             percent(kill.loss),
-            kill.reformed_ms
+            kill.down_ms,
+            kill.reformed_ms,
+            kill.longest_refresh_ms
         ));
     }
     notes

@@ -152,9 +152,16 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
     for number in numbers {
         match bpf::program_by_id(number) {
             Ok(program) => programs.push(program),
-            // Detached since it was listed; or we have dropped the capability to look at programs of others, and with
-            // it the need to: what an earlier daemon left was found when this one started.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EPERM)) => {}
+            // Detached since it was listed.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+            // Somebody else's, or an earlier daemon's that cannot be told apart without the right to look.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                tracing::warn!(
+                    interface = interface.0,
+                    "a classifier is attached that cannot be examined; to take over what an earlier daemon left, \
+                     start with CAP_SYS_ADMIN"
+                );
+            }
             Err(source) => {
                 return Err(TcError::Bpf { doing: "open a classifier", source });
             }

@@ -1,0 +1,168 @@
+//! What the kernel keeps while the daemon of a router dies and another takes over: the very class of the flow.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use earmark::client::Client;
+use earmark::control::protocol::{LinkRow, Listen, Send};
+use earmark_core::Rate;
+use earmark_lab::testbed::{Options, Testbed};
+use earmark_lab::topology::{DEMO, Topology};
+use earmark_lab::traffic::{Shape, Source};
+use earmark_linux::netlink::{Connection, Message, NetlinkError};
+use libtest_mimic::Failed;
+
+use crate::{LAB, Outcome};
+
+/// Refresh period R. Long enough for a daemon to start between two refreshes, which are 0.5 R apart at least.
+const REFRESH: Duration = Duration::from_secs(4);
+/// The longest time between two of them, 1.5 R (RFC 2205 section 3.7).
+const LONGEST_REFRESH: Duration = Duration::from_secs(6);
+/// What messages and this test may take on a busy machine.
+const SLACK: Duration = Duration::from_secs(1);
+
+const R1: usize = 1;
+const SHAPE: Shape =
+    Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 };
+
+/// Before the death, after it, under the new daemon and with the state formed again: the flow is in one and the same
+/// class, whose counter only ever grows. The new daemon has *adopted* it at first, and *holds* it after the first Path,
+/// within one refresh interval.
+pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
+    let mut topology = Topology::parse(DEMO)?;
+    topology.name = format!("earmark-test-{}", std::process::id());
+    let options = Options { program: PathBuf::from(LAB), refresh: REFRESH, bound: true };
+    let mut testbed = Testbed::up(topology, options)?;
+    let to: SocketAddr = "10.0.2.2:5001".parse()?;
+    let from: SocketAddr = "10.0.0.1:5001".parse()?;
+    Client::connect(testbed.control(3))?.listen(Listen::new(to))?;
+    let sender = Send {
+        from: Some(from),
+        burst_octets: SHAPE.bucket_octets,
+        min_packet: SHAPE.packet_octets,
+        max_packet: SHAPE.packet_octets,
+        ..Send::new(to, SHAPE.rate)
+    };
+    Client::connect(testbed.control(0))?.sender(sender)?;
+    let index = wait_for("the reservation stands", SLACK * 10, || {
+        let link = narrow_link(&testbed)?;
+        Ok(((link.claims, link.adopted) == (1, 0)).then_some(link.index))
+    })?;
+    let socket = testbed.namespace(0).run_in(|| UdpSocket::bind(from))??;
+    socket.connect(to)?;
+    let source = Source::start(socket, SHAPE, Duration::from_secs(120))?;
+
+    await_refresh(&testbed)?;
+    let before = class_of_the_flow(&testbed, index)?;
+    testbed.kill_daemon(R1)?;
+    std::thread::sleep(Duration::from_millis(200));
+    let orphaned = class_of_the_flow(&testbed, index)?;
+    let starts = Instant::now();
+    testbed.start_daemon(R1)?;
+    testbed.await_daemon(R1)?;
+    let ready = Instant::now();
+    assert!(ready - starts < REFRESH / 2 - SLACK, "too slow a start to see what is adopted");
+    let link = narrow_link(&testbed)?;
+    assert_eq!((link.claims, link.adopted, link.held_bps), (0, 1, SHAPE.rate), "{link:?}");
+    let adopted = class_of_the_flow(&testbed, index)?;
+
+    wait_for("the state has formed again", LONGEST_REFRESH + SLACK, || {
+        let link = narrow_link(&testbed)?;
+        assert_eq!((link.claims + link.adopted, link.held_bps), (1, SHAPE.rate), "{link:?}");
+        Ok((link.claims == 1).then_some(()))
+    })?;
+    std::thread::sleep(Duration::from_millis(200));
+    let held = class_of_the_flow(&testbed, index)?;
+    let classes = [before, orphaned, adopted, held];
+    assert!(classes.iter().all(|class| class.handle == before.handle), "{classes:?}");
+    assert!(classes.is_sorted_by(|a, b| a.octets < b.octets), "{classes:?}");
+    source.stop()?;
+    Ok(())
+}
+
+/// r1's link towards r2.
+fn narrow_link(testbed: &Testbed) -> Result<LinkRow, Failed> {
+    let rows = Client::connect(testbed.control(R1))?.show_links()?.rows;
+    Ok(rows.into_iter().find(|link| link.interface == "eth1").ok_or("r1 has no eth1")?)
+}
+
+/// Waits for a Path at r1: then the life of its state is longer than it was. The next one is 0.5 R away.
+fn await_refresh(testbed: &Testbed) -> Outcome {
+    let mut client = Client::connect(testbed.control(R1))?;
+    let mut last = f64::MAX;
+    wait_for("a refresh", LONGEST_REFRESH + SLACK, || {
+        let rows = client.show_sessions()?.rows;
+        let expires = rows.first().and_then(|row| row.expires_in_s).ok_or("no path state")?;
+        let refreshed = expires > last;
+        last = expires;
+        Ok(refreshed.then_some(()))
+    })
+}
+
+/// Calls `look` until it gives something.
+fn wait_for<T>(
+    what: &str,
+    patience: Duration,
+    mut look: impl FnMut() -> Result<Option<T>, Failed>,
+) -> Result<T, Failed> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("not within {patience:?}: {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A class and what went through it.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    handle: u32,
+    octets: u64,
+}
+
+/// The one class of the pool on r1's narrow link that anything went through.
+fn class_of_the_flow(testbed: &Testbed, index: u32) -> Result<Class, Failed> {
+    /// Minor numbers below are those of the link, of best effort and of signalling.
+    const POOL: u32 = 0x10;
+    let classes = testbed.namespace(R1).run_in(|| classes_of(index))??;
+    let mut used = classes
+        .iter()
+        .filter(|&(handle, octets)| handle & 0xffff >= POOL && *octets > 0)
+        .map(|(&handle, &octets)| Class { handle, octets });
+    match (used.next(), used.next()) {
+        (Some(class), None) => Ok(class),
+        (first, second) => Err(format!("one class, not {first:?} and {second:?}").into()),
+    }
+}
+
+/// Octets that went through each class of an interface in the namespace of this thread, asked of the kernel
+/// (`rtnetlink.h`, `gen_stats.h`).
+fn classes_of(index: u32) -> Result<BTreeMap<u32, u64>, NetlinkError> {
+    const GET_CLASS: u16 = 42; // RTM_GETTCLASS
+    const HEADER: usize = 20; // struct tcmsg
+    const STATISTICS: u16 = 7; // TCA_STATS2
+    const BASIC: u16 = 1; // TCA_STATS_BASIC
+    let mut header = [0; HEADER];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    let mut netlink = Connection::open()?;
+    let dump = netlink.dump("list the classes", Message::new(GET_CLASS, 0).fixed(&header));
+    let mut classes = BTreeMap::new();
+    for message in &dump? {
+        let message = message?;
+        let fixed = message.fixed(HEADER, "class")?;
+        let handle = u32::from_ne_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]);
+        let statistics = message.attributes(HEADER).flatten().filter(|a| a.kind == STATISTICS);
+        for basic in statistics.flat_map(|a| a.nested().flatten()).filter(|a| a.kind == BASIC) {
+            let counters: [u8; 12] = basic.array("counters")?;
+            let [a, b, c, d, e, f, g, h, ..] = counters;
+            classes.insert(handle, u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
+        }
+    }
+    Ok(classes)
+}

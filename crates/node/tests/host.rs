@@ -1,0 +1,168 @@
+//! What the host reports: links that go, reservations that a dead daemon left, and what traffic control cannot do.
+
+mod common;
+
+use common::*;
+use earmark_core::{Flow, Rate};
+use earmark_node::{Event, HostUpdate};
+use earmark_rsvp::Change;
+use earmark_wire::rsvp::{Body, ErrorCode, ErrorSpec};
+
+fn the_flow() -> Flow {
+    Flow {
+        destination: ip(RECEIVER),
+        source: Some(ip("10.0.0.1")),
+        protocol: 17,
+        destination_port: 5_004,
+        source_port: 4_000,
+    }
+}
+
+/// Where each message goes, by kind.
+fn kinds(outcomes: &[Outcome]) -> Vec<(&'static str, std::net::IpAddr)> {
+    sent(outcomes).iter().map(|(how, body)| (body.message_type().name(), how.destination)).collect()
+}
+
+/// The error of the ResvErr among what was sent.
+fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
+    sent(outcomes).iter().find_map(|(_, body)| match body {
+        Body::ResvErr(error) => Some(error.error),
+        _ => None,
+    })
+}
+
+/// A router with one reservation of 2 Mbit/s.
+fn reserved() -> (Bench, Vec<Outcome>) {
+    let mut router = router();
+    let outcomes = router.path(path(None));
+    let outcomes = router.resv(&outcomes, &[flow(2)]);
+    assert_eq!(router.held("eth2"), Some(Rate::from_mbps(2)));
+    (router, outcomes)
+}
+
+/// What a dead daemon reserved is held until its flow is claimed; the claim takes over, and nothing counts twice.
+#[test]
+fn a_claim_takes_over_what_was_adopted() {
+    let mut router = router();
+    let (interface, flow_left, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
+    assert_eq!(router.host(HostUpdate::Adopted { interface, flow: flow_left, rate }), []);
+    assert_eq!(router.held("eth2"), Some(rate));
+    let path = router.path(path(None));
+    let outcomes = router.resv(&path, &[flow(7)]);
+    assert_eq!(installed(&outcomes).len(), 1, "6 + 7 Mbit/s would be too much: {outcomes:?}");
+    assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)));
+    let row = router.node.link_rows().find(|row| row.interface == "eth2").expect("a link");
+    assert_eq!((row.claims, row.adopted), (1, 0));
+    router.host(HostUpdate::AdoptedGone { interface, flow: flow_left });
+    assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)), "it has an owner by now");
+}
+
+/// What nobody claims is given back when the driver has taken it out; what cannot be held is not adopted.
+#[test]
+fn what_nobody_claims_is_given_back() {
+    let mut router = router();
+    let (interface, flow_left, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
+    router.host(HostUpdate::Adopted { interface, flow: flow_left, rate });
+    let other = Flow { source_port: 1, ..flow_left };
+    let outcomes = router.host(HostUpdate::Adopted { interface, flow: other, rate });
+    let events = events(&outcomes);
+    assert!(
+        matches!(&events[..], [Event::NotAdopted { flow, .. }] if *flow == other),
+        "{events:?}"
+    );
+    router.host(HostUpdate::AdoptedGone { interface, flow: flow_left });
+    assert_eq!(router.held("eth2"), Some(Rate::ZERO));
+}
+
+/// A link that goes takes its reservations along: the receiver is told, and so is the previous hop.
+#[test]
+fn a_link_that_goes_takes_its_reservations_along() {
+    let gone = HostUpdate::InterfaceGone(ETH2);
+    let unused = HostUpdate::Interface(interface(ETH2, &["10.0.2.1"], Rate::ZERO));
+    for update in [gone, unused] {
+        let (mut router, _) = reserved();
+        let outcomes = router.host(update);
+        let expected = [("ResvErr", ip(DOWNSTREAM)), ("ResvTear", ip(UPSTREAM))];
+        assert_eq!(kinds(&outcomes), expected);
+        let error = resv_err(&outcomes).expect("it was found");
+        assert_eq!((error.code, error.value), (ErrorCode::TrafficControlSystemError, 19));
+        assert_eq!(outcomes.iter().filter(|o| matches!(o, Outcome::Removed(_))).count(), 1);
+        let orphaned = events(&outcomes).iter().any(|event| {
+            matches!(
+                event,
+                Event::Rsvp(earmark_rsvp::Event::Reservation { change: Change::Orphaned, .. })
+            )
+        });
+        assert!(orphaned, "{outcomes:?}");
+        assert_eq!(router.held("eth2"), None);
+        assert_eq!(router.node.reservation_rows(router.now, |_| None).count(), 0);
+
+        // It comes back, and everything begins anew.
+        let back = interface(ETH2, &["10.0.2.1"], Rate::from_mbps(10));
+        router.host(HostUpdate::Interface(back));
+        router.route("10.0.9.0/24", ETH2, DOWNSTREAM);
+        assert_eq!(router.held("eth2"), Some(Rate::ZERO));
+        let mut changed = path(None);
+        changed.sender.tspec = tspec(3);
+        let outcomes = router.path(changed);
+        router.resv(&outcomes, &[flow(3)]);
+        assert_eq!(router.held("eth2"), Some(Rate::from_mbps(3)));
+    }
+}
+
+/// Traffic control cannot do what the ledger granted: the system's number goes to the receiver, and nothing is held.
+#[test]
+fn what_traffic_control_refuses_is_given_back() {
+    let (mut router, outcomes) = reserved();
+    let claim = installed(&outcomes)[0].claim;
+    let outcomes = router.host(HostUpdate::TrafficControlRefused { claim, errno: 12 });
+    assert_eq!(kinds(&outcomes), [("ResvErr", ip(DOWNSTREAM)), ("ResvTear", ip(UPSTREAM))]);
+    assert_eq!(resv_err(&outcomes).map(|error| error.value), Some(12));
+    assert!(outcomes.contains(&Outcome::Removed(claim)));
+    assert_eq!(router.held("eth2"), Some(Rate::ZERO));
+    let again = router.host(HostUpdate::TrafficControlRefused { claim, errno: 12 });
+    assert_eq!(again, [], "nobody holds it any more");
+}
+
+/// The rows that people see.
+#[test]
+fn state_is_shown_in_rows() {
+    let (router, _) = reserved();
+    let (node, now) = (&router.node, router.now);
+    let sessions: Vec<_> = node.session_rows(now).collect();
+    let [session] = &sessions[..] else { panic!("one session: {sessions:?}") };
+    assert_eq!((session.destination, session.destination_port), (ip(RECEIVER), 5_004));
+    assert_eq!((session.source, session.source_port), (ip("10.0.0.1"), 4_000));
+    assert_eq!(session.previous_hop, Some(ip(UPSTREAM)));
+    assert_eq!(
+        (session.incoming.as_deref(), session.outgoing.as_deref()),
+        (Some("eth1"), Some("eth2"))
+    );
+    assert_eq!((session.rate_bps, session.burst_octets), (2_000_000, 3_000));
+    assert_eq!((session.expires_in_s, session.reserved), (Some(157.5), true));
+
+    let reservations: Vec<_> = node.reservation_rows(now, |_| None).collect();
+    let [reservation] = &reservations[..] else { panic!("one: {reservations:?}") };
+    assert_eq!(reservation.interface.as_deref(), Some("eth2"));
+    assert_eq!(reservation.next_hop, Some(ip(DOWNSTREAM)));
+    assert_eq!((&*reservation.service, &*reservation.style), ("controlled-load", "FF"));
+    assert_eq!((reservation.rate_bps, reservation.expires_in_s), (2_000_000, Some(157.5)));
+
+    let links: Vec<_> = node
+        .link_rows()
+        .map(|row| (row.interface, row.reservable_bps, row.held_bps, row.claims))
+        .collect();
+    let reservable = Rate::from_bps(7_500_000);
+    let eth1 = ("eth1".to_owned(), reservable, Rate::ZERO, 0);
+    assert_eq!(links, [eth1, ("eth2".to_owned(), reservable, Rate::from_mbps(2), 1)]);
+
+    let neighbors: Vec<_> = node
+        .neighbor_rows(now)
+        .map(|row| (row.address, row.interface, row.senders, row.reservations, row.heard_s))
+        .collect();
+    let upstream = (ip(UPSTREAM), "eth1".to_owned(), 1, 0, 0.0);
+    assert_eq!(neighbors, [upstream, (ip(DOWNSTREAM), "eth2".to_owned(), 0, 1, 0.0)]);
+    let counted = |name| node.counters().find(|&(_, group, n, _)| group == "received" && n == name);
+    assert_eq!(counted("path").map(|(.., count)| count), Some(1));
+    assert_eq!(counted("resv").map(|(.., count)| count), Some(1));
+}

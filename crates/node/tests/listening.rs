@@ -1,0 +1,217 @@
+//! Receivers that answer by policy.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_core::admission::guaranteed_delay_us;
+use earmark_node::{Ask, Command, Event, Input, Listen, Unanswerable};
+use earmark_rsvp::{Application, Rejection};
+use earmark_wire::intserv::{
+    Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides, TokenBucket,
+};
+use earmark_wire::rsvp::{Body, FlowDescriptors, Path, Session};
+use proptest::prelude::*;
+
+const APPLICATION: Application = Application(1);
+
+fn listen(ask: Ask) -> Input<'static> {
+    let (application, session) = (APPLICATION, session());
+    Input::Command(Command::Listen(Listen { application, session, ask, confirm: true }))
+}
+
+/// What the one Resv among what was sent asks for.
+fn asked(outcomes: &[Outcome]) -> Option<FlowSpec> {
+    sent(outcomes).iter().find_map(|(_, body)| match body {
+        Body::Resv(resv) => match resv.flows {
+            FlowDescriptors::FixedFilter(flows) => flows.iter().next().and_then(|f| f.flowspec),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn no_answer(outcomes: &[Outcome]) -> Option<Unanswerable> {
+    events(outcomes).iter().find_map(|event| match event {
+        Event::NoAnswer { reason, .. } => Some(*reason),
+        _ => None,
+    })
+}
+
+/// An ADSPEC after one hop of 10 Mbit/s with this MTU.
+fn after_one_hop(mtu: u32) -> Vec<u8> {
+    let own = adspec();
+    let advertised = Adspec::parse(&own).expect("our own").advertise(&HopCharacteristics {
+        non_is_hop: false,
+        bandwidth: 1_250_000.0,
+        latency_us: 100,
+        mtu,
+        guaranteed: Some(GuaranteedHop {
+            c: 1_500,
+            d: 1_200,
+            reshapes: false,
+            overrides: LocalOverrides::default(),
+        }),
+        controlled_load: Some(LocalOverrides::default()),
+    });
+    let mut body = vec![0; advertised.buffer_len()];
+    let length = advertised.emit(&mut body).expect("it fits");
+    body.truncate(length);
+    body
+}
+
+/// Controlled load for just what the sender announces, with packets that the path can carry, and a confirmation.
+#[test]
+fn a_listener_asks_for_what_is_announced() {
+    let mut host = receiver();
+    assert_eq!(host.handle(listen(Ask::ControlledLoad)), []);
+    let adspec = after_one_hop(1_400);
+    let outcomes = host.path(path(Some(&adspec)));
+    let expected = TokenBucket { max_packet_size: 1_400, ..tspec(2) };
+    assert_eq!(asked(&outcomes), Some(FlowSpec::ControlledLoad(expected)));
+    let sent = sent(&outcomes);
+    let (how, Body::Resv(resv)) = sent[0] else { panic!("a Resv: {sent:?}") };
+    assert_eq!((how.destination, resv.confirm), (ip(UPSTREAM), Some(ip(RECEIVER))));
+    assert_eq!(host.path(path(Some(&adspec))), [], "a refresh is no news");
+}
+
+/// A sender that changes is answered anew, and one that was there before anybody listened is answered at once.
+#[test]
+fn a_listener_answers_changes_and_early_senders() {
+    let mut host = receiver();
+    host.path(path(None));
+    let outcomes = host.handle(listen(Ask::ControlledLoad));
+    assert_eq!(asked(&outcomes), Some(FlowSpec::ControlledLoad(tspec(2))));
+    let mut more = path(None);
+    more.sender.tspec = tspec(3);
+    assert_eq!(asked(&host.path(more)), Some(FlowSpec::ControlledLoad(tspec(3))));
+}
+
+/// A fixed rate, whatever the sender announces; a peak rate below it is lifted, for it would make no sense.
+#[test]
+fn a_listener_can_ask_for_a_rate() {
+    let mut host = receiver();
+    host.handle(listen(Ask::Rate(Rate::from_mbps(4))));
+    let mut path = path(None);
+    path.sender.tspec.peak = 300_000.0;
+    let expected = TokenBucket { rate: 500_000.0, peak: 500_000.0, ..tspec(2) };
+    assert_eq!(asked(&host.path(path)), Some(FlowSpec::ControlledLoad(expected)));
+}
+
+/// RFC 2212: the rate that keeps the delay below the bound, from the path's error terms.
+#[test]
+fn a_listener_can_ask_for_a_delay() {
+    let mut host = receiver();
+    host.handle(listen(Ask::Delay(Duration::from_millis(10))));
+    let adspec = after_one_hop(1_500);
+    let Some(FlowSpec::Guaranteed(bucket, rspec)) = asked(&host.path(path(Some(&adspec)))) else {
+        panic!("guaranteed service");
+    };
+    assert_eq!((bucket, rspec.slack_us), (tspec(2), 0));
+    // A burst of 3 000 octets and C of 1 500 in 10 ms less D of 1.2 ms.
+    assert!((rspec.rate - 4_500.0 / 0.008_8).abs() < 1.0, "{}", rspec.rate);
+}
+
+/// Where there is no answer, nothing is asked for, and it is said why.
+#[test]
+fn a_listener_says_why_it_does_not_answer() {
+    let (usual, narrow) = (after_one_hop(1_500), after_one_hop(99));
+    let hopeless = Ask::Delay(Duration::from_millis(1));
+    let patient = Ask::Delay(Duration::from_millis(10));
+    for (ask, adspec, reason) in [
+        (hopeless, Some(&usual[..]), Unanswerable::DelayBound),
+        (patient, None, Unanswerable::NoGuaranteedService),
+        (Ask::ControlledLoad, Some(&narrow[..]), Unanswerable::PathMtu),
+    ] {
+        let mut host = receiver();
+        host.handle(listen(ask));
+        let outcomes = host.path(path(adspec));
+        assert_eq!(no_answer(&outcomes), Some(reason));
+        assert_eq!(asked(&outcomes), None);
+        assert_eq!(host.node.reservation_rows(host.now, |_| None).count(), 0);
+    }
+}
+
+/// An application has one session; asking for another one leaves the answers of the first as they were.
+#[test]
+fn a_listener_that_is_rejected_answers_nobody() {
+    let mut host = receiver();
+    host.handle(listen(Ask::ControlledLoad));
+    let other = Listen {
+        application: APPLICATION,
+        session: Session { port: 9, ..session() },
+        ask: Ask::Rate(Rate::from_mbps(4)),
+        confirm: false,
+    };
+    let rejected = |outcomes: &[Outcome]| {
+        events(outcomes).iter().find_map(|event| match event {
+            Event::Rsvp(earmark_rsvp::Event::Rejected { reason, .. }) => Some(*reason),
+            _ => None,
+        })
+    };
+    let outcomes = host.handle(Input::Command(Command::Listen(other.clone())));
+    assert_eq!(rejected(&outcomes), Some(Rejection::SessionOpen));
+    assert_eq!(asked(&host.path(path(None))), Some(FlowSpec::ControlledLoad(tspec(2))));
+
+    let mut host = receiver();
+    let application = APPLICATION;
+    let open = earmark_rsvp::Command::Session { application, session: session() };
+    host.handle(Input::Command(Command::Rsvp(open)));
+    let outcomes = host.handle(Input::Command(Command::Listen(other)));
+    assert_eq!(rejected(&outcomes), Some(Rejection::SessionOpen));
+    assert_eq!(asked(&host.path(path(None))), None);
+}
+
+/// Release ends the reservation and the answers.
+#[test]
+fn a_listener_that_is_released_answers_nobody() {
+    let mut host = receiver();
+    host.handle(listen(Ask::ControlledLoad));
+    host.path(path(None));
+    let release = earmark_rsvp::Command::Release { application: APPLICATION };
+    let outcomes = host.handle(Input::Command(Command::Rsvp(release)));
+    assert!(matches!(sent(&outcomes)[..], [(_, Body::ResvTear(_))]), "{outcomes:?}");
+    let mut more = path(None);
+    more.sender.tspec = tspec(3);
+    let quiet: Path<'_> = more;
+    assert_eq!(asked(&host.path(quiet)), None);
+}
+
+proptest! {
+    /// Whatever a sender announces and a path advertises: an answer makes sense, and keeps its delay.
+    #[test]
+    fn answers_make_sense(
+        rate in 1.0..1e9_f32,
+        depth in 1.0..1e7_f32,
+        peak_factor in prop_oneof![1.0..8.0_f32, Just(f32::INFINITY)],
+        max_packet_size in 64..9_000_u32,
+        c in 0..100_000_u32,
+        d in 0..100_000_u32,
+        bound_us in 1..1_000_000_u32,
+    ) {
+        let peak = rate * peak_factor;
+        let bucket = TokenBucket { rate, depth, peak, min_policed_unit: 64, max_packet_size };
+        prop_assert!(bucket.validate().is_ok());
+        let offer = earmark_rsvp::Offer {
+            hops: 3,
+            path_bandwidth: 1e9,
+            min_latency_us: 0,
+            path_mtu: 1_500,
+            broken: false,
+            guaranteed: Some((c, d)),
+            controlled_load: true,
+        };
+        let bound = Duration::from_micros(u64::from(bound_us));
+        for ask in [Ask::ControlledLoad, Ask::Rate(Rate::from_mbps(5)), Ask::Delay(bound)] {
+            let Ok(flowspec) = ask.flowspec(&bucket, Some(&offer)) else { continue };
+            prop_assert!(flowspec.validate().is_ok(), "{:?}", flowspec);
+            if let FlowSpec::Guaranteed(tspec, rspec) = flowspec {
+                let rate = Rate::from_octets_per_second(rspec.rate);
+                let delay = guaranteed_delay_us(&tspec, c, d, rate);
+                prop_assert!(delay.is_some_and(|us| us <= f64::from(bound_us)), "{delay:?}");
+            }
+        }
+    }
+}
