@@ -5,11 +5,11 @@ use alloc::string::{String, ToString};
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, Engine, Flow, HostEvent, Interface, InterfaceId, Interfaces, Rate,
-    Route, RouteTable, Time,
+    Context, Datagram, Effect, Effects, Engine, Flow, HostEvent, Interface, InterfaceId,
+    Interfaces, Rate, Route, RouteTable, Time,
 };
 use earmark_rsvp as rsvp;
-use earmark_rsvp::Rsvp;
+use earmark_rsvp::{Rejection, Rsvp};
 use earmark_wire::rsvp::SenderTemplate;
 use serde::{Deserialize, Serialize};
 
@@ -159,10 +159,7 @@ impl Node {
                 self.rsvp(now, earmark_core::Input::Command(command), out);
             }
             Input::Command(Command::Listen(listen)) => {
-                let (application, session) = (listen.application, listen.session);
-                self.receivers.listen(listen);
-                let open = rsvp::Command::Session { application, session };
-                self.rsvp(now, earmark_core::Input::Command(open), out);
+                self.listen(now, listen, out);
             }
         }
     }
@@ -215,6 +212,25 @@ impl Node {
         }
     }
 
+    /// Opens a session and answers its senders from now on. Who cannot have the session answers nobody either.
+    fn listen(&mut self, now: Time, listen: Listen, out: &mut Effects<Event>) {
+        let (application, session) = (listen.application, listen.session);
+        let before = self.receivers.listen(listen);
+        let effects = out.len();
+        let open = rsvp::Command::Session { application, session };
+        self.rsvp(now, earmark_core::Input::Command(open), out);
+        let rejected = out.iter().skip(effects).any(|effect| {
+            matches!(
+                effect,
+                Effect::Notify(Event::Rsvp(rsvp::Event::Rejected { reason, .. }))
+                    if matches!(reason, Rejection::SessionOpen | Rejection::BadSession)
+            )
+        });
+        if rejected {
+            self.receivers.restore(application, before);
+        }
+    }
+
     fn host_changes(&mut self, now: Time, update: HostUpdate, out: &mut Effects<Event>) {
         match update {
             HostUpdate::Interface(interface) => {
@@ -228,16 +244,18 @@ impl Node {
                     };
                     self.ledger.set_link(id, capacity);
                 }
+                let takes_part = interface.takes_part();
                 self.interfaces.set(interface);
+                if !takes_part {
+                    self.lose_link(now, id, out);
+                }
                 self.tell(now, HostEvent::InterfaceChanged(id), out);
             }
             HostUpdate::InterfaceGone(id) => {
-                self.interfaces.remove(id);
                 let prefixes = self.routes.remove_interface(id);
-                for (claim, owner) in self.ledger.remove_link(id).claims {
-                    let event = HostEvent::TrafficControlRefused { claim, owner, errno: ENODEV };
-                    self.tell(now, event, out);
-                }
+                // As long as the interface is known, those behind it can be told; another way may lead to them.
+                self.lose_link(now, id, out);
+                self.interfaces.remove(id);
                 self.tell(now, HostEvent::InterfaceChanged(id), out);
                 for prefix in prefixes {
                     self.tell(now, HostEvent::RouteChanged(prefix), out);
@@ -267,6 +285,14 @@ impl Node {
             HostUpdate::AdoptedGone { interface, flow } => {
                 self.ledger.drop_adopted(interface, &flow);
             }
+        }
+    }
+
+    /// Nothing can be reserved on a link any more: whoever holds something of it must know.
+    fn lose_link(&mut self, now: Time, id: InterfaceId, out: &mut Effects<Event>) {
+        for (claim, owner) in self.ledger.remove_link(id).claims {
+            let event = HostEvent::TrafficControlRefused { claim, owner, errno: ENODEV };
+            self.tell(now, event, out);
         }
     }
 

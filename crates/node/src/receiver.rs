@@ -67,8 +67,17 @@ impl Receivers {
         self.listening.is_empty()
     }
 
-    pub(crate) fn listen(&mut self, listen: Listen) {
-        self.listening.insert(listen.application, listen);
+    /// Enters who listens: what the application listened for before.
+    pub(crate) fn listen(&mut self, listen: Listen) -> Option<Listen> {
+        self.listening.insert(listen.application, listen)
+    }
+
+    /// Takes [`Receivers::listen`] back.
+    pub(crate) fn restore(&mut self, application: Application, before: Option<Listen>) {
+        match before {
+            Some(before) => self.listening.insert(application, before),
+            None => self.listening.remove(&application),
+        };
     }
 
     pub(crate) fn forget(&mut self, application: Application) {
@@ -147,9 +156,15 @@ impl Ask {
                 let (c, d) = terms.ok_or(Unanswerable::NoGuaranteedService)?;
                 let bound = u32::try_from(bound.as_micros()).unwrap_or(u32::MAX);
                 let rate = guaranteed_rate(&bucket, c, d, bound).ok_or(Unanswerable::DelayBound)?;
-                let rspec = Rspec { rate: rate.as_octets_per_second(), slack_us: 0 };
+                let rspec = Rspec { rate: not_below(rate), slack_us: 0 };
                 Ok(FlowSpec::Guaranteed(bucket, rspec))
             }
         }
     }
+}
+
+/// A rate in octets per second as a flowspec has it, rounded up: the nearest number may be too low to keep the bound.
+fn not_below(rate: Rate) -> f32 {
+    let nearest = rate.as_octets_per_second();
+    if Rate::from_octets_per_second(nearest) < rate { nearest.next_up() } else { nearest }
 }

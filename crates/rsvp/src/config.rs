@@ -16,10 +16,16 @@ pub struct Config {
     pub interfaces: BTreeMap<InterfaceId, Timing>,
     /// Blockade state lives `blockade_factor * R` (Kb of RFC 2205 section 3.5).
     pub blockade_factor: u32,
-    /// Most sessions a node keeps; more are refused, those that are there stay.
+    /// Most sessions, and most senders of all sessions, that a node keeps; more are refused, those that are there stay.
     pub max_sessions: u32,
     /// Most senders of one session.
     pub max_senders: u32,
+    /// Most next hops of one sender on one interface whose requests are merged; a unicast session has one, or two for
+    /// a while after its route has changed further on.
+    pub max_next_hops: u32,
+    /// Most octets of a message's ADSPEC, and of what it carries for others (POLICY_DATA, unknown objects), that are
+    /// kept; a message with more is refused.
+    pub max_kept_octets: u32,
 }
 
 impl Default for Config {
@@ -30,6 +36,8 @@ impl Default for Config {
             blockade_factor: 2,
             max_sessions: 2_000_000,
             max_senders: 4_096,
+            max_next_hops: 64,
+            max_kept_octets: 4_096,
         }
     }
 }

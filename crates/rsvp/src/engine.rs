@@ -19,6 +19,11 @@ use crate::store::Store;
 /// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
 const TIMERS_PER_TURN: usize = 256;
 
+/// Effects past which no further flow of a message is treated, so that a message that repeats one flow a thousand times
+/// does not bring about a thousand answers. Flows that are refreshed have no effect and so do not count: what is left
+/// over has its turn when the message is refreshed.
+pub(crate) const EFFECTS_PER_MESSAGE: usize = 1_024;
+
 /// RSVP on one node.
 #[derive(Debug)]
 pub struct Rsvp {
@@ -98,8 +103,7 @@ impl Engine for Rsvp {
     }
 
     fn next_deadline(&self) -> Option<(Time, TimerKind)> {
-        // The wheel knows when; which kind of state it is shows when it fires. Most timers are senders'.
-        self.store.timers.next_deadline().map(|at| (at, TimerKind::Sender))
+        self.store.timers.peek().map(|(at, timer)| (at, timer.kind))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Datagram, InterfaceId, Rate};
+use earmark_core::{Datagram, InterfaceId, Outgoing, Rate};
 use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
@@ -12,7 +12,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::engine::{Rsvp, Turn, send};
+use crate::engine::{NEIGHBOR_TTL, Rsvp, Turn, send};
 use crate::refresh::to_neighbor;
 use crate::state::{Index, Origin};
 
@@ -64,7 +64,10 @@ impl Rsvp {
                 let Some(source) = interface.and_then(|i| i.address_like(hop.address)) else {
                     return;
                 };
-                let how = to_neighbor(source, hop.address);
+                let Some(ttl) = ttl_onward(datagram) else {
+                    return self.drop(turn, datagram, DropReason::TtlExpired);
+                };
+                let how = Outgoing { ttl, ..to_neighbor(source, hop.address) };
                 send(&mut self.counters, turn.out, how, Body::PathErr(*error));
             }
         }
@@ -79,6 +82,9 @@ impl Rsvp {
         let FlowDescriptors::FixedFilter(flows) = error.flows else {
             return self.drop(turn, datagram, DropReason::NoState);
         };
+        let Some(ttl) = ttl_onward(datagram) else {
+            return self.drop(turn, datagram, DropReason::TtlExpired);
+        };
         let mut found_any = false;
         for flow in flows {
             let Some(psb) = self.store.find_sender(&error.session, &flow.filter) else { continue };
@@ -92,8 +98,8 @@ impl Rsvp {
             let mut next = self.store.first_rsb(tcsb);
             while let Some(rsb) = next {
                 found_any = true;
-                next = Some(self.store.rsb(rsb).next).filter(|&i| i != crate::state::NONE);
-                self.pass_resv_err(turn, rsb, error.error, &flow, error.carried);
+                next = self.store.next_rsb(rsb);
+                self.pass_resv_err(turn, rsb, error.error, &flow, error.carried, ttl);
             }
         }
         if !found_any {
@@ -101,7 +107,7 @@ impl Rsvp {
         }
     }
 
-    /// Passes an error on to one next hop or application.
+    /// Passes an error on to one next hop, with this TTL, or to one application.
     fn pass_resv_err<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
@@ -109,6 +115,7 @@ impl Rsvp {
         error: ErrorSpec,
         flow: &FixedFilterFlow,
         carried: Carried<'_>,
+        ttl: u8,
     ) {
         let block = self.store.rsb(rsb);
         let tcsb = self.store.tcsb(block.tcsb);
@@ -128,7 +135,7 @@ impl Rsvp {
             }
             Origin::Neighbor(outgoing, hop) => {
                 let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
-                emit_resv_err(self, turn, outgoing, &session, hop, error, carried, flows);
+                emit_resv_err(self, turn, outgoing, &session, hop, error, carried, flows, ttl);
             }
         }
     }
@@ -174,6 +181,7 @@ impl Rsvp {
     }
 
     /// Answers one flow descriptor of a Resv that is refused.
+    #[cold]
     pub(crate) fn refuse<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
@@ -209,7 +217,8 @@ impl Rsvp {
     ) {
         let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
         let carried = Carried::Objects(&[]);
-        emit_resv_err(self, turn, outgoing, session, hop, error, carried, flows);
+        let ttl = NEIGHBOR_TTL;
+        emit_resv_err(self, turn, outgoing, session, hop, error, carried, flows, ttl);
     }
 
     /// Tells the next hop or application of one request that its reservation is lost.
@@ -225,7 +234,7 @@ impl Rsvp {
         let flow = FixedFilterFlow { flowspec: Some(block.flowspec), filter };
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
-        self.pass_resv_err(turn, rsb, error, &flow, Carried::Objects(&[]));
+        self.pass_resv_err(turn, rsb, error, &flow, Carried::NONE, NEIGHBOR_TTL);
     }
 
     /// Answers a message that could be read only in part, as far as it tells whom to answer.
@@ -304,12 +313,20 @@ fn emit_resv_err<E>(
     error: ErrorSpec,
     carried: Carried<'_>,
     flows: FlowDescriptors<'_>,
+    ttl: u8,
 ) {
     let Some(interface) = turn.context.interfaces.by_id(outgoing) else { return };
     let Some(address) = interface.address_like(to.address) else { return };
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
     let body = ResvErr { session: *session, hop, error, scope: None, carried, flows };
-    send(&mut engine.counters, turn.out, to_neighbor(address, to.address), Body::ResvErr(body));
+    let how = Outgoing { ttl, ..to_neighbor(address, to.address) };
+    send(&mut engine.counters, turn.out, how, Body::ResvErr(body));
+}
+
+/// The TTL with which an error goes on. It shrinks from hop to hop, although each hop addresses it anew: where the hops
+/// of two nodes' states point at each other, be it by a routing loop or by malice, it would go round for ever.
+fn ttl_onward(datagram: &Datagram<'_>) -> Option<u8> {
+    datagram.ttl.checked_sub(1).filter(|&ttl| ttl > 0).map(|ttl| ttl.min(NEIGHBOR_TTL))
 }
 
 /// Whether `failed` asks for strictly more than `asked`.

@@ -143,7 +143,8 @@ impl Rsvp {
         }
         let session = self.admit_sender(&session, &template).map_err(|fault| match fault {
             PathFault::Silent(DropReason::Limit) => Rejection::Limit,
-            _ => Rejection::Ports,
+            PathFault::Silent(_) => Rejection::NoRoute,
+            PathFault::Report(..) => Rejection::Ports,
         })?;
         let index = self.enter_sender(
             turn.now,

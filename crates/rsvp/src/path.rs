@@ -1,7 +1,7 @@
 //! Path messages: senders appear, are refreshed, and change (RFC 2209, PATH MESSAGE ARRIVES).
 
 use alloc::boxed::Box;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, InterfaceId, Time};
@@ -64,9 +64,6 @@ impl Rsvp {
         if path.refresh_ms == 0 {
             return self.drop(turn, datagram, DropReason::ZeroRefreshPeriod);
         }
-        if !is_neighbor(turn.context, path.hop.address) {
-            return self.drop(turn, datagram, DropReason::BadHop);
-        }
         let way = Way::of(turn.context, path.session.destination);
         match way {
             Way::Past => return self.relay(turn, datagram),
@@ -110,12 +107,21 @@ impl Rsvp {
             // A sender of this very host does not come in from outside.
             return Err(PathFault::Silent(DropReason::OtherHop));
         }
+        // A hop that was good before needs no second look; one that is new does, before anything is sent to it.
+        let origin = Origin::Neighbor(arrival.interface, path.hop);
+        let new_hop = self.store.origin(psb.hop) != origin;
+        if new_hop && !is_neighbor(turn.context, path.hop.address) {
+            return Err(PathFault::Silent(DropReason::BadHop));
+        }
         let new_tspec = psb.tspec != path.sender.tspec;
         if new_tspec && path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
-        let origin = Origin::Neighbor(arrival.interface, path.hop);
-        let new_hop = self.store.origin(psb.hop) != origin;
+        let new_adspec = psb.adspec.as_deref() != path.sender.adspec;
+        let new_carried = !psb.carried.is(path.carried);
+        if (new_adspec || new_carried) && !self.can_keep(path) {
+            return Err(too_large());
+        }
         let new_way = psb.outgoing != arrival.outgoing;
         if new_hop {
             let old = self.store.psb(index).hop;
@@ -123,11 +129,9 @@ impl Rsvp {
             self.store.part(old, Block::Sender);
         }
         let psb = &mut self.store.psbs[index as usize];
-        let new_adspec = psb.adspec.as_deref() != path.sender.adspec;
         if new_adspec {
             psb.adspec = path.sender.adspec.map(Box::from);
         }
-        let new_carried = !psb.carried.is(path.carried);
         if new_carried {
             psb.carried = Kept::of(path.carried);
         }
@@ -167,8 +171,14 @@ impl Rsvp {
         path: &Path<'_>,
         arrival: &Arrival,
     ) -> Result<(), PathFault> {
+        if !is_neighbor(turn.context, path.hop.address) {
+            return Err(PathFault::Silent(DropReason::BadHop));
+        }
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
+        }
+        if !self.can_keep(path) {
+            return Err(too_large());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
         let origin = Origin::Neighbor(arrival.interface, path.hop);
@@ -202,6 +212,13 @@ impl Rsvp {
         Ok(())
     }
 
+    /// Whether what a Path brings for others is within our limit.
+    #[cold]
+    fn can_keep(&self, path: &Path<'_>) -> bool {
+        let adspec = path.sender.adspec.map_or(0, <[u8]>::len);
+        adspec + Kept::length(path.carried) <= self.config.max_kept_octets as usize
+    }
+
     /// Finds or makes the session of a new sender, by the rules for ports (RFC 2205 section 3.2) and by our limits.
     pub(crate) fn admit_sender(
         &mut self,
@@ -210,6 +227,9 @@ impl Rsvp {
     ) -> Result<Index, PathFault> {
         let found = self.store.find_session(session);
         mark(Checkpoint::FindSession);
+        if self.store.psbs.len() >= self.config.max_sessions as usize {
+            return Err(PathFault::Silent(DropReason::Limit));
+        }
         if let Some(index) = found {
             if self.store.session(index).sender_count >= self.config.max_senders {
                 return Err(PathFault::Silent(DropReason::Limit));
@@ -220,8 +240,8 @@ impl Rsvp {
             }
             return Ok(index);
         }
-        if self.store.session_blocks.len() >= self.config.max_sessions as usize {
-            return Err(PathFault::Silent(DropReason::Limit));
+        if !is_unicast(session.destination) {
+            return Err(PathFault::Silent(DropReason::NoRoute));
         }
         let conflict = ErrorCode::ConflictingDestPorts;
         let index = self.store.insert_session(key(*session)).ok_or(PathFault::Report(
@@ -271,7 +291,8 @@ impl Rsvp {
     }
 
     /// The data of a sender leaves through another interface now. Reservations on the old one stay until they time
-    /// out, but count no longer for what is asked for upstream.
+    /// out, but count no longer for what is asked for upstream. Where the new one has a reservation, because the data
+    /// comes back to it, upstream hears of it at once: it may have forgotten.
     pub(crate) fn change_way<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
@@ -280,11 +301,21 @@ impl Rsvp {
     ) {
         let path_refresh_at =
             outgoing.map_or(Time::MAX, |outgoing| self.next_refresh(turn.now, outgoing));
+        let before = self.store.find_tcsb(index, self.store.psb(index).outgoing);
+        let after = self.store.find_tcsb(index, outgoing);
         let psb = self.store.psb_mut(index);
         psb.outgoing = outgoing;
         psb.path_refresh_at = path_refresh_at;
-        if self.store.find_tcsb(index, outgoing).is_none() {
-            self.store.psb_mut(index).resv_refresh_at = Time::MAX;
+        let Peer::Local(application) = psb.hop else {
+            psb.resv_refresh_at = if after.is_some() { turn.now } else { Time::MAX };
+            return;
+        };
+        let (filter, session) = (psb.template, self.store.session_of(index));
+        if let Some(tcsb) = after {
+            let flowspec = self.store.tcsb(tcsb).flowspec;
+            turn.out.notify(Event::Resv { application, session, filter, flowspec });
+        } else if before.is_some() {
+            turn.out.notify(Event::ResvGone { application, session, filter });
         }
     }
 
@@ -361,10 +392,20 @@ fn bad_tspec() -> PathFault {
 
 /// Whether a hop object can name a neighbour: not everybody, not nobody, not this node.
 pub(crate) fn is_neighbor(context: &Context<'_>, address: IpAddr) -> bool {
+    is_unicast(address) && !context.interfaces.is_local(address)
+}
+
+/// Whether an address can be that of one other node.
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
     !address.is_unspecified()
         && !address.is_multicast()
         && !address.is_loopback()
-        && !context.interfaces.is_local(address)
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// Past [`crate::Config::max_kept_octets`] a message is refused: its state would cost more than the others'.
+fn too_large() -> PathFault {
+    PathFault::Silent(DropReason::Limit)
 }
 
 /// What an ADSPEC says, in a receiver's terms.

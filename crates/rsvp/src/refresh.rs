@@ -1,7 +1,9 @@
 //! Refreshes: Path downstream and Resv upstream, each at its own random pace (RFC 2209, PATH REFRESH and RESV
 //! REFRESH; RFC 2205 section 3.7).
 
+use alloc::collections::BTreeSet;
 use core::net::IpAddr;
+use core::time::Duration;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Interface, InterfaceId, Outgoing, Time};
@@ -94,11 +96,8 @@ impl Rsvp {
             flowspec: Some(self.store.tcsb(tcsb).flowspec),
             filter: psb.template,
         };
-        self.scratch.clear();
-        for rsb in self.store.rsbs_of(tcsb) {
-            let carried = self.store.rsb(rsb).carried.octets();
-            merge_carried(&mut self.scratch, carried);
-        }
+        let requests = self.store.rsbs_of(tcsb).map(|rsb| self.store.rsb(rsb).carried.octets());
+        merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
         let resv = Resv {
             session: self.store.session(psb.session).session,
             hop: RsvpHop { address, lih: hop.lih },
@@ -115,7 +114,9 @@ impl Rsvp {
 
     /// When state on `interface` is to be refreshed next.
     pub(crate) fn next_refresh(&mut self, now: Time, interface: InterfaceId) -> Time {
-        let refresh = self.config.timing(interface).refresh;
+        // As the neighbours are told, and so never zero, which would refresh without end.
+        let refresh = self.config.timing(interface).refresh_ms();
+        let refresh = Duration::from_millis(u64::from(refresh));
         now + self.jitter.uniform(refresh / 2, refresh + refresh / 2)
     }
 
@@ -214,14 +215,17 @@ fn characteristics(interface: &Interface, non_is_hop: bool) -> HopCharacteristic
     }
 }
 
-/// Adds the objects of `more` that are not in `all` yet (RFC 2205 section 3.10, rule 3).
-fn merge_carried(all: &mut alloc::vec::Vec<u8>, more: &[u8]) {
-    if all.is_empty() {
-        all.extend_from_slice(more);
-        return;
-    }
-    for object in Carried::Objects(more).iter() {
-        if !Carried::Objects(all).iter().any(|known| known.bytes == object.bytes) {
+/// Writes into `all` the objects that the requests carry, each once (RFC 2205 section 3.10, rule 3), as far as they
+/// fit into `limit` octets: one next hop must not be able to fill the message of all.
+fn merge_carried<'k>(
+    all: &mut alloc::vec::Vec<u8>,
+    requests: impl Iterator<Item = &'k [u8]>,
+    limit: usize,
+) {
+    all.clear();
+    let mut known = BTreeSet::new();
+    for object in requests.flat_map(|octets| Carried::Objects(octets).iter()) {
+        if all.len() + object.bytes.len() <= limit && known.insert(object.bytes) {
             all.extend_from_slice(object.bytes);
         }
     }

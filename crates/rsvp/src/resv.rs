@@ -10,9 +10,9 @@ use earmark_wire::rsvp::{
 
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::engine::{Rsvp, Turn};
+use crate::engine::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
 use crate::error::ResvFault;
-use crate::path::is_neighbor;
+use crate::path::{is_neighbor, is_unicast};
 use crate::state::{Index, Kept, Origin};
 use crate::traffic::Request;
 
@@ -40,10 +40,16 @@ impl Rsvp {
         mark(Checkpoint::CheckStyles);
         let lifetime = self.config.timing(datagram.interface).lifetime(resv.refresh_ms);
         let expires_at = turn.now + lifetime;
+        let budget = turn.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
+            if turn.out.len() >= budget {
+                return self.drop(turn, datagram, DropReason::Limit);
+            }
             let Err(fault) = self.resv_flow(turn, resv, outgoing, expires_at, &flow) else {
                 continue;
             };
+            let in_place = self.keep_reservation(turn.now, resv, outgoing, expires_at, &flow);
+            let fault = ResvFault { in_place, ..fault };
             self.refuse(turn, datagram, resv, outgoing, &flow, &fault);
             if fault.code == ErrorCode::NoPathInformation {
                 return; // of the whole session, so one answer says it all
@@ -74,15 +80,39 @@ impl Rsvp {
         if flowspec.validate().is_err() {
             return Err(bad_flowspec());
         }
+        if Kept::length(resv.carried) > self.config.max_kept_octets as usize {
+            return Err(too_much());
+        }
         let request = Request {
             origin: Origin::Neighbor(outgoing, resv.hop),
             outgoing: Some(outgoing),
             flowspec,
             carried: Kept::of(resv.carried),
-            confirm: resv.confirm,
+            // Whom to confirm to is the receiver's word alone: at least it is somebody.
+            confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
             expires_at,
         };
         self.reserve(turn, psb, request)
+    }
+
+    /// A request was refused: what its next hop has reserved already stays, and the attempt counts as a refresh of it
+    /// (RFC 2209 restarts the cleanup timer before it tries). Gives whether any reservation stands for the sender.
+    #[cold]
+    fn keep_reservation(
+        &mut self,
+        now: Time,
+        resv: &Resv<'_>,
+        outgoing: InterfaceId,
+        expires_at: Time,
+        flow: &FixedFilterFlow,
+    ) -> bool {
+        let psb = self.store.find_sender(&resv.session, &flow.filter);
+        let tcsb = psb.and_then(|psb| self.store.find_tcsb(psb, Some(outgoing)));
+        let Some(tcsb) = tcsb else { return false };
+        if let Some(rsb) = self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, resv.hop)) {
+            self.refresh_reservation(now, rsb, expires_at);
+        }
+        true
     }
 
     /// The sender that a filter spec names, if its data goes out through `outgoing` (`None`: ends here).
@@ -146,6 +176,11 @@ impl Rsvp {
         let peer = rsb.hop;
         self.store.heard(peer, now);
     }
+}
+
+/// A limit of this node is reached.
+pub(crate) fn too_much() -> ResvFault {
+    ResvFault::new(ErrorCode::RsvpSystemError, 0)
 }
 
 pub(crate) fn bad_flowspec() -> ResvFault {

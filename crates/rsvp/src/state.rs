@@ -32,6 +32,11 @@ impl Kept {
         if octets.is_empty() { Kept(None) } else { Kept(Some(Box::new(octets))) }
     }
 
+    /// How many octets there would be to keep.
+    pub(crate) fn length(carried: Carried<'_>) -> usize {
+        carried.iter().map(|object| object.bytes.len()).sum()
+    }
+
     /// The objects, one after the other.
     #[inline]
     pub(crate) fn octets(&self) -> &[u8] {

@@ -263,6 +263,11 @@ impl Store {
         Some(self.tcsb(tcsb).rsbs).filter(|&index| index != NONE)
     }
 
+    /// The reservation request after this one.
+    pub(crate) fn next_rsb(&self, rsb: Index) -> Option<Index> {
+        Some(self.rsb(rsb).next).filter(|&index| index != NONE)
+    }
+
     /// Enters a traffic-control block at the head of its sender's list.
     pub(crate) fn insert_tcsb(&mut self, mut tcsb: Tcsb) -> Index {
         let psb = tcsb.psb;

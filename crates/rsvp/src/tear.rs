@@ -2,7 +2,7 @@
 //! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, Outgoing};
+use earmark_core::{Datagram, InterfaceId, Outgoing};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, PathTear, ResvTear, RsvpHop,
@@ -11,6 +11,7 @@ use earmark_wire::rsvp::{
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
 use crate::engine::{PROTOCOL, Rsvp, Turn, send};
+use crate::path::Way;
 use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Peer, Timer, TimerKind};
 use crate::traffic::Remainder;
@@ -23,7 +24,11 @@ impl Rsvp {
         tear: &PathTear<'_>,
     ) {
         let Some(index) = self.store.find_sender(&tear.session, &tear.template) else {
-            return self.drop(turn, datagram, DropReason::NoState);
+            // Where the Path was relayed, for want of RSVP on the way out, so is its end.
+            return match Way::of(turn.context, tear.session.destination) {
+                Way::Past => self.relay(turn, datagram),
+                _ => self.drop(turn, datagram, DropReason::NoState),
+            };
         };
         // RFC 2205 section 3.1.5: the state is another hop's by now; its old hop has no say in it.
         let hop = self.store.neighbor_of(self.store.psb(index).hop);
@@ -92,10 +97,7 @@ impl Rsvp {
             (tcsb.outgoing, tcsb.flowspec)
         };
         let remainder = self.withdraw(turn, rsb, change);
-        // A reservation on a way that the data has left was not asked for upstream any more.
-        if outgoing == self.store.psb(psb).outgoing {
-            self.tell_upstream_of(turn, psb, remainder, flowspec);
-        }
+        self.tell_upstream_of(turn, psb, outgoing, remainder, flowspec);
     }
 
     /// A reservation's timer fired: its end, or only an alarm that later refreshes have made void.
@@ -115,15 +117,20 @@ impl Rsvp {
         self.drop_reservation(turn, psb, index, Change::Expired);
     }
 
-    /// Tells those upstream what is left of a reservation that asked for `flowspec`.
+    /// Tells those upstream what is left of a reservation on `outgoing` that asked for `flowspec`.
     pub(crate) fn tell_upstream_of<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         psb: Index,
+        outgoing: Option<InterfaceId>,
         remainder: Remainder,
         flowspec: FlowSpec,
     ) {
         let block = self.store.psb(psb);
+        // A reservation on a way that the data has left was not asked for upstream any more.
+        if outgoing != block.outgoing {
+            return;
+        }
         if let Peer::Local(application) = block.hop {
             let (session, filter) = (self.store.session_of(psb), block.template);
             let left = self.store.find_tcsb(psb, block.outgoing);
@@ -206,11 +213,7 @@ impl Rsvp {
         change: Change,
     ) {
         while let Some(tcsb) = self.store.first_tcsb(index) {
-            while let Some(rsb) = self.store.first_rsb(tcsb) {
-                if self.withdraw(turn, rsb, Change::Orphaned) == Remainder::Nothing {
-                    break; // and the block with it
-                }
-            }
+            self.void(turn, tcsb, Change::Orphaned);
         }
         self.notify_path_state(turn, index, change);
         self.tell_applications_of_end(turn, index);

@@ -16,6 +16,7 @@ use crate::api::{Change, Event};
 use crate::engine::{Rsvp, Turn};
 use crate::error::ResvFault;
 use crate::merge::least_upper_bound;
+use crate::resv::too_much;
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Rsb, Tcsb, Timer, TimerKind};
 
 /// What one next hop, or one application, asks for one sender.
@@ -41,6 +42,11 @@ impl Rsvp {
     ) -> Result<(), ResvFault> {
         let tcsb = self.store.find_tcsb(psb, request.outgoing);
         let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, request.origin));
+        if let (Some(tcsb), None) = (tcsb, rsb)
+            && self.store.rsbs_of(tcsb).count() >= self.config.max_next_hops as usize
+        {
+            return Err(too_much());
+        }
         let merged = self.merged(tcsb, rsb, Some(&request.flowspec)).ok_or_else(|| {
             let value = TrafficControlError::ServiceConflict.code();
             ResvFault::new(ErrorCode::TrafficControlError, value)
@@ -78,21 +84,40 @@ impl Rsvp {
         self.store.part(gone.hop, Block::Reservation);
         mark(Checkpoint::TearRsb);
         let Some(merged) = self.merged(Some(tcsb), None, None) else {
-            self.notify_reservation(turn, tcsb, change);
-            let tcsb = self.store.remove_tcsb(tcsb);
-            if let Some(claim) = tcsb.claim {
-                turn.context.ledger.release(claim);
-                turn.out.remove(claim);
-            }
+            self.void(turn, tcsb, change);
             return Remainder::Nothing;
         };
-        if merged == self.store.tcsb(tcsb).flowspec {
+        let before = self.store.tcsb(tcsb).flowspec;
+        if self.change_traffic_control(turn, tcsb, merged).is_err() {
+            // A lower rate is never refused, but larger packets may be: whoever asked for small ones has gone, and the
+            // link has no room for those of the others. They keep what it has room for.
+            let smaller = with_packets_of(merged, &before);
+            let _ = self.change_traffic_control(turn, tcsb, smaller);
+        }
+        if self.store.tcsb(tcsb).flowspec == before {
             return Remainder::Same;
         }
-        // Less than before is never refused.
-        let _ = self.change_traffic_control(turn, tcsb, merged);
         self.notify_reservation(turn, tcsb, Change::Changed);
         Remainder::Less
+    }
+
+    /// Takes a reservation out of traffic control at one stroke, with all requests that are merged into it.
+    pub(crate) fn void<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tcsb: Index,
+        change: Change,
+    ) {
+        self.notify_reservation(turn, tcsb, change);
+        while let Some(rsb) = self.store.first_rsb(tcsb) {
+            let gone = self.store.remove_rsb(rsb);
+            self.store.part(gone.hop, Block::Reservation);
+        }
+        let tcsb = self.store.remove_tcsb(tcsb);
+        if let Some(claim) = tcsb.claim {
+            turn.context.ledger.release(claim);
+            turn.out.remove(claim);
+        }
     }
 
     /// The claim behind a reservation could not be put into traffic control: the reservation is void.
@@ -109,16 +134,15 @@ impl Rsvp {
         if !ours {
             return;
         }
-        let psb = self.store.tcsb(tcsb).psb;
         let fault = ResvFault::new(ErrorCode::TrafficControlSystemError, errno);
-        while let Some(rsb) = self.store.first_rsb(tcsb) {
-            let last = self.store.rsb(rsb).next == NONE;
+        let mut next = self.store.first_rsb(tcsb);
+        while let Some(rsb) = next {
+            next = self.store.next_rsb(rsb);
             self.report_loss(turn, rsb, &fault);
-            self.drop_reservation(turn, psb, rsb, Change::Orphaned);
-            if last {
-                return; // and the block with it
-            }
         }
+        let &Tcsb { psb, outgoing, flowspec, .. } = self.store.tcsb(tcsb);
+        self.void(turn, tcsb, Change::Orphaned);
+        self.tell_upstream_of(turn, psb, outgoing, Remainder::Nothing, flowspec);
     }
 
     /// The least upper bound of the requests of a block, with `instead` in the place of `rsb`. `None` where nothing is
@@ -159,7 +183,7 @@ impl Rsvp {
             let owner = Owner { protocol: Protocol::Rsvp, block };
             let granted = turn.context.ledger.claim(interface, owner, &flow, demand);
             mark(Checkpoint::Admission);
-            let granted = granted.map_err(|refusal| ResvFault::refused(refusal, false))?;
+            let granted = granted.map_err(ResvFault::refused)?;
             turn.out.install(Installation { claim: granted, interface, flow, demand });
             claim = Some(granted);
         }
@@ -182,7 +206,7 @@ impl Rsvp {
             let demand = Demand::from_flowspec(&flowspec);
             let granted = turn.context.ledger.change(claim, demand);
             mark(Checkpoint::Admission);
-            granted.map_err(|refusal| ResvFault::refused(refusal, true))?;
+            granted.map_err(ResvFault::refused)?;
             let flow = self.flow(block.psb);
             turn.out.install(Installation { claim, interface, flow, demand });
         }
@@ -297,7 +321,7 @@ pub(crate) enum Remainder {
 
 impl ResvFault {
     /// The error of RFC 2205 appendix B for a refusal of the ledger.
-    fn refused(refusal: Refusal, in_place: bool) -> ResvFault {
+    fn refused(refusal: Refusal) -> ResvFault {
         let (code, value) = match refusal.reason {
             Reason::Bandwidth => (
                 ErrorCode::AdmissionControlFailure,
@@ -310,8 +334,17 @@ impl ResvFault {
                 (ErrorCode::TrafficControlError, TrafficControlError::ServiceUnsupported.code())
             }
         };
-        ResvFault { code, value, in_place, available: Some(refusal.available) }
+        ResvFault { available: Some(refusal.available), ..ResvFault::new(code, value) }
     }
+}
+
+/// `flowspec`, but with packets no larger than those of `other`.
+fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
+    let (FlowSpec::ControlledLoad(other) | FlowSpec::Guaranteed(other, _)) = other;
+    let (FlowSpec::ControlledLoad(bucket) | FlowSpec::Guaranteed(bucket, _)) = &mut flowspec;
+    bucket.max_packet_size = bucket.max_packet_size.min(other.max_packet_size);
+    bucket.min_policed_unit = bucket.min_policed_unit.min(bucket.max_packet_size);
+    flowspec
 }
 
 fn flow(session: &Session, filter: &FilterSpec) -> Flow {

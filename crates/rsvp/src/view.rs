@@ -3,6 +3,7 @@
 
 use core::net::IpAddr;
 
+use earmark_core::admission::ClaimId;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
@@ -48,6 +49,8 @@ pub struct ReservationView {
     pub next_hop: Option<IpAddr>,
     /// When it ends without a refresh; never, for a receiver of this host.
     pub expires_at: Time,
+    /// The bandwidth that it holds, alone or with others that are merged; `None` where nothing is queued.
+    pub claim: Option<ClaimId>,
 }
 
 /// One neighbour that state hangs on.
@@ -101,6 +104,7 @@ impl Rsvp {
                 outgoing: tcsb.outgoing,
                 next_hop: self.store.neighbor_of(rsb.hop).map(|(_, hop)| hop.address),
                 expires_at: rsb.expires_at,
+                claim: tcsb.claim,
             }
         })
     }

@@ -387,7 +387,8 @@ fn limits_refuse_new_work_only() {
 /// What makes no sense in an otherwise good message.
 #[test]
 fn senseless_messages_are_dropped_with_their_reason() {
-    let cases: [(&str, DropReason, &dyn Fn(&mut Bench) -> Vec<Outcome>); 8] = [
+    type Act<'a> = &'a dyn Fn(&mut Bench) -> Vec<Outcome>;
+    let cases: [(&str, DropReason, Act<'_>); 8] = [
         ("R is zero", DropReason::ZeroRefreshPeriod, &|router| {
             router.arrives(ETH1, Body::Path(earmark_wire::rsvp::Path { refresh_ms: 0, ..path() }))
         }),

@@ -72,7 +72,10 @@ impl Model {
                 let before = self.requests.insert((session, sender, hop), (mbps, self.now));
                 if self.held() > 7 {
                     match before {
-                        Some(before) => self.requests.insert((session, sender, hop), before),
+                        // What stays counts as refreshed.
+                        Some((mbps, _)) => {
+                            self.requests.insert((session, sender, hop), (mbps, self.now))
+                        }
                         None => self.requests.remove(&(session, sender, hop)),
                     };
                 }

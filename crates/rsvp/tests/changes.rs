@@ -1,0 +1,208 @@
+//! What moves while it is reserved: routes, hops, packets that shrink, and requests that are refused again and again.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::{Hop, HostEvent, InterfaceId, Rate, Route};
+use earmark_rsvp::{Application, Change, Command, Event};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr};
+
+const ETH3: InterfaceId = InterfaceId(3);
+
+/// The way to the receiver leads through eth3 now, or no longer.
+fn detour(bench: &mut Bench, there: bool) {
+    let hop = Hop { interface: ETH3, gateway: Some(ip("10.0.3.2")), source: None };
+    let prefix = "10.0.9.9/32".parse().expect("a prefix");
+    if there {
+        bench.add_interface(ETH3, "10.0.3.1");
+        bench.add_route("10.0.9.9/32", ETH3, Some("10.0.3.2"));
+    } else {
+        assert!(bench.routes.remove(&Route { prefix, metric: 0, hop }));
+    }
+}
+
+fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
+    sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
+}
+
+fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
+    sent(outcomes).iter().find_map(|(_, message)| match &message.body {
+        Body::ResvErr(ResvErr { error, .. }) => Some(*error),
+        _ => None,
+    })
+}
+
+/// The data goes another way and comes back while its reservation still stands: upstream is asked for it at once, and
+/// from then on for ever.
+#[test]
+fn a_reservation_to_which_the_data_returns_is_refreshed_again() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    detour(&mut router, true);
+    router.arrives(ETH1, Body::Path(path()));
+    let meanwhile = router.pass(Duration::from_secs(50));
+    assert!(!kinds(&meanwhile).contains(&"Resv"), "nothing is reserved on the new way");
+
+    detour(&mut router, false);
+    router.arrives(ETH1, Body::Path(path()));
+    assert_eq!(kinds(&router.pass(Duration::from_millis(1))), ["Resv"]);
+    for _ in 0..4 {
+        router.arrives(ETH1, Body::Path(path()));
+        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        let outcomes = router.pass(Duration::from_secs(46));
+        assert!(kinds(&outcomes).contains(&"Resv"), "upstream would forget");
+    }
+}
+
+/// A sender's application hears that its data lost its reservation by a change of route, and that it got it back.
+#[test]
+fn a_sender_hears_that_its_route_has_no_reservation() {
+    let application = Application(1);
+    let mut host = sender();
+    host.command(Command::Session { application, session: session() });
+    host.command(Command::Sender { application, template: template(), tspec: tspec(2), ttl: 63 });
+    host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    detour(&mut host, true);
+    let gone = Event::ResvGone { application, session: session(), filter: template() };
+    assert_eq!(events(&host.pass(Duration::from_secs(45))), [gone]);
+    detour(&mut host, false);
+    let (filter, flowspec) = (template(), flowspec(2));
+    let back = Event::Resv { application, session: session(), filter, flowspec };
+    assert_eq!(events(&host.pass(Duration::from_secs(45))), [back]);
+}
+
+/// Reservations on a way that the data has left end without a word upstream, where another may have taken their place.
+#[test]
+fn the_end_of_an_old_way_is_no_news_upstream() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    detour(&mut router, true);
+    router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    assert_eq!(kinds(&outcomes), Vec::<&str>::new());
+    assert_eq!(router.held(), Rate::ZERO);
+}
+
+/// RFC 2209, RESV MESSAGE ARRIVES: the cleanup timer is restarted before a change is tried, so a receiver that keeps
+/// asking for too much keeps what it has.
+#[test]
+fn a_refused_increase_refreshes_what_is_there() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    for _ in 0..8 {
+        router.arrives(ETH1, Body::Path(path()));
+        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(8)])));
+        assert_eq!(resv_err(&outcomes).map(|error| error.flags), Some(ErrorSpec::IN_PLACE));
+        router.pass(Duration::from_secs(30));
+    }
+    assert_eq!(router.held(), Rate::from_mbps(2));
+    router.arrives(ETH1, Body::Path(path()));
+    router.pass(Duration::from_secs(130));
+    assert_eq!(router.held(), Rate::ZERO, "it dies 157.5 s after the last attempt");
+}
+
+/// Appendix A.5, InPlace: it is said of every refusal beside which an older reservation stands, whatever the reason.
+#[test]
+fn every_refusal_says_whether_a_reservation_stands() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
+    let nonsense = FixedFilterFlow { flowspec: Some(nonsense), ..flow(2) };
+    let flags = |outcomes: &[Outcome]| resv_err(outcomes).map(|error| error.flags);
+    assert_eq!(flags(&router.arrives(ETH2, Body::Resv(resv(&[nonsense])))), Some(0));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[nonsense])));
+    assert_eq!(flags(&outcomes), Some(ErrorSpec::IN_PLACE));
+}
+
+/// The one who asked for small packets leaves, and the link cannot carry those of the other: the rate is given back all
+/// the same, and the other keeps packets of the size that the link has admitted.
+#[test]
+fn less_is_reserved_even_where_larger_packets_are_refused() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let small = TokenBucket { max_packet_size: 500, ..tspec(5) };
+    let small = [FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(small)), ..flow(5) }];
+    router.arrives(ETH2, Body::Resv(resv(&small)));
+    let jumbo = TokenBucket { max_packet_size: 9_000, min_policed_unit: 800, ..tspec(1) };
+    let jumbo = [FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(jumbo)), ..flow(1) }];
+    let mut other = resv(&jumbo);
+    other.hop.address = ip("10.0.2.3");
+    router.arrives(ETH2, Body::Resv(other));
+    assert_eq!(router.held(), Rate::from_mbps(5));
+
+    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&small)));
+    assert_eq!(router.held(), Rate::from_mbps(1));
+    let sent = sent(&outcomes);
+    let [(_, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
+    let Body::Resv(upstream) = &message.body else { panic!("a Resv, not {message:?}") };
+    let FlowDescriptors::FixedFilter(flows) = upstream.flows else { panic!("fixed filter") };
+    let asked = flows.iter().next().and_then(|flow| flow.flowspec).expect("a flowspec");
+    asked.validate().expect("one that makes sense");
+    let FlowSpec::ControlledLoad(bucket) = asked else { panic!("controlled load") };
+    assert_eq!((bucket.rate, bucket.max_packet_size), (125_000.0, 500));
+}
+
+/// All requests that are merged into a reservation end at one stroke: nothing is installed in between, each next hop
+/// gets its ResvErr, and upstream one ResvTear.
+#[test]
+fn merged_requests_are_lost_together() {
+    let merged = || {
+        let mut router = router();
+        router.arrives(ETH1, Body::Path(path()));
+        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        let flows = [flow(3)];
+        let mut other = resv(&flows);
+        other.hop.address = ip("10.0.2.3");
+        router.arrives(ETH2, Body::Resv(other));
+        let claim = outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Installed(installation) => Some(installation.claim),
+            _ => None,
+        });
+        (router, claim.expect("it was installed"))
+    };
+    let touches = |outcomes: &[Outcome]| {
+        outcomes.iter().filter(|o| matches!(o, Outcome::Installed(_) | Outcome::Removed(_))).count()
+    };
+    let (mut router, claim) = merged();
+    let owner = router.ledger.owner(claim).expect("it is owned");
+    let outcomes = router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
+    assert_eq!(kinds(&outcomes), ["ResvErr", "ResvErr", "ResvTear"]);
+    assert_eq!(touches(&outcomes), 1, "{outcomes:?}");
+    assert_eq!(router.engine.population(), (1, 1, 0));
+
+    let (mut router, _) = merged();
+    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    assert_eq!(kinds(&outcomes), ["PathTear"]);
+    assert_eq!(touches(&outcomes), 1, "{outcomes:?}");
+    let gone: Vec<_> = events(&outcomes)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Reservation { change, .. } | Event::PathState { change, .. } => Some(change),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(gone, [Change::Orphaned, Change::Torn]);
+    assert_eq!(router.engine.population(), (0, 0, 0));
+    assert_eq!(router.engine.neighbors().count(), 0);
+}
+
+/// The end of a sender goes where its Path went: through an interface that takes no part, as by a router without RSVP.
+#[test]
+fn a_path_tear_passes_where_its_path_did() {
+    let mut router = router();
+    router.add_interface_with(ETH2, &["10.0.2.1"], Rate::ZERO);
+    for body in [Body::Path(path()), Body::PathTear(path_tear())] {
+        let octets = octets(body, 63);
+        let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), 63, &octets);
+        let [Outcome::Sent(how, passed)] = &outcomes[..] else { panic!("one: {outcomes:?}") };
+        assert_eq!((how.destination, how.ttl), (ip(RECEIVER), 62));
+        assert_eq!(*passed, octets);
+    }
+}

@@ -1,0 +1,251 @@
+//! Neighbours that mean harm, or are mad: what they send costs a bounded amount of memory, work and answers.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_rsvp::{Config, DropReason, Event, Timing};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
+    PathErr, ResvErr, RsvpHop, SourceSelector,
+};
+
+fn dropped(outcomes: &[Outcome]) -> Vec<DropReason> {
+    let reason = |event: &Event| match event {
+        Event::Dropped { reason, .. } => Some(*reason),
+        _ => None,
+    };
+    events(outcomes).iter().filter_map(reason).collect()
+}
+
+const FAILED: ErrorSpec = ErrorSpec {
+    node: std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 254)),
+    flags: 0,
+    code: ErrorCode::AdmissionControlFailure,
+    value: 2,
+};
+
+fn path_err() -> PathErr<'static> {
+    PathErr {
+        session: session(),
+        error: FAILED,
+        carried: Carried::NONE,
+        sender: Some((template(), None)),
+    }
+}
+
+fn resv_err(flows: &[FixedFilterFlow]) -> ResvErr<'_> {
+    ResvErr {
+        session: session(),
+        hop: RsvpHop { address: ip(UPSTREAM), lih: 77 },
+        error: FAILED,
+        scope: None,
+        carried: Carried::NONE,
+        flows: FlowDescriptors::FixedFilter(List::Items(flows)),
+    }
+}
+
+/// `count` objects of four octets that every node must carry on, all different (at most 16 384).
+fn objects(count: u16) -> Vec<u8> {
+    (0..count).flat_map(|n| [0, 4, 0xc0 | (n >> 8) as u8, n as u8]).collect()
+}
+
+/// One host that claims to be many next hops cannot fill the memory: past the limit they are refused, and those that
+/// are there stay and can be refreshed.
+#[test]
+fn next_hops_without_number_are_refused() {
+    let mut router = with_config(Config { max_next_hops: 2, ..Config::default() });
+    router.arrives(ETH1, Body::Path(path()));
+    let flows = [flow(1)];
+    let mut codes = Vec::new();
+    for hop in ["10.0.2.2", "10.0.2.3", "10.0.2.4", "10.0.2.2"] {
+        let mut request = resv(&flows);
+        request.hop.address = ip(hop);
+        let outcomes = router.arrives(ETH2, Body::Resv(request));
+        codes.extend(sent(&outcomes).iter().filter_map(|(_, message)| match &message.body {
+            Body::ResvErr(error) => Some((error.error.code, error.error.flags)),
+            _ => None,
+        }));
+    }
+    assert_eq!(codes, [(ErrorCode::RsvpSystemError, ErrorSpec::IN_PLACE)]);
+    assert_eq!(router.engine.population(), (1, 1, 2));
+}
+
+/// Senders are limited over all sessions, not only by session.
+#[test]
+fn senders_are_limited_over_all_sessions() {
+    let mut router = with_config(Config { max_sessions: 3, ..Config::default() });
+    for (session, sender) in [(1, 1), (1, 2), (2, 1), (1, 3), (3, 1)] {
+        let mut path = path();
+        path.session.port = session;
+        path.sender.template.selector = SourceSelector::Port(sender);
+        let outcomes = router.arrives(ETH1, Body::Path(path));
+        let refused = (session, sender) == (1, 3) || session == 3;
+        assert_eq!(dropped(&outcomes) == [DropReason::Limit], refused, "{session} {sender}");
+    }
+    assert_eq!(router.engine.population(), (2, 3, 0));
+}
+
+/// What a message wants to be kept for others is limited, in a new Path, in a refresh, and in a Resv.
+#[test]
+fn only_so_much_is_kept() {
+    let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
+    let (few, many) = (objects(50), objects(51));
+    let mut fat = path();
+    fat.carried = Carried::Objects(&many);
+    assert_eq!(dropped(&router.arrives(ETH1, Body::Path(fat))), [DropReason::Limit]);
+    assert_eq!(router.engine.population(), (0, 0, 0));
+    let mut lean = path();
+    lean.carried = Carried::Objects(&few);
+    assert_eq!(dropped(&router.arrives(ETH1, Body::Path(lean))), []);
+    assert_eq!(dropped(&router.arrives(ETH1, Body::Path(fat))), [DropReason::Limit]);
+    assert_eq!(router.arrives(ETH1, Body::Path(lean)), [], "the state is what it was");
+
+    let flows = [flow(1)];
+    let mut request = resv(&flows);
+    request.carried = Carried::Objects(&many);
+    assert_eq!(dropped(&router.arrives(ETH2, Body::Resv(request))), [DropReason::Refused]);
+    assert_eq!(router.held(), Rate::ZERO);
+}
+
+/// RFC 2205 section 3.10, rule 3: the objects of all requests go upstream, each once; but one next hop's objects cannot
+/// crowd out the Resv of all.
+#[test]
+fn carried_objects_are_merged_within_a_limit() {
+    let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
+    router.arrives(ETH1, Body::Path(path()));
+    let (own, others) = (objects(3), objects(50));
+    let carried = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
+        Some(Body::Resv(resv)) => resv.carried.iter().count(),
+        other => panic!("a Resv, not {other:?}"),
+    };
+    let flows = [flow(1)];
+    let mut request = resv(&flows);
+    request.carried = Carried::Objects(&own);
+    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(request))), 3);
+    let flows = [flow(2)];
+    let mut request = resv(&flows);
+    request.hop.address = ip("10.0.2.3");
+    request.carried = Carried::Objects(&others[4..8]);
+    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(request))), 3, "it is among them");
+    request.carried = Carried::Objects(&others[8..]);
+    let flows = [flow(3)];
+    request.flows = FlowDescriptors::FixedFilter(List::Items(&flows));
+    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(request))), 50, "two more and one twice");
+}
+
+/// One message that names the same flow many times does not bring about as many answers.
+#[test]
+fn answers_to_one_message_are_limited() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&vec![flow(8); 1_000])));
+    assert!(sent(&outcomes).len() <= 342, "{} answers", sent(&outcomes).len());
+    assert_eq!(dropped(&outcomes).last(), Some(&DropReason::Limit));
+}
+
+/// A large Resv that does not fit into one turn is complete after it was refreshed.
+#[test]
+fn what_is_left_over_is_done_with_the_refresh() {
+    let mut router = router();
+    let flows: Vec<_> = (1..=600)
+        .map(|port| {
+            let filter = FilterSpec { selector: SourceSelector::Port(port), ..template() };
+            let tspec = TokenBucket { rate: 1_000.0, ..tspec(1) };
+            let flowspec = earmark_wire::intserv::FlowSpec::ControlledLoad(tspec);
+            FixedFilterFlow { flowspec: Some(flowspec), filter }
+        })
+        .collect();
+    for flow in &flows {
+        let mut path = path();
+        path.sender.template = flow.filter;
+        router.arrives(ETH1, Body::Path(path));
+    }
+    router.arrives(ETH2, Body::Resv(resv(&flows)));
+    assert!(router.engine.population().2 < 600);
+    router.arrives(ETH2, Body::Resv(resv(&flows)));
+    assert_eq!(router.engine.population().2, 600);
+    assert_eq!(router.arrives(ETH2, Body::Resv(resv(&flows))), []);
+}
+
+/// Errors lose some of their TTL at each hop, so that they end even where the states of two nodes point at each other.
+#[test]
+fn errors_do_not_go_round_for_ever() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let flows = [flow(2)];
+    let path_err = octets(Body::PathErr(path_err()), 9);
+    let resv_err = octets(Body::ResvErr(resv_err(&flows)), 9);
+    for (interface, address, message) in
+        [(ETH2, "10.0.2.1", &path_err), (ETH1, "10.0.1.2", &resv_err)]
+    {
+        for (received, passed) in [(255, 64), (64, 63), (2, 1)] {
+            let outcomes = router.octets_arrive(interface, ip(address), received, message);
+            let ttls: Vec<_> =
+                sent(&outcomes).iter().map(|(how, m)| (how.ttl, m.send_ttl)).collect();
+            assert_eq!(ttls, [(passed, passed)]);
+        }
+        let outcomes = router.octets_arrive(interface, ip(address), 1, message);
+        assert_eq!(dropped(&outcomes), [DropReason::TtlExpired]);
+        assert_eq!(sent(&outcomes), []);
+    }
+}
+
+/// Nobody is made to answer everybody: hops, and receivers that want a confirmation, must be single nodes.
+#[test]
+fn nobody_answers_everybody() {
+    let mut router = router();
+    let mut from_all = path();
+    from_all.hop.address = ip("255.255.255.255");
+    let outcomes = router.arrives(ETH1, Body::Path(from_all));
+    assert_eq!(dropped(&outcomes), [DropReason::BadHop]);
+    router.arrives(ETH1, Body::Path(path()));
+    from_all.sender.tspec.rate = f32::NAN;
+    let outcomes = router.arrives(ETH1, Body::Path(from_all));
+    assert_eq!((dropped(&outcomes), sent(&outcomes)), (vec![DropReason::BadHop], vec![]));
+
+    let mut host = sender();
+    let application = earmark_rsvp::Application(1);
+    host.command(earmark_rsvp::Command::Session { application, session: session() });
+    host.command(earmark_rsvp::Command::Sender {
+        application,
+        template: template(),
+        tspec: tspec(2),
+        ttl: 63,
+    });
+    let flows = [flow(2)];
+    let mut request = resv(&flows);
+    for address in ["255.255.255.255", "127.0.0.1"] {
+        request.confirm = Some(ip(address));
+        assert_eq!(sent(&host.arrives(ETH2, Body::Resv(request))), [], "{address}");
+    }
+    assert_eq!(host.held(), Rate::from_mbps(2), "the reservation itself is none the worse");
+}
+
+/// A default route leads to no group and to no broadcast: sessions there are not unicast sessions.
+#[test]
+fn sessions_of_everybody_have_no_route() {
+    let mut router = router();
+    router.add_route("0.0.0.0/0", ETH2, Some(DOWNSTREAM));
+    for address in ["224.1.2.3", "255.255.255.255"] {
+        let mut to_all = path();
+        to_all.session.destination = ip(address);
+        let outcomes = router.arrives(ETH1, Body::Path(to_all));
+        assert_eq!(dropped(&outcomes), [DropReason::NoRoute], "{address}");
+        assert_eq!(router.engine.population(), (0, 0, 0));
+    }
+}
+
+/// A refresh period of nothing in the settings is a millisecond, as neighbours are told, and no busy loop.
+#[test]
+fn refreshes_are_never_without_end() {
+    let timing = Timing { refresh: Duration::ZERO, ..Timing::default() };
+    let mut router = with_config(Config { timing, ..Config::default() });
+    router.arrives(ETH1, Body::Path(path()));
+    let refreshes = sent(&router.pass(Duration::from_millis(100))).len();
+    assert!((50..=110).contains(&refreshes), "{refreshes} in 100 ms");
+}

@@ -1,0 +1,255 @@
+//! Small rules, each by itself: what a message changes in the state, and what follows from it.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_rsvp::{Application, Command, DropReason, Event};
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, Path, PathTear, Resv,
+    ResvConf, Session, SourceSelector,
+};
+
+fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
+    sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
+}
+
+/// A neighbour is kept as long as something hangs on it, and no longer.
+#[test]
+fn neighbours_are_forgotten_with_their_last_state() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let mut moved = path();
+    moved.hop.address = ip("10.0.1.3");
+    router.arrives(ETH1, Body::Path(moved));
+    let neighbors: Vec<_> = router.engine.neighbors().map(|n| (n.address, n.senders)).collect();
+    assert_eq!(neighbors, [(ip("10.0.1.3"), 1)]);
+}
+
+/// RFC 2205 section 3.7: R belongs to the message. State that is refreshed with a shorter one ends sooner.
+#[test]
+fn a_shorter_period_brings_the_end_nearer() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let flows = [flow(2)];
+    router.arrives(ETH2, Body::Resv(Resv { refresh_ms: 1_000, ..resv(&flows) }));
+    router.pass(Duration::from_millis(5_249));
+    assert_eq!(router.held(), Rate::from_mbps(2));
+    router.pass(Duration::from_millis(2));
+    assert_eq!(router.held(), Rate::ZERO, "5.25 s are over");
+
+    router.arrives(ETH1, Body::Path(Path { refresh_ms: 1_000, ..path() }));
+    router.pass(Duration::from_millis(5_249));
+    assert_eq!(router.engine.population(), (1, 1, 0));
+    router.pass(Duration::from_millis(2));
+    assert_eq!(router.engine.population(), (0, 0, 0));
+}
+
+/// RFC 2205 section 2.6: where a larger request of another stands already, it is this node that confirms; otherwise the
+/// wish goes on upstream.
+#[test]
+fn the_merging_node_confirms_smaller_requests() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let flows = [flow(3)];
+    let mut request = Resv { confirm: Some(ip(RECEIVER)), ..resv(&flows) };
+    let outcomes = router.arrives(ETH2, Body::Resv(request));
+    let (_, first) = sent(&outcomes)[0];
+    let Body::Resv(upstream) = first.body else { panic!("a Resv: {first:?}") };
+    assert_eq!((kinds(&outcomes).len(), upstream.confirm), (1, Some(ip(RECEIVER))));
+
+    let flows = [flow(2)];
+    request.flows = FlowDescriptors::FixedFilter(List::Items(&flows));
+    request.hop.address = ip("10.0.2.3");
+    let outcomes = router.arrives(ETH2, Body::Resv(request));
+    let sent = sent(&outcomes);
+    let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
+    let Body::ResvConf(confirmation) = message.body else { panic!("a ResvConf: {message:?}") };
+    assert_eq!((how.destination, confirmation.error.node), (ip(RECEIVER), ip("10.0.2.1")));
+}
+
+/// RFC 2205 appendix A.1, E_Police: the first node that can police does, and those behind it need not.
+#[test]
+fn the_demand_to_police_ends_where_it_is_met() {
+    let mut from_host = path();
+    from_host.session.flags = Session::E_POLICE;
+    let passed = |router: &mut Bench, path: Path<'_>| {
+        let outcomes = router.arrives(ETH1, Body::Path(path));
+        match sent(&outcomes)[0].1.body {
+            Body::Path(path) => path.session.flags,
+            other => panic!("a Path, not {other:?}"),
+        }
+    };
+    assert_eq!(passed(&mut router(), from_host), 0);
+    let mut powerless = router();
+    let mut interface = powerless.interfaces.by_id(ETH2).expect("it is there").clone();
+    interface.reservable = Rate::ZERO;
+    powerless.interfaces.set(interface);
+    assert_eq!(passed(&mut powerless, from_host), Session::E_POLICE);
+    assert_eq!(passed(&mut router(), path()), 0);
+}
+
+/// After the reservation is gone there is nothing more to ask for upstream.
+#[test]
+fn resv_refreshes_end_with_the_reservation() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    let outcomes = router.pass(Duration::from_secs(150));
+    assert!(kinds(&outcomes).iter().all(|kind| *kind == "Path"), "{:?}", kinds(&outcomes));
+}
+
+/// The TTL of what follows the data shrinks at each hop, and at its end the message does not go on.
+#[test]
+fn what_follows_the_data_shares_its_reach() {
+    for received in [63, 2, 1] {
+        let mut router = router();
+        let path = octets(Body::Path(path()), received);
+        let tear = octets(Body::PathTear(path_tear()), received);
+        for message in [&path, &tear] {
+            let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), received, message);
+            let ttls: Vec<_> = sent(&outcomes).iter().map(|(how, _)| how.ttl).collect();
+            assert_eq!(ttls, if received > 1 { vec![received - 1] } else { vec![] });
+        }
+        assert_eq!(router.engine.population(), (0, 0, 0));
+    }
+}
+
+/// RFC 2205 section 3.2, rule 1: ports of one destination must not be mixed, whichever of its sessions came and went.
+#[test]
+fn sessions_of_a_destination_come_and_go() {
+    let with_port = |port: u16| {
+        let mut path = path();
+        path.session.port = port;
+        if port == 0 {
+            path.sender.template.selector = SourceSelector::Port(0);
+        }
+        path
+    };
+    let tear = |router: &mut Bench, port: u16| {
+        let Path { session, hop, carried, sender, .. } = with_port(port);
+        let template = sender.template;
+        let tear = PathTear { session, hop, carried, template, tspec: None };
+        router.arrives(ETH1, Body::PathTear(tear));
+    };
+    for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+        let mut router = router();
+        for port in 1..=3 {
+            router.arrives(ETH1, Body::Path(with_port(port)));
+        }
+        for port in order {
+            let outcomes = router.arrives(ETH1, Body::Path(with_port(0)));
+            assert_eq!(kinds(&outcomes), ["PathErr"], "{order:?}: {port} is still there");
+            tear(&mut router, port);
+        }
+        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(0)))), ["Path"], "{order:?}");
+        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(1)))), ["PathErr"]);
+        tear(&mut router, 0);
+        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(1)))), ["Path"]);
+    }
+}
+
+/// RFC 2205 section 3.10: objects that are carried on follow the latest message, and one that brings others is news.
+#[test]
+fn carried_objects_follow_the_latest_message() {
+    let (old, new) = ([0, 8, 0xfe, 9, 1, 2, 3, 4], [0, 8, 0xfe, 9, 5, 6, 7, 8]);
+    let carried = |outcomes: &[Outcome], kind: &str| {
+        sent(outcomes)
+            .iter()
+            .find_map(|(_, message)| match message.body {
+                Body::Path(path) if kind == "Path" => Some(path.carried),
+                Body::Resv(resv) if kind == "Resv" => Some(resv.carried),
+                _ => None,
+            })
+            .map(|carried| carried.iter().flat_map(|object| object.bytes.to_vec()).collect())
+    };
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(Path { carried: Carried::Objects(&old), ..path() }));
+    let later = Path { carried: Carried::Objects(&new), ..path() };
+    let outcomes = router.arrives(ETH1, Body::Path(later));
+    assert_eq!(carried(&outcomes, "Path"), Some(new.to_vec()));
+
+    let flows = [flow(2)];
+    let first = Resv { carried: Carried::Objects(&old), ..resv(&flows) };
+    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(first)), "Resv"), Some(old.to_vec()));
+    let later = Resv { carried: Carried::Objects(&new), ..resv(&flows) };
+    router.arrives(ETH2, Body::Resv(later));
+    let refresh = router.pass(Duration::from_secs(46));
+    assert_eq!(carried(&refresh, "Resv"), Some(new.to_vec()));
+}
+
+/// An ADSPEC that changes is news for receivers here, though not for the nodes behind, who get it with the refresh.
+#[test]
+fn receivers_hear_of_a_changed_adspec() {
+    let application = Application(1);
+    let mut host = receiver();
+    host.command(Command::Session { application, session: session() });
+    host.arrives(ETH1, Body::Path(path()));
+    let body = adspec();
+    let mut advertised = path();
+    advertised.sender.adspec = Some(&body);
+    let heard = events(&host.arrives(ETH1, Body::Path(advertised)));
+    assert!(matches!(heard[..], [Event::Path { offer: Some(_), .. }]), "{heard:?}");
+}
+
+/// A sender that only passes through is no news for applications of this host, even if they have its session open.
+#[test]
+fn senders_that_pass_through_are_no_news() {
+    let mut router = router();
+    router.command(Command::Session { application: Application(1), session: session() });
+    let heard = events(&router.arrives(ETH1, Body::Path(path())));
+    assert!(matches!(heard[..], [Event::PathState { .. }]), "{heard:?}");
+}
+
+/// A confirmation travels to the receiver that it names, and nowhere else.
+#[test]
+fn a_confirmation_goes_where_it_says() {
+    let flows = [flow(2)];
+    let (node, code) = (ip("10.0.0.1"), ErrorCode::Confirmation);
+    let confirmation = ResvConf {
+        session: session(),
+        error: ErrorSpec { node, flags: 0, code, value: 0 },
+        confirm: ip(RECEIVER),
+        carried: Carried::NONE,
+        flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+    };
+    let mut router = router();
+    let octets = octets(Body::ResvConf(confirmation), 63);
+    for (destination, received, reason) in
+        [("10.0.9.10", 63, DropReason::BadHop), (RECEIVER, 1, DropReason::TtlExpired)]
+    {
+        let outcomes = router.octets_arrive(ETH1, ip(destination), received, &octets);
+        let events = events(&outcomes);
+        assert!(
+            matches!(events[..], [Event::Dropped { reason: r, .. }] if r == reason),
+            "{events:?}"
+        );
+        assert_eq!(sent(&outcomes), []);
+    }
+}
+
+/// SENDER again: a new TTL or Tspec is announced at once, and with another template the old sender ends.
+#[test]
+fn a_sender_can_change_what_it_says() {
+    let application = Application(1);
+    let mut host = sender();
+    host.command(Command::Session { application, session: session() });
+    let send = |template: FilterSpec, mbps: u32, ttl: u8| Command::Sender {
+        application,
+        template,
+        tspec: tspec(mbps),
+        ttl,
+    };
+    host.command(send(template(), 2, 63));
+    assert_eq!(host.command(send(template(), 2, 63)), [], "nothing new");
+    let outcomes = host.command(send(template(), 2, 9));
+    assert_eq!(sent(&outcomes).iter().map(|(how, _)| how.ttl).collect::<Vec<_>>(), [9]);
+    assert_eq!(kinds(&host.command(send(template(), 3, 9))), ["Path"]);
+    let other = FilterSpec { selector: SourceSelector::Port(4_001), ..template() };
+    assert_eq!(kinds(&host.command(send(other, 3, 9))), ["PathTear", "Path"]);
+    assert_eq!(host.engine.population(), (1, 1, 0));
+}
