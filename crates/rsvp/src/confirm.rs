@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::engine::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
+use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
 use crate::path::Way;
 use crate::state::{Index, Peer};
 

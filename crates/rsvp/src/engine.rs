@@ -1,80 +1,16 @@
 //! The engine: takes an input to the rules that treat it.
 
-use alloc::vec::Vec;
-
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{
-    Context, Datagram, Effects, Engine, HostEvent, Input, Interface, InterfaceId, Outgoing, Time,
-};
+use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Time};
 use earmark_wire::rsvp::{Body, Message, ParseError};
 
 use crate::api::{Command, Event};
-use crate::config::Config;
-use crate::counters::{Counters, DropReason};
-use crate::host::Applications;
+use crate::counters::DropReason;
+use crate::instance::{Rsvp, Turn};
 use crate::state::TimerKind;
-use crate::store::Store;
 
 /// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
 const TIMERS_PER_TURN: usize = 256;
-
-/// Effects past which no further flow of a message is treated, so that a message that repeats one flow a thousand times
-/// does not bring about a thousand answers. Flows that are refreshed have no effect and so do not count: what is left
-/// over has its turn when the message is refreshed.
-pub(crate) const EFFECTS_PER_MESSAGE: usize = 1_024;
-
-/// RSVP on one node.
-#[derive(Debug)]
-pub struct Rsvp {
-    pub(crate) config: Config,
-    pub(crate) store: Store,
-    pub(crate) applications: Applications,
-    pub(crate) counters: Counters,
-    /// Spreads refreshes over [0.5 R, 1.5 R].
-    pub(crate) jitter: Stream,
-    /// Room to compose an ADSPEC in.
-    pub(crate) scratch: Vec<u8>,
-    /// What makes the logical interface handles of this engine's life differ from those of its last one.
-    pub(crate) lih_offset: u32,
-}
-
-/// The surroundings of one input: when it is, what may be looked at, where consequences go.
-pub(crate) struct Turn<'t, 'c, E> {
-    pub(crate) now: Time,
-    pub(crate) context: &'t mut Context<'c>,
-    pub(crate) out: &'t mut Effects<E>,
-}
-
-impl Rsvp {
-    /// An engine without state. It draws from the streams `rsvp/jitter`, `rsvp/hash` and `rsvp/lih`.
-    pub fn new(config: Config, random: &RandomStreams) -> Rsvp {
-        Rsvp {
-            config,
-            store: Store::new(random.stream("rsvp/hash").hash_key()),
-            applications: Applications::default(),
-            counters: Counters::default(),
-            jitter: random.stream("rsvp/jitter"),
-            scratch: Vec::new(),
-            lih_offset: random.stream("rsvp/lih").next_u64() as u32,
-        }
-    }
-
-    /// The logical interface handle (LIH) that names `interface` in this engine's hop objects.
-    ///
-    /// Handles differ from one life of a node to the next. A neighbour downstream sees a changed previous hop in the
-    /// first Path after a restart, and by RFC 2209 answers at once with its Resv, instead of when its refresh is due:
-    /// that is how reservations come back within one refresh period.
-    #[inline]
-    pub fn lih(&self, interface: InterfaceId) -> u32 {
-        interface.0.wrapping_add(self.lih_offset)
-    }
-
-    /// What was counted so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-}
 
 impl Engine for Rsvp {
     type Command = Command;
@@ -159,45 +95,6 @@ impl Rsvp {
         self.drop(turn, datagram, DropReason::Malformed);
     }
 
-    /// Passes a message on as a router would that does not speak RSVP.
-    pub(crate) fn relay<E: From<Event>>(
-        &mut self,
-        turn: &mut Turn<'_, '_, E>,
-        datagram: &Datagram<'_>,
-    ) {
-        if turn.context.interfaces.is_local(datagram.destination) {
-            return self.drop(turn, datagram, DropReason::UnknownInterface);
-        }
-        if datagram.ttl <= 1 {
-            return self.drop(turn, datagram, DropReason::TtlExpired);
-        }
-        self.counters.relayed += 1;
-        let how = Outgoing {
-            protocol: PROTOCOL,
-            interface: None,
-            source: datagram.source,
-            destination: datagram.destination,
-            ttl: datagram.ttl - 1,
-            router_alert: datagram.router_alert,
-        };
-        turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
-    }
-
-    /// Throws a message away and says so.
-    pub(crate) fn drop<E: From<Event>>(
-        &mut self,
-        turn: &mut Turn<'_, '_, E>,
-        datagram: &Datagram<'_>,
-        reason: DropReason,
-    ) {
-        self.counters.drop(reason);
-        turn.out.notify(Event::Dropped {
-            reason,
-            interface: datagram.interface,
-            source: datagram.source,
-        });
-    }
-
     fn timers_expire<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
         for _ in 0..TIMERS_PER_TURN {
             let Some((_, timer)) = self.store.timers.pop_due(turn.now) else { return };
@@ -206,26 +103,5 @@ impl Rsvp {
                 TimerKind::Reservation => self.reservation_is_due(turn, timer.block),
             }
         }
-    }
-}
-
-/// RSVP's IP protocol number.
-pub const PROTOCOL: u8 = 46;
-
-/// TTL of messages from one neighbour to the next; routers in between that do not speak RSVP may take some of it.
-pub(crate) const NEIGHBOR_TTL: u8 = 64;
-
-/// Writes a message into the effects and counts it.
-pub(crate) fn send<E>(
-    counters: &mut Counters,
-    out: &mut Effects<E>,
-    how: Outgoing,
-    body: Body<'_>,
-) {
-    let message = Message { flags: 0, send_ttl: how.ttl, integrity: None, body };
-    // Only what is too long for one datagram (64 KiB of objects to be carried on) cannot be written.
-    match message.emit(out.send(how, message.buffer_len())) {
-        Ok(_) => counters.send(message.body.message_type()),
-        Err(_) => out.take_back(),
     }
 }

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use earmark_core::{Datagram, InterfaceId, Outgoing, Rate};
 use earmark_wire::intserv::SenderTspec;
+use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
     MessageType, Path, PathErr, Resv, ResvErr, RsvpHop, Salvage, SenderTemplate, Session,
@@ -12,7 +13,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::engine::{NEIGHBOR_TTL, Rsvp, Turn, send};
+use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
 use crate::refresh::to_neighbor;
 use crate::state::{Index, Origin};
 
@@ -30,6 +31,16 @@ pub(crate) struct ResvFault {
 impl ResvFault {
     pub(crate) const fn new(code: ErrorCode, value: u16) -> ResvFault {
         ResvFault { code, value, in_place: false, available: None }
+    }
+
+    /// A limit of this node is reached.
+    pub(crate) const fn too_much() -> ResvFault {
+        ResvFault::new(ErrorCode::RsvpSystemError, 0)
+    }
+
+    /// What is asked for cannot be.
+    pub(crate) const fn bad_flowspec() -> ResvFault {
+        ResvFault::new(ErrorCode::TrafficControlError, TrafficControlError::BadFlowspec.code())
     }
 
     fn spec(&self, node: IpAddr) -> ErrorSpec {

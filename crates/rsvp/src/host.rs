@@ -1,7 +1,5 @@
 //! The host's side: applications that send and receive (RFC 2205 section 3.11.1).
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::Time;
@@ -12,55 +10,11 @@ use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
 };
 use crate::counters::DropReason;
-use crate::engine::{Rsvp, Turn};
 use crate::error::ResvFault;
+use crate::instance::{Rsvp, Turn};
 use crate::path::{PathFault, Way};
 use crate::state::{Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
-
-/// Applications with an open session. Few on a host, none on most routers, so ordered maps serve.
-#[derive(Debug, Default)]
-pub(crate) struct Applications {
-    open: BTreeMap<Application, Open>,
-    by_session: BTreeMap<Session, Vec<Application>>,
-}
-
-/// What one application has asked for.
-#[derive(Debug)]
-struct Open {
-    session: Session,
-    /// Its sender, if it is one.
-    sender: Option<SenderTemplate>,
-    /// For whom it has reserved.
-    reserved: Vec<FilterSpec>,
-}
-
-impl Applications {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty()
-    }
-
-    /// Those that have this session open.
-    pub(crate) fn of_session(&self, session: &Session) -> impl Iterator<Item = Application> {
-        self.by_session.get(&key(*session)).into_iter().flatten().copied()
-    }
-
-    fn open(&mut self, application: Application, session: Session) {
-        self.open.insert(application, Open { session, sender: None, reserved: Vec::new() });
-        self.by_session.entry(session).or_default().push(application);
-    }
-
-    fn close(&mut self, application: Application) -> Option<Open> {
-        let open = self.open.remove(&application)?;
-        if let Some(others) = self.by_session.get_mut(&open.session) {
-            others.retain(|&other| other != application);
-            if others.is_empty() {
-                self.by_session.remove(&open.session);
-            }
-        }
-        Some(open)
-    }
-}
 
 impl Rsvp {
     /// Carries a command out, or says why not.

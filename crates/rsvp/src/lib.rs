@@ -52,12 +52,14 @@
 extern crate alloc;
 
 mod api;
+mod applications;
 mod config;
 mod confirm;
 mod counters;
 mod engine;
 mod error;
 mod host;
+mod instance;
 mod merge;
 mod path;
 mod refresh;
@@ -71,6 +73,6 @@ mod view;
 pub use api::*;
 pub use config::{Config, Timing};
 pub use counters::{Counters, DropReason, MESSAGES};
-pub use engine::{PROTOCOL, Rsvp};
+pub use instance::{PROTOCOL, Rsvp};
 pub use state::TimerKind;
 pub use view::{NeighborView, ReservationView, SenderView};

@@ -13,7 +13,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
-use crate::engine::{Rsvp, Turn};
+use crate::instance::{Rsvp, Turn};
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb, Timer, TimerKind, key};
 
 /// Where the data of a session goes from here.

@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{
 };
 
 use crate::api::{Change, Event};
-use crate::engine::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
+use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
 use crate::path::Way;
 use crate::state::{Index, Peer, Psb};
 

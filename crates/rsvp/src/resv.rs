@@ -3,15 +3,14 @@
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
-use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
     ErrorCode, FilterSpec, FixedFilterFlow, FlowDescriptors, Resv, RsvpHop, Session,
 };
 
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::engine::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
 use crate::error::ResvFault;
+use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
 use crate::path::{is_neighbor, is_unicast};
 use crate::state::{Index, Kept, Origin};
 use crate::traffic::Request;
@@ -68,7 +67,7 @@ impl Rsvp {
     ) -> Result<(), ResvFault> {
         let psb = self.sender_for(&resv.session, &flow.filter, Some(outgoing))?;
         let Some(flowspec) = flow.flowspec else {
-            return Err(bad_flowspec());
+            return Err(ResvFault::bad_flowspec());
         };
         if resv.confirm.is_none()
             && let Some(rsb) = self.find_rsb(psb, outgoing, resv.hop)
@@ -78,10 +77,10 @@ impl Rsvp {
             return Ok(());
         }
         if flowspec.validate().is_err() {
-            return Err(bad_flowspec());
+            return Err(ResvFault::bad_flowspec());
         }
         if Kept::length(resv.carried) > self.config.max_kept_octets as usize {
-            return Err(too_much());
+            return Err(ResvFault::too_much());
         }
         let request = Request {
             origin: Origin::Neighbor(outgoing, resv.hop),
@@ -176,13 +175,4 @@ impl Rsvp {
         let peer = rsb.hop;
         self.store.heard(peer, now);
     }
-}
-
-/// A limit of this node is reached.
-pub(crate) fn too_much() -> ResvFault {
-    ResvFault::new(ErrorCode::RsvpSystemError, 0)
-}
-
-pub(crate) fn bad_flowspec() -> ResvFault {
-    ResvFault::new(ErrorCode::TrafficControlError, TrafficControlError::BadFlowspec.code())
 }

@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::engine::{PROTOCOL, Rsvp, Turn, send};
+use crate::instance::{PROTOCOL, Rsvp, Turn, send};
 use crate::path::Way;
 use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Peer, Timer, TimerKind};

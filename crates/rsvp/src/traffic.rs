@@ -13,10 +13,9 @@ use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
 use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector};
 
 use crate::api::{Change, Event};
-use crate::engine::{Rsvp, Turn};
 use crate::error::ResvFault;
+use crate::instance::{Rsvp, Turn};
 use crate::merge::least_upper_bound;
-use crate::resv::too_much;
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Rsb, Tcsb, Timer, TimerKind};
 
 /// What one next hop, or one application, asks for one sender.
@@ -45,7 +44,7 @@ impl Rsvp {
         if let (Some(tcsb), None) = (tcsb, rsb)
             && self.store.rsbs_of(tcsb).count() >= self.config.max_next_hops as usize
         {
-            return Err(too_much());
+            return Err(ResvFault::too_much());
         }
         let merged = self.merged(tcsb, rsb, Some(&request.flowspec)).ok_or_else(|| {
             let value = TrafficControlError::ServiceConflict.code();

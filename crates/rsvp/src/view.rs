@@ -8,7 +8,7 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
 
-use crate::engine::Rsvp;
+use crate::instance::Rsvp;
 use crate::state::Index;
 
 /// One sender of one session.

@@ -1,0 +1,53 @@
+//! The applications of this host that have a session open, and what each of them has asked for.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+
+use crate::api::Application;
+use crate::state::key;
+
+/// Applications with an open session. Few on a host, none on most routers, so ordered maps serve.
+#[derive(Debug, Default)]
+pub(crate) struct Applications {
+    pub(crate) open: BTreeMap<Application, Open>,
+    by_session: BTreeMap<Session, Vec<Application>>,
+}
+
+/// What one application has asked for.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) session: Session,
+    /// Its sender, if it is one.
+    pub(crate) sender: Option<SenderTemplate>,
+    /// For whom it has reserved.
+    pub(crate) reserved: Vec<FilterSpec>,
+}
+
+impl Applications {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Those that have this session open.
+    pub(crate) fn of_session(&self, session: &Session) -> impl Iterator<Item = Application> {
+        self.by_session.get(&key(*session)).into_iter().flatten().copied()
+    }
+
+    pub(crate) fn open(&mut self, application: Application, session: Session) {
+        self.open.insert(application, Open { session, sender: None, reserved: Vec::new() });
+        self.by_session.entry(session).or_default().push(application);
+    }
+
+    pub(crate) fn close(&mut self, application: Application) -> Option<Open> {
+        let open = self.open.remove(&application)?;
+        if let Some(others) = self.by_session.get_mut(&open.session) {
+            others.retain(|&other| other != application);
+            if others.is_empty() {
+                self.by_session.remove(&open.session);
+            }
+        }
+        Some(open)
+    }
+}
