@@ -1,13 +1,13 @@
 //! The watch over the host: interfaces and routes as the node shall see them, and what must be put right now and then.
 //!
-//! The kernel is never believed: every half minute its routes and its traffic control are compared with what they
+//! The kernel is never believed: now and then (`daemon.reconcile`) its routes and its traffic control are compared with what they
 //! should be. Reservations that a dead daemon left behind are kept for one lifetime L, so that refreshes can claim them,
 //! and are then taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use earmark_core::{Interface, Rate, Time};
+use earmark_core::{Interface, InterfaceId, Rate, Time};
 use earmark_linux::{Adopted, InterfaceState, Mirror, Update};
 use earmark_node::{HostUpdate, Input};
 use tracing::{debug, info, warn};
@@ -15,9 +15,6 @@ use tracing::{debug, info, warn};
 use crate::config::{Config, InterfaceConfig};
 use crate::driver::Driver;
 use crate::system::{System, with_cause};
-
-/// How often the kernel's state is compared with what it should be.
-const RECONCILE_EVERY: Duration = Duration::from_secs(30);
 
 /// See the module's text.
 pub(crate) struct Watch {
@@ -28,7 +25,11 @@ pub(crate) struct Watch {
     grace_ends: Time,
     /// L of RFC 2205 section 3.7.
     lifetime: Duration,
+    /// How often the kernel's state is compared with what it should be.
+    every: Duration,
     next_reconciliation: Time,
+    /// Interfaces whose queues somebody else has taken over.
+    taken: BTreeSet<InterfaceId>,
 }
 
 impl Watch {
@@ -49,7 +50,9 @@ impl Watch {
             adopted: Vec::new(),
             lifetime: config.lifetime(),
             grace_ends: Time::MAX,
-            next_reconciliation: now + RECONCILE_EVERY,
+            every: config.reconcile,
+            next_reconciliation: now + config.reconcile,
+            taken: BTreeSet::new(),
         };
         for update in initial {
             watch.apply(now, update, driver);
@@ -74,7 +77,7 @@ impl Watch {
     /// Does what is due by now.
     pub(crate) fn house_keeping(&mut self, now: Time, driver: &mut Driver<System>) {
         if self.next_reconciliation <= now {
-            self.next_reconciliation = now + RECONCILE_EVERY;
+            self.next_reconciliation = now + self.every;
             self.compare(now, driver);
         }
         if self.grace_ends <= now {
@@ -99,6 +102,7 @@ impl Watch {
             }
             Update::InterfaceGone(id) => {
                 driver.kernel().forget(id);
+                self.taken.remove(&id);
                 HostUpdate::InterfaceGone(id)
             }
             Update::Route(route) => HostUpdate::Route(route),
@@ -121,7 +125,9 @@ impl Watch {
             mtu: state.mtu,
             up: state.up,
             bandwidth: config.map_or(Rate::ZERO, |config| config.bandwidth),
-            reservable: config.map_or(Rate::ZERO, |config| config.reservable),
+            reservable: config
+                .filter(|_| !self.taken.contains(&state.id))
+                .map_or(Rate::ZERO, |config| config.reservable),
             latency_us: config.map_or(0, |config| config.latency_us),
         }
     }
@@ -168,11 +174,33 @@ impl Watch {
                 if found.removed + found.restored > 0 {
                     warn!(found.removed, found.restored, "traffic control was put right");
                 }
-                for (interface, kind) in found.foreign {
-                    warn!(interface = interface.0, kind, "somebody else has taken the queues over");
-                }
+                self.follow_queues(now, &found.foreign, driver);
             }
             Err(error) => warn!("cannot check traffic control: {}", with_cause(&error)),
+        }
+    }
+
+    /// Tells the node of interfaces whose queues somebody else has taken over since the last comparison, or given back.
+    fn follow_queues(
+        &mut self,
+        now: Time,
+        foreign: &[(InterfaceId, String)],
+        driver: &mut Driver<System>,
+    ) {
+        for (id, kind) in foreign {
+            if self.taken.insert(*id) {
+                warn!(interface = id.0, kind, "somebody else has taken the queues over");
+                driver.handle(now, Input::Host(HostUpdate::QueuesTaken(*id)));
+            }
+        }
+        let given_back: Vec<_> =
+            self.taken.extract_if(.., |id| foreign.iter().all(|(other, _)| other != id)).collect();
+        for id in given_back {
+            let Some(interface) = driver.node().interfaces().by_id(id).cloned() else { continue };
+            let Some(config) = self.configured.get(&interface.name) else { continue };
+            info!(interface = %interface.name, "the queues are ours again");
+            let interface = Interface { reservable: config.reservable, ..interface };
+            driver.handle(now, Input::Host(HostUpdate::Interface(interface)));
         }
     }
 

@@ -2,31 +2,25 @@
 //!
 //! The tests make their namespaces and remove them, also when they fail; without root they are shown as ignored.
 
-use std::io::Read;
-use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+#[path = "kernel/host.rs"]
+mod host;
 
-use earmark::client::Client;
+use std::net::UdpSocket;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
 use earmark::control::protocol::{Listen, Send};
 use earmark_core::Rate;
 use earmark_linux::link;
-use earmark_linux::netns::Namespace;
+use host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, join, pair, until};
 use libtest_mimic::{Arguments, Failed, Trial};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_earmark");
-/// Nothing here takes longer on a machine that is not overloaded many times.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 12] = [
+    let tests: [Test; 13] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -42,6 +36,10 @@ fn main() -> ExitCode {
         ("ipv6_is_refused_by_name", ipv6_is_refused_by_name),
         ("a_reservation_survives_kill_and_restart", a_reservation_survives_kill_and_restart),
         ("an_interface_may_come_back", an_interface_may_come_back),
+        (
+            "queues_that_are_taken_over_void_reservations",
+            queues_that_are_taken_over_void_reservations,
+        ),
     ];
     let trials = tests.into_iter().map(|(name, test)| {
         if root {
@@ -52,164 +50,6 @@ fn main() -> ExitCode {
         }
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
-}
-
-/// Names that no other test uses, in this process or another.
-fn unique(name: &str) -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("em{}-{}-{name}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// A host: a namespace, a directory for its files, and its daemon.
-struct Host {
-    namespace: Namespace,
-    directory: PathBuf,
-    daemon: Option<Child>,
-}
-
-impl Host {
-    fn new(name: &str) -> Result<Host, Failed> {
-        let name = unique(name);
-        let directory = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&directory)?;
-        Ok(Host { namespace: Namespace::create(&name)?, directory, daemon: None })
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.directory.join("s")
-    }
-
-    /// Writes the configuration: the control socket, a short refresh period, and `more`.
-    fn configure(&self, more: &str) -> Result<PathBuf, Failed> {
-        let path = self.directory.join("c.toml");
-        let socket = self.socket();
-        let text = format!(
-            "[control]\nsocket = \"{}\"\n[rsvp]\nrefresh = \"500ms\"\n{more}",
-            socket.display()
-        );
-        std::fs::write(&path, text)?;
-        Ok(path)
-    }
-
-    fn command(&self, config: &std::path::Path) -> Result<Command, Failed> {
-        let mut command = self.namespace.command(PROGRAM)?;
-        command.arg("daemon").arg("--config").arg(config);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        Ok(command)
-    }
-
-    /// Starts the daemon and waits until it serves.
-    fn start(&mut self, more: &str) -> Outcome {
-        let config = self.configure(more)?;
-        let mut daemon = self.command(&config)?.spawn()?;
-        let deadline = Instant::now() + PATIENCE;
-        while Client::connect(self.socket()).is_err() {
-            if let Some(status) = daemon.try_wait()? {
-                return Err(format!("the daemon ended ({status}): {}", log(&mut daemon)).into());
-            }
-            if Instant::now() > deadline {
-                daemon.kill()?;
-                return Err(format!("the daemon does not serve: {}", log(&mut daemon)).into());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self.daemon = Some(daemon);
-        Ok(())
-    }
-
-    /// Starts a daemon that is expected to give up; gives its status and what it said.
-    fn fail_to_start(&self, config: &std::path::Path) -> Result<(Option<i32>, String), Failed> {
-        let mut daemon = self.command(config)?.spawn()?;
-        let status = wait(&mut daemon)?;
-        Ok((status, log(&mut daemon)))
-    }
-
-    /// Sends the daemon a signal and waits for its end; gives its status.
-    fn end(&mut self, signal: Signal) -> Result<Option<i32>, Failed> {
-        let mut daemon = self.daemon.take().ok_or("no daemon")?;
-        kill_process(Pid::from_child(&daemon), signal)?;
-        wait(&mut daemon)
-    }
-
-    fn client(&self) -> Result<Client, Failed> {
-        Ok(Client::connect(self.socket())?)
-    }
-
-    /// The command line, against this host's daemon.
-    fn earmark(&self, arguments: &[&str]) -> Result<Output, Failed> {
-        Ok(Command::new(PROGRAM).arg("--control").arg(self.socket()).args(arguments).output()?)
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
-            // It may have ended by itself; then there is nothing to kill.
-            let _ = daemon.kill();
-            let _ = daemon.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-fn wait(daemon: &mut Child) -> Result<Option<i32>, Failed> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = daemon.try_wait()? {
-            return Ok(status.code());
-        }
-        if Instant::now() > deadline {
-            daemon.kill()?;
-            return Err("the daemon does not end".into());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// What a daemon that has ended said.
-fn log(daemon: &mut Child) -> String {
-    let mut text = String::new();
-    if let Some(mut stderr) = daemon.stderr.take() {
-        // Octets that are no text show up as an empty log, and fail the test that looks into it.
-        let _ = stderr.read_to_string(&mut text);
-    }
-    text
-}
-
-/// Calls `look` until it gives something.
-fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, Failed>) -> Result<T, Failed> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        if Instant::now() > deadline {
-            return Err(format!("still not: {what}").into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn check(condition: bool, what: &str) -> Outcome {
-    if condition { Ok(()) } else { Err(what.into()) }
-}
-
-const ETH0: &str = "[[interface]]\nname = \"eth0\"\nbandwidth = \"10Mbit\"\nclasses = 16\n";
-
-/// Two hosts with a link between them: 10.0.1.1 and 10.0.1.2 on eth0.
-fn pair() -> Result<(Host, Host), Failed> {
-    let (a, b) = (Host::new("a")?, Host::new("b")?);
-    join(&a, &b)?;
-    Ok((a, b))
-}
-
-fn join(a: &Host, b: &Host) -> Outcome {
-    link::create_veth(&a.namespace, "eth0", &b.namespace, "eth0")?;
-    for (host, address) in [(a, "10.0.1.1"), (b, "10.0.1.2")] {
-        link::add_address(&host.namespace, "eth0", address.parse()?, 24)?;
-        link::set_up(&host.namespace, "eth0", true)?;
-    }
-    Ok(())
 }
 
 fn a_daemon_serves_and_ends_in_good_order() -> Outcome {
@@ -488,4 +328,35 @@ fn an_interface_may_come_back() -> Outcome {
     let output =
         a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;
     check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))
+}
+
+/// Somebody else replaces the queues of a link: its reservations are void, and said to be, until the queues are ours
+/// again.
+fn queues_that_are_taken_over_void_reservations() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    let impatient = format!("{ETH0}[daemon]\nreconcile = \"200ms\"\n");
+    a.start(&impatient)?;
+    b.start(ETH0)?;
+    b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
+    a.client()?.sender(Send::new("10.0.1.2:5001".parse()?, Rate::from_mbps(2)))?;
+    let reservable = |a: &Host| -> Result<(u64, u32), Failed> {
+        let rows = a.client()?.show_links()?.rows;
+        let link = rows.first().ok_or("no link")?;
+        Ok((link.reservable_bps.as_bps(), link.claims))
+    };
+    until("it is reserved", || Ok((reservable(&a)? == (7_500_000, 1)).then_some(())))?;
+    let tc = |arguments: &[&str]| -> Outcome {
+        let status = a.namespace.command("tc")?.args(arguments).status()?;
+        check(status.success(), &format!("tc {arguments:?}: {status}"))
+    };
+    tc(&["qdisc", "replace", "dev", "eth0", "root", "handle", "77:", "pfifo", "limit", "9"])?;
+    until("nothing is reserved any more", || Ok((reservable(&a)? == (0, 0)).then_some(())))?;
+    let refused = b.client()?.show_applications()?.rows;
+    check(
+        refused.iter().any(|row| format!("{row:?}").contains("raffic")),
+        &format!("the receiver hears of it: {refused:?}"),
+    )?;
+    tc(&["qdisc", "delete", "dev", "eth0", "root"])?;
+    // The receiver asks again with its next refresh.
+    until("it is reserved again", || Ok((reservable(&a)? == (7_500_000, 1)).then_some(())))
 }

@@ -46,6 +46,9 @@ pub enum HostUpdate {
     Interface(Interface),
     /// An interface has gone.
     InterfaceGone(InterfaceId),
+    /// Somebody else has taken the queues of an interface over: what was reserved there is void, and nothing new can be
+    /// reserved until [`HostUpdate::Interface`] tells of the interface again.
+    QueuesTaken(InterfaceId),
     /// A route is there.
     Route(Route),
     /// A route has gone.
@@ -247,19 +250,25 @@ impl Node {
                 let takes_part = interface.takes_part();
                 self.interfaces.set(interface);
                 if !takes_part {
-                    self.lose_link(now, id, out);
+                    self.lose_link(now, id, ENODEV, out);
                 }
                 self.tell(now, HostEvent::InterfaceChanged(id), out);
             }
             HostUpdate::InterfaceGone(id) => {
                 let prefixes = self.routes.remove_interface(id);
                 // As long as the interface is known, those behind it can be told; another way may lead to them.
-                self.lose_link(now, id, out);
+                self.lose_link(now, id, ENODEV, out);
                 self.interfaces.remove(id);
                 self.tell(now, HostEvent::InterfaceChanged(id), out);
                 for prefix in prefixes {
                     self.tell(now, HostEvent::RouteChanged(prefix), out);
                 }
+            }
+            HostUpdate::QueuesTaken(id) => {
+                let Some(interface) = self.interfaces.by_id(id).cloned() else { return };
+                self.lose_link(now, id, EBUSY, out);
+                let interface = Interface { reservable: Rate::ZERO, ..interface };
+                self.host_changes(now, HostUpdate::Interface(interface), out);
             }
             HostUpdate::Route(route) => {
                 if self.routes.insert(route) {
@@ -289,9 +298,9 @@ impl Node {
     }
 
     /// Nothing can be reserved on a link any more: whoever holds something of it must know.
-    fn lose_link(&mut self, now: Time, id: InterfaceId, out: &mut Effects<Event>) {
+    fn lose_link(&mut self, now: Time, id: InterfaceId, errno: u16, out: &mut Effects<Event>) {
         for (claim, owner) in self.ledger.remove_link(id).claims {
-            let event = HostEvent::TrafficControlRefused { claim, owner, errno: ENODEV };
+            let event = HostEvent::TrafficControlRefused { claim, owner, errno };
             self.tell(now, event, out);
         }
     }
@@ -301,5 +310,6 @@ impl Node {
     }
 }
 
-/// "No such device", in the numbers of every Unix.
+/// "No such device" and "device or resource busy", in the numbers of every Unix.
 const ENODEV: u16 = 19;
+const EBUSY: u16 = 16;

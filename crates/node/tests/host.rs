@@ -110,6 +110,25 @@ fn a_link_that_goes_takes_its_reservations_along() {
     }
 }
 
+/// Somebody else has the queues now: what was reserved is void, nothing new is, until the interface is ours again.
+#[test]
+fn queues_that_are_taken_over_void_reservations() {
+    let mut router = router();
+    let path = router.path(path(None));
+    router.resv(&path, &[flow(2)]);
+    let ours = router.node.interfaces().by_id(ETH2).cloned().expect("it is there");
+    let outcomes = router.host(HostUpdate::QueuesTaken(ETH2));
+    let error = resv_err(&outcomes).expect("the receiver is told");
+    assert_eq!((error.code, error.value), (ErrorCode::TrafficControlSystemError, 16));
+    assert!(kinds(&outcomes).iter().any(|(kind, _)| *kind == "ResvTear"), "{outcomes:?}");
+    assert_eq!(router.held("eth2"), Some(Rate::ZERO));
+    let outcomes = router.resv(&path, &[flow(2)]);
+    assert!(resv_err(&outcomes).is_some(), "{outcomes:?}");
+    router.host(HostUpdate::Interface(ours));
+    router.resv(&path, &[flow(2)]);
+    assert_eq!(router.held("eth2"), Some(Rate::from_mbps(2)));
+}
+
 /// Traffic control cannot do what the ledger granted: the system's number goes to the receiver, and nothing is held.
 #[test]
 fn what_traffic_control_refuses_is_given_back() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -78,6 +78,7 @@ struct DaemonTable {
     record: Option<PathBuf>,
     user: Option<String>,
     keep_reservations_on_exit: Option<bool>,
+    reconcile: Option<Spanned<String>>,
 }
 
 /// Linux allows 15 octets and a terminator (IFNAMSIZ).
@@ -113,6 +114,12 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         record: file.daemon.record,
         user: file.daemon.user,
         keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
+        reconcile: source.duration(
+            file.daemon.reconcile.as_ref(),
+            Duration::from_millis(100)..=Duration::from_secs(3_600),
+            Duration::from_secs(30),
+            "\"30s\" is usual; from 100ms to 1 hour (60min) are possible",
+        )?,
     })
 }
 
@@ -230,27 +237,31 @@ impl Source<'_> {
 
     fn timing(&self, table: &RsvpTable) -> Result<Timing, ConfigError> {
         let defaults = Timing::default();
-        let refresh = match &table.refresh {
-            None => defaults.refresh,
-            Some(text) => {
-                let hint = "RFC 2205 has \"30s\"; from 10ms to 1 hour (60min) are possible";
-                let refresh = parse_duration(text.get_ref())
-                    .map_err(|error| self.error(text.span(), error.to_string(), hint))?;
-                if refresh < Duration::from_millis(10) || refresh > Duration::from_secs(3_600) {
-                    return Err(self.error(
-                        text.span(),
-                        "the refresh period is out of range",
-                        hint,
-                    ));
-                }
-                refresh
-            }
-        };
+        let hint = "RFC 2205 has \"30s\"; from 10ms to 1 hour (60min) are possible";
+        let range = Duration::from_millis(10)..=Duration::from_secs(3_600);
+        let refresh = self.duration(table.refresh.as_ref(), range, defaults.refresh, hint)?;
         let factor = table.lifetime_factor.clone();
         Ok(Timing {
             refresh,
             lifetime_factor: self.within(factor, 1..101, defaults.lifetime_factor)?,
         })
+    }
+
+    /// What `text` says, if it lies in `range`; `default` where it is not there.
+    fn duration(
+        &self,
+        text: Option<&Spanned<String>>,
+        range: RangeInclusive<Duration>,
+        default: Duration,
+        hint: &str,
+    ) -> Result<Duration, ConfigError> {
+        let Some(text) = text else { return Ok(default) };
+        let duration = parse_duration(text.get_ref())
+            .map_err(|error| self.error(text.span(), error.to_string(), hint))?;
+        if !range.contains(&duration) {
+            return Err(self.error(text.span(), "the duration is out of range", hint));
+        }
+        Ok(duration)
     }
 
     /// What `value` says, if it lies in `range`; `default` where it is not there.

@@ -40,6 +40,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether reserved flows keep their queues when the daemon stops in good order, for its successor to adopt.
     pub keep_reservations_on_exit: bool,
+    /// How often routes and traffic control are compared with what they should be.
+    pub reconcile: Duration,
 }
 
 /// The control socket.
@@ -100,6 +102,7 @@ impl Config {
             record: None,
             user: None,
             keep_reservations_on_exit: true,
+            reconcile: Duration::from_secs(30),
         }
     }
 

@@ -181,6 +181,8 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "daemon.keep_reservations_on_exit",
         "expected a boolean",
     ),
+    ("[daemon]\nreconcile = 'often'", 2, "daemon.reconcile", "number"),
+    ("[daemon]\nreconcile = '1ms'", 2, "daemon.reconcile", "out of range"),
     ("[node\n", 1, "node", ""),
     ("[node]\nname = 'a'\nname = 'b'", 3, "node.name", "duplicate"),
 ];

@@ -1,0 +1,181 @@
+//! Hosts to test with: a namespace each, with its daemon as a process.
+#![allow(unreachable_pub)]
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use earmark::client::Client;
+use earmark_linux::link;
+use earmark_linux::netns::Namespace;
+use libtest_mimic::Failed;
+use rustix::process::{Pid, Signal, kill_process};
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_earmark");
+/// Nothing here takes longer on a machine that is not overloaded many times.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub type Outcome = Result<(), Failed>;
+
+/// Names that no other test uses, in this process or another.
+pub fn unique(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("em{}-{}-{name}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A host: a namespace, a directory for its files, and its daemon.
+pub struct Host {
+    pub namespace: Namespace,
+    pub directory: PathBuf,
+    pub daemon: Option<Child>,
+}
+
+impl Host {
+    pub fn new(name: &str) -> Result<Host, Failed> {
+        let name = unique(name);
+        let directory = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&directory)?;
+        Ok(Host { namespace: Namespace::create(&name)?, directory, daemon: None })
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("s")
+    }
+
+    /// Writes the configuration: the control socket, a short refresh period, and `more`.
+    pub fn configure(&self, more: &str) -> Result<PathBuf, Failed> {
+        let path = self.directory.join("c.toml");
+        let socket = self.socket();
+        let text = format!(
+            "[control]\nsocket = \"{}\"\n[rsvp]\nrefresh = \"500ms\"\n{more}",
+            socket.display()
+        );
+        std::fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    pub fn command(&self, config: &std::path::Path) -> Result<Command, Failed> {
+        let mut command = self.namespace.command(PROGRAM)?;
+        command.arg("daemon").arg("--config").arg(config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// Starts the daemon and waits until it serves.
+    pub fn start(&mut self, more: &str) -> Outcome {
+        let config = self.configure(more)?;
+        let mut daemon = self.command(&config)?.spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        while Client::connect(self.socket()).is_err() {
+            if let Some(status) = daemon.try_wait()? {
+                return Err(format!("the daemon ended ({status}): {}", log(&mut daemon)).into());
+            }
+            if Instant::now() > deadline {
+                daemon.kill()?;
+                return Err(format!("the daemon does not serve: {}", log(&mut daemon)).into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    /// Starts a daemon that is expected to give up; gives its status and what it said.
+    pub fn fail_to_start(&self, config: &std::path::Path) -> Result<(Option<i32>, String), Failed> {
+        let mut daemon = self.command(config)?.spawn()?;
+        let status = wait(&mut daemon)?;
+        Ok((status, log(&mut daemon)))
+    }
+
+    /// Sends the daemon a signal and waits for its end; gives its status.
+    pub fn end(&mut self, signal: Signal) -> Result<Option<i32>, Failed> {
+        let mut daemon = self.daemon.take().ok_or("no daemon")?;
+        kill_process(Pid::from_child(&daemon), signal)?;
+        wait(&mut daemon)
+    }
+
+    pub fn client(&self) -> Result<Client, Failed> {
+        Ok(Client::connect(self.socket())?)
+    }
+
+    /// The command line, against this host's daemon.
+    pub fn earmark(&self, arguments: &[&str]) -> Result<Output, Failed> {
+        Ok(Command::new(PROGRAM).arg("--control").arg(self.socket()).args(arguments).output()?)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            // It may have ended by itself; then there is nothing to kill.
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+pub fn wait(daemon: &mut Child) -> Result<Option<i32>, Failed> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = daemon.try_wait()? {
+            return Ok(status.code());
+        }
+        if Instant::now() > deadline {
+            daemon.kill()?;
+            return Err("the daemon does not end".into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a daemon that has ended said.
+pub fn log(daemon: &mut Child) -> String {
+    let mut text = String::new();
+    if let Some(mut stderr) = daemon.stderr.take() {
+        // Octets that are no text show up as an empty log, and fail the test that looks into it.
+        let _ = stderr.read_to_string(&mut text);
+    }
+    text
+}
+
+/// Calls `look` until it gives something.
+pub fn until<T>(
+    what: &str,
+    mut look: impl FnMut() -> Result<Option<T>, Failed>,
+) -> Result<T, Failed> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("still not: {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub fn check(condition: bool, what: &str) -> Outcome {
+    if condition { Ok(()) } else { Err(what.into()) }
+}
+
+pub const ETH0: &str = "[[interface]]\nname = \"eth0\"\nbandwidth = \"10Mbit\"\nclasses = 16\n";
+
+/// Two hosts with a link between them: 10.0.1.1 and 10.0.1.2 on eth0.
+pub fn pair() -> Result<(Host, Host), Failed> {
+    let (a, b) = (Host::new("a")?, Host::new("b")?);
+    join(&a, &b)?;
+    Ok((a, b))
+}
+
+pub fn join(a: &Host, b: &Host) -> Outcome {
+    link::create_veth(&a.namespace, "eth0", &b.namespace, "eth0")?;
+    for (host, address) in [(a, "10.0.1.1"), (b, "10.0.1.2")] {
+        link::add_address(&host.namespace, "eth0", address.parse()?, 24)?;
+        link::set_up(&host.namespace, "eth0", true)?;
+    }
+    Ok(())
+}
