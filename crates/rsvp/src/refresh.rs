@@ -46,37 +46,46 @@ impl Rsvp {
     /// PATH REFRESH: tells the next hop of a sender, if there is one.
     pub(crate) fn path_refresh<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let psb = self.store.psb(index);
-        let Some(interface) = psb.outgoing.and_then(|i| turn.context.interfaces.by_id(i)) else {
-            return;
-        };
-        let session = self.store.session(psb.session).session;
-        let Some(address) = interface.address_like(session.destination) else { return };
-        let ttl =
-            if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
-        if ttl == 0 {
-            return;
-        }
-        let lih = self.lih(interface.id);
+        let Some((hop, how, interface)) = self.downstream(turn, index) else { return };
         let adspec = advertise(psb, interface, &mut self.scratch);
+        let session = self.store.session(psb.session).session;
         // Whoever can police does; only those before such a node pass the demand on.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
         let path = Path {
             session: Session { flags: if police { Session::E_POLICE } else { 0 }, ..session },
-            hop: RsvpHop { address, lih },
+            hop,
             refresh_ms: self.config.timing(interface.id).refresh_ms(),
             carried: Carried::Objects(psb.carried.octets()),
             sender: SenderDescriptor { template: psb.template, tspec: psb.tspec, adspec },
         };
+        send(&mut self.counters, turn.out, how, Body::Path(path));
+        mark(Checkpoint::PathRefresh);
+    }
+
+    /// How Path and PathTear of a sender leave, with what hop object and through which interface: as from the sender to
+    /// the destination, for every RSVP node on the way to look at. `None` where they do not leave, because the data ends
+    /// here or the TTL does.
+    #[inline]
+    pub(crate) fn downstream<'c, E>(
+        &self,
+        turn: &Turn<'_, 'c, E>,
+        index: Index,
+    ) -> Option<(RsvpHop, Outgoing, &'c Interface)> {
+        let psb = self.store.psb(index);
+        let interface = turn.context.interfaces.by_id(psb.outgoing?)?;
+        let destination = self.store.session(psb.session).session.destination;
+        let address = interface.address_like(destination)?;
+        let ttl =
+            if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface.id),
             source: psb.template.source,
-            destination: session.destination,
+            destination,
             ttl,
             router_alert: true,
         };
-        send(&mut self.counters, turn.out, how, Body::Path(path));
-        mark(Checkpoint::PathRefresh);
+        (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
 
     /// RESV REFRESH: asks the previous hop of a sender for what its data gets here, if it gets anything. With

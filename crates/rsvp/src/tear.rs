@@ -2,7 +2,7 @@
 //! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, InterfaceId, Outgoing};
+use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, PathTear, ResvTear, RsvpHop,
@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::instance::{PROTOCOL, Rsvp, Turn, send};
+use crate::instance::{Rsvp, Turn, send};
 use crate::path::Way;
 use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Peer, Timer, TimerKind};
@@ -159,31 +159,14 @@ impl Rsvp {
 
     /// Sends the PathTear of a sender onward; objects to be carried lie in `scratch`.
     fn forward_path_tear<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        let Some((hop, how, _)) = self.downstream(turn, index) else { return };
         let psb = self.store.psb(index);
-        let Some(interface) = psb.outgoing.and_then(|i| turn.context.interfaces.by_id(i)) else {
-            return;
-        };
-        let session = self.store.session_of(index);
-        let Some(address) = interface.address_like(session.destination) else { return };
-        let ttl =
-            if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
-        if ttl == 0 {
-            return;
-        }
         let tear = PathTear {
-            session,
-            hop: RsvpHop { address, lih: self.lih(interface.id) },
+            session: self.store.session_of(index),
+            hop,
             carried: Carried::Objects(&self.scratch),
             template: psb.template,
             tspec: Some(psb.tspec),
-        };
-        let how = Outgoing {
-            protocol: PROTOCOL,
-            interface: Some(interface.id),
-            source: psb.template.source,
-            destination: session.destination,
-            ttl,
-            router_alert: true,
         };
         send(&mut self.counters, turn.out, how, Body::PathTear(tear));
     }

@@ -211,6 +211,9 @@ impl<'a> Adspec<'a> {
 
     /// Length of the body, octets.
     pub fn buffer_len(&self) -> usize {
+        if let Some(length) = standard::length(self) {
+            return length;
+        }
         let others: usize = self.others.iter().map(|other| HEADER + other.data.len()).sum();
         HEADER
             + (HEADER + self.general.data_len())

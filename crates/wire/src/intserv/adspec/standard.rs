@@ -74,20 +74,25 @@ pub(super) fn parse(body: &[u8]) -> Option<Adspec<'_>> {
     })
 }
 
-/// Writes the body, if the ADSPEC is of the standard shape and the buffer long enough; says how many octets.
+/// Length of the body, if the ADSPEC is of the standard shape, octets.
 #[inline]
-pub(super) fn emit(adspec: &Adspec<'_>, buffer: &mut [u8]) -> Option<usize> {
-    let (general, guaranteed, load) =
-        (&adspec.general, adspec.guaranteed?, adspec.controlled_load?);
-    let terms = guaranteed.terms?;
-    let plain = general.extra.octets.is_empty()
+pub(super) fn length(adspec: &Adspec<'_>) -> Option<usize> {
+    let (guaranteed, load) = (adspec.guaranteed.as_ref()?, adspec.controlled_load.as_ref()?);
+    let plain = guaranteed.terms.is_some()
+        && adspec.general.extra.octets.is_empty()
         && guaranteed.overrides.is_empty()
         && load.overrides.is_empty()
         && adspec.others.octets.is_empty();
-    if !plain {
-        return None;
-    }
-    let octets = buffer.get_mut(..4 * WORDS)?;
+    plain.then_some(4 * WORDS)
+}
+
+/// Writes the body, if the ADSPEC is of the standard shape and the buffer long enough; says how many octets.
+#[inline]
+pub(super) fn emit(adspec: &Adspec<'_>, buffer: &mut [u8]) -> Option<usize> {
+    let octets = buffer.get_mut(..length(adspec)?)?;
+    let (general, guaranteed, load) =
+        (&adspec.general, adspec.guaranteed.as_ref()?, adspec.controlled_load.as_ref()?);
+    let terms = guaranteed.terms?;
     let mut words = [0_u32; WORDS];
     for (place, header) in HEADERS {
         words[place] = header;
