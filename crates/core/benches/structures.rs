@@ -121,6 +121,7 @@ fn ledger() {
         protocol: 17,
         destination_port: 5_004,
         source_port: 0,
+        flow_label: 0,
     };
     let demand = Demand {
         service: Service::ControlledLoad,

@@ -24,6 +24,9 @@ pub struct Outgoing {
     pub ttl: u8,
     /// Whether routers on the way must look at it.
     pub router_alert: bool,
+    /// Whether it travels in a UDP packet, for a neighbour without raw sockets (RFC 2205 appendix C).
+    #[serde(default)]
+    pub encapsulated: bool,
 }
 
 /// A reservation as traffic control gets it. Installing one that is installed changes it in place.
@@ -96,6 +99,16 @@ impl<E> Effects<E> {
         self.list.push(Effect::Install(installation));
     }
 
+    /// Lets another flow use an installed reservation.
+    pub fn add_flow(&mut self, claim: ClaimId, flow: Flow) {
+        self.list.push(Effect::AddFlow(claim, flow));
+    }
+
+    /// Stops a flow from using an installed reservation. The reservation stays, even without flows.
+    pub fn remove_flow(&mut self, claim: ClaimId, flow: Flow) {
+        self.list.push(Effect::RemoveFlow(claim, flow));
+    }
+
     /// Takes a reservation out.
     pub fn remove(&mut self, claim: ClaimId) {
         self.list.push(Effect::Remove(claim));
@@ -146,6 +159,7 @@ mod tests {
         destination: IpAddr::V4(Ipv4Addr::BROADCAST),
         ttl: 1,
         router_alert: false,
+        encapsulated: false,
     };
     const CLAIM: ClaimId = ClaimId { slot: 1, generation: 0 };
 

@@ -19,6 +19,9 @@ pub struct Flow {
     pub destination_port: u16,
     /// Source port.
     pub source_port: u16,
+    /// IPv6 flow label, as filters have it that name no port; 0: not looked at.
+    #[serde(default)]
+    pub flow_label: u32,
 }
 
 /// An address range: `10.0.1.0/24`.

@@ -20,6 +20,8 @@ pub struct Datagram<'a> {
     pub ttl: u8,
     /// Whether it carried the router-alert option.
     pub router_alert: bool,
+    /// Whether it travelled in a UDP packet (RFC 2205 appendix C).
+    pub encapsulated: bool,
     /// The message.
     #[serde(serialize_with = "crate::record::hexadecimal")]
     pub payload: &'a [u8],
@@ -30,6 +32,13 @@ pub struct Datagram<'a> {
 pub enum HostEvent {
     /// The way to these destinations may have changed; [`crate::Routes`] already answers anew.
     RouteChanged(Prefix),
+    /// The way of packets to a group may have changed; [`crate::Routes`] already answers anew.
+    MulticastRouteChanged {
+        /// Of this source; `None` for every source.
+        source: Option<IpAddr>,
+        /// To this group.
+        group: IpAddr,
+    },
     /// An interface came, went, or changed its addresses or link; [`crate::Interfaces`] already shows it.
     InterfaceChanged(InterfaceId),
     /// Traffic control could not do what an [`crate::Effect`] asked for; the reservation is not in place.

@@ -29,6 +29,6 @@ pub use engine::Engine;
 pub use flow::{Flow, Prefix, PrefixError};
 pub use input::{Datagram, HostEvent, Input};
 pub use interface::{Interface, InterfaceId, Interfaces};
-pub use routes::{Hop, Route, RouteTable, Routes};
+pub use routes::{Branches, Hop, MulticastRoute, Route, RouteTable, Routes};
 pub use time::Time;
 pub use units::{Rate, RateError};

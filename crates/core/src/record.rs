@@ -52,6 +52,9 @@ pub struct RecordedDatagram {
     pub ttl: u8,
     /// Whether it carried the router-alert option.
     pub router_alert: bool,
+    /// Whether it travelled in a UDP packet.
+    #[serde(default)]
+    pub encapsulated: bool,
     /// The message.
     pub payload: Octets,
 }
@@ -65,6 +68,7 @@ impl<C> From<Input<'_, C>> for RecordedInput<C> {
                 destination: d.destination,
                 ttl: d.ttl,
                 router_alert: d.router_alert,
+                encapsulated: d.encapsulated,
                 payload: Octets(d.payload.to_vec()),
             }),
             Input::Expire => RecordedInput::Expire,
@@ -84,6 +88,7 @@ impl<C: Clone> RecordedInput<C> {
                 destination: d.destination,
                 ttl: d.ttl,
                 router_alert: d.router_alert,
+                encapsulated: d.encapsulated,
                 payload: &d.payload.0,
             }),
             RecordedInput::Expire => Input::Expire,
@@ -235,11 +240,12 @@ mod tests {
             destination: FAR,
             ttl: 63,
             router_alert: true,
+            encapsulated: false,
             payload: &[0x10, 0x01, 0xab, 0xff],
         };
         let text = r#"{"Datagram":{"interface":2,"source":"10.0.0.1","destination":"10.0.9.9","#
             .to_string()
-            + r#""ttl":63,"router_alert":true,"payload":"1001abff"}}"#;
+            + r#""ttl":63,"router_alert":true,"encapsulated":false,"payload":"1001abff"}}"#;
         let prefix = "10.0.0.0/8".parse().expect("a prefix");
         for (input, expected) in [
             (Input::Datagram(datagram), Some(text.as_str())),
@@ -265,6 +271,7 @@ mod tests {
             destination: FAR,
             ttl: 62,
             router_alert: true,
+            encapsulated: false,
         };
         let claim = ClaimId { slot: 1, generation: 2 };
         let mut effects = Effects::<u32>::new();

@@ -11,6 +11,7 @@
 
 mod family;
 mod hops;
+mod multicast;
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -21,6 +22,8 @@ use slab::Slab;
 
 use self::family::{Family, First};
 use self::hops::Hops;
+use self::multicast::MulticastTable;
+pub use self::multicast::{Branches, MulticastRoute};
 use crate::{InterfaceId, Prefix};
 
 /// The answer of a route look-up.
@@ -49,6 +52,9 @@ pub struct Route {
 pub trait Routes {
     /// The hop towards `destination`; `None` where there is no route.
     fn lookup(&self, destination: IpAddr) -> Option<Hop>;
+
+    /// Where packets from `source` to the multicast `group` go; `None` where they are not forwarded.
+    fn multicast(&self, source: IpAddr, group: IpAddr) -> Option<Branches<'_>>;
 }
 
 /// The routes of a node, IPv4 and IPv6; see the module text.
@@ -60,6 +66,7 @@ pub struct RouteTable {
     hops: Hops,
     v4: Family<u32>,
     v6: Family<u128>,
+    multicast: MulticastTable,
     /// Interfaces whose routes are not to be used now; few.
     down: BTreeSet<InterfaceId>,
 }
@@ -159,6 +166,22 @@ impl RouteTable {
         self.routes.is_empty()
     }
 
+    /// Enters a multicast forwarding entry in the place of the one for the same source and group; `false` where it says
+    /// nothing new.
+    pub fn insert_multicast(&mut self, route: MulticastRoute) -> bool {
+        self.multicast.insert(route)
+    }
+
+    /// Takes a multicast forwarding entry out; `false` where there is none.
+    pub fn remove_multicast(&mut self, source: Option<IpAddr>, group: IpAddr) -> bool {
+        self.multicast.remove(source, group)
+    }
+
+    /// All multicast forwarding entries, by group and source.
+    pub fn multicast_routes(&self) -> impl Iterator<Item = &MulticastRoute> {
+        self.multicast.iter()
+    }
+
     /// The hop of the best usable route of a list.
     #[inline]
     fn usable(&self, first: First) -> Option<Hop> {
@@ -206,6 +229,10 @@ impl Routes for RouteTable {
             IpAddr::V4(a) => self.v4.longest(a.to_bits(), |first| self.usable(first)),
             IpAddr::V6(a) => self.v6.longest(a.to_bits(), |first| self.usable(first)),
         }
+    }
+
+    fn multicast(&self, source: IpAddr, group: IpAddr) -> Option<Branches<'_>> {
+        self.multicast.lookup(source, group)
     }
 }
 

@@ -98,7 +98,14 @@ fn owner(block: u32) -> Owner {
 
 fn flow(port: u16) -> Flow {
     let destination = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Flow { destination, source: None, protocol: 17, destination_port: port, source_port: 0 }
+    Flow {
+        destination,
+        source: None,
+        protocol: 17,
+        destination_port: port,
+        source_port: 0,
+        flow_label: 0,
+    }
 }
 
 /// Link, owner and demand of a claim.

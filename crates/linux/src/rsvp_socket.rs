@@ -150,6 +150,7 @@ impl RsvpSocket {
                 destination: IpAddr::V4(packet.destination()),
                 ttl: packet.ttl(),
                 router_alert: packet.router_alert().is_some(),
+                encapsulated: false,
                 payload: packet.payload(),
             });
         }

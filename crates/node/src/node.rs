@@ -1,12 +1,13 @@
 //! The node: hands each input to whom it concerns.
 
 use alloc::string::{String, ToString};
+use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Flow, HostEvent, Interface, InterfaceId,
-    Interfaces, Rate, Route, RouteTable, Time,
+    Interfaces, MulticastRoute, Rate, Route, RouteTable, Time,
 };
 use earmark_rsvp as rsvp;
 use earmark_rsvp::{Rejection, Rsvp};
@@ -53,6 +54,15 @@ pub enum HostUpdate {
     Route(Route),
     /// A route has gone.
     RouteGone(Route),
+    /// A multicast forwarding entry is there, or has changed.
+    MulticastRoute(MulticastRoute),
+    /// A multicast forwarding entry has gone.
+    MulticastRouteGone {
+        /// Of this source; `None` for every source.
+        source: Option<IpAddr>,
+        /// To this group.
+        group: IpAddr,
+    },
     /// Traffic control could not install this.
     TrafficControlRefused {
         /// What.
@@ -278,6 +288,17 @@ impl Node {
             HostUpdate::RouteGone(route) => {
                 if self.routes.remove(&route) {
                     self.tell(now, HostEvent::RouteChanged(route.prefix), out);
+                }
+            }
+            HostUpdate::MulticastRoute(route) => {
+                let (source, group) = (route.source, route.group);
+                if self.routes.insert_multicast(route) {
+                    self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
+                }
+            }
+            HostUpdate::MulticastRouteGone { source, group } => {
+                if self.routes.remove_multicast(source, group) {
+                    self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
                 }
             }
             HostUpdate::TrafficControlRefused { claim, errno } => {

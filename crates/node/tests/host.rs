@@ -15,6 +15,7 @@ fn the_flow() -> Flow {
         protocol: 17,
         destination_port: 5_004,
         source_port: 4_000,
+        flow_label: 0,
     }
 }
 

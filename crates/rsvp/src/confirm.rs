@@ -67,6 +67,7 @@ impl Rsvp {
             destination: receiver,
             ttl: NEIGHBOR_TTL,
             router_alert: true,
+            encapsulated: false,
         };
         send(&mut self.counters, turn.out, how, Body::ResvConf(confirmation));
     }
@@ -93,6 +94,7 @@ impl Rsvp {
             destination: datagram.destination,
             ttl: datagram.ttl - 1,
             router_alert: true,
+            encapsulated: false,
         };
         send(&mut self.counters, turn.out, how, Body::ResvConf(*confirmation));
     }

@@ -34,7 +34,11 @@ impl Engine for Rsvp {
             }
             // The next Path of each sender asks for its route anew (RFC 2209, "if there is no route change
             // notification in place"), and interfaces are looked at when they are used.
-            Input::Host(HostEvent::RouteChanged(_) | HostEvent::InterfaceChanged(_)) => {}
+            Input::Host(
+                HostEvent::RouteChanged(_)
+                | HostEvent::MulticastRouteChanged { .. }
+                | HostEvent::InterfaceChanged(_),
+            ) => {}
         }
     }
 

@@ -94,6 +94,7 @@ impl Rsvp {
             destination: datagram.destination,
             ttl: datagram.ttl - 1,
             router_alert: datagram.router_alert,
+            encapsulated: false,
         };
         turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }

@@ -84,6 +84,7 @@ impl Rsvp {
             destination,
             ttl,
             router_alert: true,
+            encapsulated: false,
         };
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
@@ -185,6 +186,7 @@ pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
         destination,
         ttl: NEIGHBOR_TTL,
         router_alert: false,
+        encapsulated: false,
     }
 }
 

@@ -347,14 +347,16 @@ fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
 }
 
 fn flow(session: &Session, filter: &FilterSpec) -> Flow {
+    let (source_port, flow_label) = match filter.selector {
+        SourceSelector::Port(port) => (port, 0),
+        SourceSelector::FlowLabel(label) => (0, label),
+    };
     Flow {
         destination: session.destination,
         source: Some(filter.source),
         protocol: session.protocol,
         destination_port: session.port,
-        source_port: match filter.selector {
-            SourceSelector::Port(port) => port,
-            SourceSelector::FlowLabel(_) => 0,
-        },
+        source_port,
+        flow_label,
     }
 }

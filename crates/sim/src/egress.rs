@@ -213,6 +213,7 @@ impl Egress {
             protocol: packet.protocol,
             destination_port,
             source_port,
+            flow_label: 0,
         };
         let portless = Flow { destination_port: 0, source_port: 0, ..exact };
         let any_source = Flow { source: None, source_port: 0, ..exact };
@@ -303,6 +304,7 @@ mod tests {
             protocol: UDP,
             destination_port: port,
             source_port: 1,
+            flow_label: 0,
         };
         let demand = Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0 };
         let claim = ClaimId { slot, generation: 0 };

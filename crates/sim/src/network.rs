@@ -401,6 +401,7 @@ impl Network {
                     destination: packet.destination,
                     ttl: packet.ttl,
                     router_alert: packet.router_alert,
+                    encapsulated: false,
                     payload,
                 };
                 self.drive(node, Input::Datagram(packet.protocol, datagram));

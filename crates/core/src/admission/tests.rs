@@ -31,7 +31,14 @@ fn owner(block: u32) -> Owner {
 
 fn flow(destination_port: u16) -> Flow {
     let destination = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-    Flow { destination, source: None, protocol: 17, destination_port, source_port: 0 }
+    Flow {
+        destination,
+        source: None,
+        protocol: 17,
+        destination_port,
+        source_port: 0,
+        flow_label: 0,
+    }
 }
 
 fn demand(rate: u64) -> Demand {

@@ -225,6 +225,7 @@ fn unkey(key: &[u8; KEY]) -> (InterfaceId, Flow) {
         protocol: key[40],
         destination_port: u16::from_be_bytes([key[36], key[37]]),
         source_port: u16::from_be_bytes([key[38], key[39]]),
+        flow_label: 0,
     };
     (InterfaceId(u32::from_ne_bytes([key[32], key[33], key[34], key[35]])), flow)
 }
@@ -252,6 +253,7 @@ mod tests {
             protocol: 17,
             destination_port: 0x1234,
             source_port: 0x5678,
+            flow_label: 0,
         };
         let key = key(InterfaceId(7), &flow);
         assert_eq!(key[0..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 9, 9]);
@@ -274,6 +276,7 @@ mod tests {
                 protocol: 6,
                 destination_port: 80,
                 source_port: 0,
+                flow_label: 0,
             };
             assert_eq!(unkey(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
         }

@@ -101,6 +101,7 @@ mod tests {
             protocol,
             destination_port: ports.0,
             source_port: ports.1,
+            flow_label: 0,
         };
         for (flow, is_fine) in [
             (flow("10.0.0.9", Some("10.0.0.1"), 17, (5_000, 6_000)), true),

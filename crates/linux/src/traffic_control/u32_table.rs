@@ -336,6 +336,7 @@ impl Selector {
             protocol: protocol as u8,
             destination_port: ports as u16,
             source_port: (ports >> 16) as u16,
+            flow_label: 0,
         };
         (Selector::of(&flow) == *self).then_some(flow)
     }
@@ -395,6 +396,7 @@ mod tests {
                 protocol: 17,
                 destination_port,
                 source_port,
+                flow_label: 0,
             };
             let selector = Selector::of(&flow);
             assert_eq!(selector.flow(), Some(flow));

@@ -183,6 +183,7 @@ pub(crate) fn signalling(choice: ClassifierChoice) {
         destination: RECEIVER.into(),
         ttl: 255,
         router_alert: false,
+        encapsulated: false,
     };
     const COUNT: u32 = 100;
     let messages = || {

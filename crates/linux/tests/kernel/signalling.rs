@@ -21,6 +21,7 @@ fn path(router_alert: bool) -> Outgoing {
         destination: IpAddr::V4(RECEIVER),
         ttl: 64,
         router_alert,
+        encapsulated: false,
     }
 }
 

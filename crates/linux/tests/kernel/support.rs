@@ -172,6 +172,7 @@ pub(crate) fn flow(source_port: u16, port: u16) -> Flow {
         protocol: 17,
         destination_port: port,
         source_port,
+        flow_label: 0,
     }
 }
 

@@ -133,8 +133,15 @@ impl Bench {
         message.emit(&mut octets).expect("it fits");
         let source = ip(if interface == ETH1 { UPSTREAM } else { DOWNSTREAM });
         let payload = &octets[..];
-        let datagram =
-            Datagram { interface, source, destination, ttl: 63, router_alert: true, payload };
+        let datagram = Datagram {
+            interface,
+            source,
+            destination,
+            ttl: 63,
+            router_alert: true,
+            encapsulated: false,
+            payload,
+        };
         self.handle(Input::Datagram(earmark_rsvp::PROTOCOL, datagram))
     }
 

@@ -172,8 +172,15 @@ impl Bench {
         payload: &[u8],
     ) -> Vec<Outcome> {
         let source = ip(if interface == ETH1 { UPSTREAM } else { DOWNSTREAM });
-        let datagram =
-            Datagram { interface, source, destination, ttl, router_alert: true, payload };
+        let datagram = Datagram {
+            interface,
+            source,
+            destination,
+            ttl,
+            router_alert: true,
+            encapsulated: false,
+            payload,
+        };
         self.handle(Input::Datagram(datagram))
     }
 

@@ -171,6 +171,7 @@ impl Arrival {
             destination: self.destination,
             ttl: 62,
             router_alert: true,
+            encapsulated: false,
             payload: &self.octets,
         }
     }
