@@ -135,6 +135,6 @@ fn place(kind: MessageType) -> usize {
         MessageType::PathTear => 4,
         MessageType::ResvTear => 5,
         MessageType::ResvConf => 6,
-        MessageType::Unknown(_) => usize::MAX,
+        _ => usize::MAX,
     }
 }

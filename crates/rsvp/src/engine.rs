@@ -2,7 +2,7 @@
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Time};
-use earmark_wire::rsvp::{Body, Message, ParseError};
+use earmark_wire::rsvp::{Body, ErrorKind, Message, ParseError};
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
@@ -60,6 +60,9 @@ impl Rsvp {
             Err(error) => return self.malformed_arrives(turn, datagram, &error, takes_part),
         };
         mark(Checkpoint::Parse);
+        if message.body.session().is_none() {
+            return self.unsupported_arrives(turn, datagram, takes_part);
+        }
         // RFC 2209, MESSAGE ARRIVES: what is on its way to another node goes on, but for the kinds that every node
         // on the way must look at.
         let for_every_node =
@@ -78,7 +81,23 @@ impl Rsvp {
             Body::PathTear(tear) => self.path_tear_arrives(turn, datagram, tear),
             Body::ResvTear(tear) => self.resv_tear_arrives(turn, datagram, tear),
             Body::ResvConf(confirmation) => self.resv_conf_arrives(turn, datagram, confirmation),
+            _ => {}
         }
+    }
+
+    /// A message of a kind that this engine does not take part in: as good as one of an unknown type.
+    #[cold]
+    fn unsupported_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        takes_part: bool,
+    ) {
+        if !takes_part {
+            return self.relay(turn, datagram);
+        }
+        *self.counters.malformed.entry(ErrorKind::MessageType.name()).or_default() += 1;
+        self.drop(turn, datagram, DropReason::Malformed);
     }
 
     /// Counts a message that cannot be read, and answers it where RFC 2205 has an answer.

@@ -122,7 +122,7 @@ pub(crate) fn send<E>(
     how: Outgoing,
     body: Body<'_>,
 ) {
-    let message = Message { flags: 0, send_ttl: how.ttl, integrity: None, body };
+    let message = Message::new(how.ttl, body);
     // Only what is too long for one datagram (64 KiB of objects to be carried on) cannot be written.
     match message.emit(out.send(how, message.buffer_len())) {
         Ok(_) => counters.send(message.body.message_type()),

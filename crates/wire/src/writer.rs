@@ -9,6 +9,9 @@ pub enum EmitError {
     /// The length does not fit the length field of its header.
     #[error("the message is longer than its length field can say")]
     TooLong,
+    /// Parts of the value do not go together, so that nobody could read it.
+    #[error("parts of the message contradict each other")]
+    Contradiction,
 }
 
 /// Writes front to back. Every octet of what was written comes from the caller: the buffer's old octets never show.

@@ -163,7 +163,8 @@ fn objects_that_do_not_belong_there_are_refused() {
 
 #[test]
 fn integrity_comes_first_and_flow_descriptors_last() {
-    let integrity = [0, 8, 4, 1, 1, 2, 3, 4];
+    let mut integrity = [0; 24];
+    integrity[..4].copy_from_slice(&[0, 24, 4, 1]);
     assert_eq!(inserted(path(), SESSION, &integrity), Ok(()));
     assert_eq!(inserted(path(), HOP, &integrity), Err((E::ObjectOrder, HOP)));
     let wire = resv(Style::FixedFilter);

@@ -62,7 +62,15 @@ fn every_object_is_read_as_it_is_drawn() {
     reads(&format!("00180b03 {V6} 000abcde"), Object::SenderTemplate(filter(v6, label)));
     reads("00080f01 0a010203", Object::ResvConfirm(v4));
     reads(&format!("00140f02 {V6}"), Object::ResvConfirm(v6));
-    reads("00080401 01020304", Object::Integrity(&[1, 2, 3, 4]));
+    reads(
+        "00180401 8000 000000000102 0000000000000103 01020304",
+        Object::Integrity(Integrity {
+            flags: Integrity::HANDSHAKE,
+            key_id: 0x102,
+            sequence: 0x103,
+            digest: &[1, 2, 3, 4],
+        }),
+    );
     reads("00080e01 01020304", Object::PolicyData(&[1, 2, 3, 4]));
     reads("0008c807 01020304", Object::Unknown(&[1, 2, 3, 4]));
     reads("00040063", Object::Null);

@@ -5,7 +5,7 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use common::{KINDS, Parts, STYLES, octets, sample, seal};
+use common::{KINDS, OwnedIntegrity, Parts, STYLES, octets, sample, seal};
 use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, TokenBucket};
 use earmark_wire::rsvp::*;
 use proptest::collection::vec;
@@ -95,13 +95,33 @@ fn adspec() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// What stands in front of the body.
+fn front() -> impl Strategy<Value = Front> {
+    let digest = vec(any::<u8>(), 4..80).prop_map(|mut digest| {
+        digest.truncate(digest.len() / 4 * 4);
+        digest
+    });
+    let integrity = (any::<u8>(), 0u64..1 << 48, any::<u64>(), digest).prop_map(
+        |(flags, key_id, sequence, digest)| OwnedIntegrity { flags, key_id, sequence, digest },
+    );
+    let kind = any::<bool>()
+        .prop_map(|ack| if ack { AcknowledgementKind::Ack } else { AcknowledgementKind::Nack });
+    let acknowledgement = (kind, 0u32..1 << 24, any::<u32>())
+        .prop_map(|(kind, epoch, id)| Acknowledgement { kind, epoch, id });
+    let message_id = (any::<u8>(), 0u32..1 << 24, any::<u32>())
+        .prop_map(|(flags, epoch, id)| MessageId { flags, epoch, id });
+    (option::of(integrity), vec(acknowledgement, 0..4), option::of(message_id))
+}
+
+type Front = (Option<OwnedIntegrity>, Vec<Acknowledgement>, Option<MessageId>);
+
 fn parts() -> impl Strategy<Value = Parts> {
     (any::<bool>(), proptest::sample::select(&KINDS[..]), proptest::sample::select(&STYLES[..]))
         .prop_flat_map(|(ipv6, kind, style)| {
             let common = (
                 0u8..16,
                 any::<u8>(),
-                option::of(object(&[4])),
+                front(),
                 (address(ipv6), 1u8.., any::<u8>(), 1u16..),
                 (address(ipv6), any::<u32>(), any::<u32>()),
                 (address(ipv6), any::<u8>(), any::<u8>(), any::<u16>()),
@@ -127,7 +147,7 @@ fn parts() -> impl Strategy<Value = Parts> {
             (Just((kind, style)), common, descriptors)
         })
         .prop_map(|((kind, style), common, descriptors)| {
-            let (flags, send_ttl, integrity, session, hop, error, confirm, scope) = common;
+            let (flags, send_ttl, front, session, hop, error, confirm, scope) = common;
             let (carried, template, tspec, adspec, flowspec, mut flows, bare) = descriptors;
             // Teardowns and errors may go without flowspecs, a ResvErr has at most one flow descriptor.
             let bare = bare && matches!(kind, MessageType::ResvTear | MessageType::ResvErr);
@@ -139,7 +159,9 @@ fn parts() -> impl Strategy<Value = Parts> {
                 kind,
                 flags,
                 send_ttl,
-                integrity,
+                integrity: front.0,
+                acknowledgements: front.1,
+                message_id: front.2,
                 session: Session { destination, protocol, flags: session_flags, port },
                 hop: RsvpHop { address: hop.0, lih: hop.1 },
                 refresh_ms: hop.2,
@@ -257,7 +279,7 @@ fn touch(octets: &[u8]) {
         Ok(message) => {
             let wire = common::octets(&message);
             assert_eq!(Message::parse(&wire), Ok(message));
-            assert_eq!(salvage.session, Some(*message.body.session()));
+            assert_eq!(salvage.session, message.body.session().copied());
         }
         Err(error) => {
             assert!(error.offset <= octets.len() + 4, "{error}");

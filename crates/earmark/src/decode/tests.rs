@@ -23,7 +23,7 @@ fn path(source: IpAddr, destination: IpAddr) -> Vec<u8> {
             adspec: None,
         },
     });
-    let message = Message { flags: 0, send_ttl: 63, integrity: None, body };
+    let message = Message::new(63, body);
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).expect("the buffer fits");
     octets

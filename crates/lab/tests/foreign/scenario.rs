@@ -156,7 +156,7 @@ fn send_by_hand(testbed: &Testbed, port: u16) -> Result<()> {
         carried: Carried::Objects(&[]),
         sender: SenderDescriptor { template, tspec, adspec: None },
     };
-    let message = Message { flags: 0, send_ttl: 64, integrity: None, body: Body::Path(path) };
+    let message = Message::new(64, Body::Path(path));
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).context("a Path that cannot be")?;
     let header = ipv4::Repr {

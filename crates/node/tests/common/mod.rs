@@ -128,7 +128,7 @@ impl Bench {
         destination: IpAddr,
         body: Body<'_>,
     ) -> Vec<Outcome> {
-        let message = Message { flags: 0, send_ttl: 63, integrity: None, body };
+        let message = Message::new(63, body);
         let mut octets = vec![0xa5; message.buffer_len()];
         message.emit(&mut octets).expect("it fits");
         let source = ip(if interface == ETH1 { UPSTREAM } else { DOWNSTREAM });

@@ -204,7 +204,7 @@ impl Bench {
 
 /// The octets of a message.
 pub fn octets(body: Body<'_>, send_ttl: u8) -> Vec<u8> {
-    let message = Message { flags: 0, send_ttl, integrity: None, body };
+    let message = Message::new(send_ttl, body);
     let mut octets = vec![0xa5; message.buffer_len()];
     message.emit(&mut octets).expect("it fits");
     octets

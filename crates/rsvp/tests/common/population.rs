@@ -158,7 +158,7 @@ pub struct Arrival {
 
 impl Arrival {
     fn new(interface: InterfaceId, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
-        let message = Message { flags: 0, send_ttl: 62, integrity: None, body };
+        let message = Message::new(62, body);
         let mut octets = vec![0; message.buffer_len()];
         message.emit(&mut octets).expect("it fits");
         Arrival { interface, source, destination, octets }

@@ -1,11 +1,16 @@
-//! From a message to octets, objects in the order that RFC 2205 recommends (sections 3.1.3 to 3.1.9).
+//! From a message to octets, objects in the order that RFC 2205 recommends (sections 3.1.3 to 3.1.9) and that RFC 2961
+//! prescribes (section 4.1).
 //!
 //! Every octet of the message is written, reserved ones as zero, so the buffer may be dirty.
+
+mod control;
 
 use core::net::IpAddr;
 
 use super::frame::{COMMON_HEADER, OBJECT_HEADER, VERSION_1};
+use super::hello::Hello;
 use super::iana::{ObjectClass, c_type};
+use super::integrity::Challenge;
 use super::message::*;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, SourceSelector, Style};
 use crate::checksum;
@@ -22,20 +27,20 @@ impl Message<'_> {
     /// with router alert.
     #[inline]
     pub fn buffer_len(&self) -> usize {
-        let integrity = self.integrity.map_or(0, |object| object.bytes.len());
-        COMMON_HEADER + integrity + self.body.objects_len()
+        COMMON_HEADER + self.front_len() + self.body.objects_len()
     }
 
     /// Writes the message, [`Message::buffer_len`] octets with length and checksum; says how many.
     ///
     /// # Errors
-    /// The buffer is too short, or the message too long for its length field.
+    /// The buffer is too short, the message too long for its length field, or its parts do not go together.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         start(&mut writer, self.body.message_type().code(), self.flags, self.send_ttl)?;
-        if let Some(integrity) = &self.integrity {
-            writer.put_slice(integrity.bytes)?;
+        if !self.is_consistent() {
+            return Err(EmitError::Contradiction);
         }
+        self.put_front(&mut writer)?;
         self.body.put(&mut writer)?;
         finish(writer)
     }
@@ -58,20 +63,36 @@ pub(super) fn finish(mut writer: Writer<'_>) -> Result<usize, EmitError> {
     let written = writer.written().len();
     let length = u16::try_from(written).map_err(|_| EmitError::TooLong)?;
     writer.patch(LENGTH, length.to_be_bytes())?;
+    writer.patch(CHECKSUM, checksum_of(writer.written()).to_be_bytes())?;
+    Ok(written)
+}
+
+/// Computes the checksum of a whole message anew.
+pub(super) fn set_checksum(message: &mut [u8]) -> Result<(), EmitError> {
+    message.get_mut(CHECKSUM..CHECKSUM + 2).ok_or(EmitError::BufferTooShort)?.fill(0);
+    let check = checksum_of(message).to_be_bytes();
+    message
+        .get_mut(CHECKSUM..CHECKSUM + 2)
+        .ok_or(EmitError::BufferTooShort)?
+        .copy_from_slice(&check);
+    Ok(())
+}
+
+/// The checksum of a message in which it is zero yet.
+#[inline]
+fn checksum_of(message: &[u8]) -> u16 {
     // Zero would say that none was sent; all ones is the same number and does not.
-    let check = match checksum::checksum(writer.written()) {
+    match checksum::checksum(message) {
         0 => 0xffff,
         check => check,
-    };
-    writer.patch(CHECKSUM, check.to_be_bytes())?;
-    Ok(written)
+    }
 }
 
 impl Body<'_> {
     #[inline]
     fn objects_len(&self) -> usize {
         const TIME_VALUES: usize = OBJECT_HEADER + 4;
-        let session = with_address_len(self.session().destination, 4);
+        let session = self.session().map_or(0, |s| with_address_len(s.destination, 4));
         let hop = |hop: &RsvpHop| with_address_len(hop.address, 4);
         let error = |error: &ErrorSpec| with_address_len(error.node, 4);
         match self {
@@ -107,12 +128,19 @@ impl Body<'_> {
                 let before = session + error(&m.error) + with_address_len(m.confirm, 0);
                 before + m.carried.octets() + m.flows.objects_len()
             }
+            Body::Bundle(bundle) => bundle.octets().len(),
+            Body::Ack => 0,
+            Body::Srefresh(m) => m.objects_len(),
+            Body::Hello(_) => Hello::OBJECT_LEN,
+            Body::IntegrityChallenge(_) | Body::IntegrityResponse(_) => Challenge::OBJECT_LEN,
         }
     }
 
     #[inline]
     fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
-        put_session(w, self.session())?;
+        if let Some(session) = self.session() {
+            put_session(w, session)?;
+        }
         match self {
             Body::Path(m) => {
                 put_hop(w, &m.hop)?;
@@ -165,6 +193,13 @@ impl Body<'_> {
                 put_confirm(w, m.confirm)?;
                 put_carried(w, &m.carried)?;
                 m.flows.put(w)
+            }
+            Body::Bundle(bundle) => w.put_slice(bundle.octets()),
+            Body::Ack => Ok(()),
+            Body::Srefresh(m) => m.put(w),
+            Body::Hello(hello) => control::put_hello(w, hello),
+            Body::IntegrityChallenge(challenge) | Body::IntegrityResponse(challenge) => {
+                control::put_challenge(w, challenge)
             }
         }
     }

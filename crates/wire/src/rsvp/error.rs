@@ -16,8 +16,10 @@ pub enum ErrorKind {
     Length,
     /// The checksum is wrong.
     Checksum,
-    /// The message type is none of the seven.
+    /// The message type is none that is known here.
     MessageType,
+    /// A Bundle within a Bundle.
+    NestedBundle,
     /// An object's length is not a multiple of 4, below 4, or leads past the end of the message.
     ObjectLength,
     /// An object's length is not the one that its class and C-Type have.
@@ -34,7 +36,7 @@ pub enum ErrorKind {
     IllegalObject,
     /// A second object of a class that may occur once.
     DuplicateObject,
-    /// INTEGRITY is not first, or STYLE and flow descriptors are not last.
+    /// INTEGRITY, acknowledgements and MESSAGE_ID are not first, or STYLE and flow descriptors are not last.
     ObjectOrder,
     /// Number or order of FLOWSPEC and FILTER_SPEC objects do not fit style and message.
     FlowDescriptors,
@@ -61,6 +63,7 @@ impl ErrorKind {
             ErrorKind::Length => "length",
             ErrorKind::Checksum => "checksum",
             ErrorKind::MessageType => "message_type",
+            ErrorKind::NestedBundle => "nested_bundle",
             ErrorKind::ObjectLength => "object_length",
             ErrorKind::ObjectSize => "object_size",
             ErrorKind::UnknownClass => "unknown_class",
@@ -87,7 +90,7 @@ impl ErrorKind {
             ErrorKind::Version => Some("Vers"),
             ErrorKind::Length => Some("RSVP Length"),
             ErrorKind::Checksum => Some("RSVP Checksum"),
-            ErrorKind::MessageType => Some("Msg Type"),
+            ErrorKind::MessageType | ErrorKind::NestedBundle => Some("Msg Type"),
             _ => None,
         }
     }
@@ -101,6 +104,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Length => "does not match the length of the message",
             ErrorKind::Checksum => "wrong checksum",
             ErrorKind::MessageType => "unknown message type",
+            ErrorKind::NestedBundle => "a Bundle within a Bundle",
             ErrorKind::ObjectLength => "length is no multiple of 4, below 4, or past the end",
             ErrorKind::ObjectSize => "length is not that of the C-Type",
             ErrorKind::UnknownClass => "unknown class",

@@ -2,7 +2,7 @@
 //! (<https://www.iana.org/assignments/rsvp-parameters>).
 
 code_points! {
-    /// Message types (registry "Message Types"; RFC 2205 section 3.1.1).
+    /// Message types (registry "Message Types"; RFC 2205 section 3.1.1, RFC 2961, RFC 3097, RFC 3209 section 7.1).
     pub enum MessageType: u8 {
         Path = 1 "Path",
         Resv = 2 "Resv",
@@ -11,11 +11,18 @@ code_points! {
         PathTear = 5 "PathTear",
         ResvTear = 6 "ResvTear",
         ResvConf = 7 "ResvConf",
+        Bundle = 12 "Bundle",
+        Ack = 13 "Ack",
+        Srefresh = 15 "Srefresh",
+        Hello = 20 "Hello",
+        IntegrityChallenge = 25 "Integrity Challenge",
+        IntegrityResponse = 26 "Integrity Response",
     }
 }
 
 code_points! {
-    /// Object classes that RFC 2205 defines (registry "Class Names, Class Numbers, and Class Types"; appendix A).
+    /// Object classes (registry "Class Names, Class Numbers, and Class Types"; RFC 2205 appendix A, RFC 2747, RFC 2961,
+    /// RFC 3209 section 7.2).
     pub enum ObjectClass: u8 {
         Null = 0 "NULL",
         Session = 1 "SESSION",
@@ -32,6 +39,11 @@ code_points! {
         Adspec = 13 "ADSPEC",
         PolicyData = 14 "POLICY_DATA",
         ResvConfirm = 15 "RESV_CONFIRM",
+        Hello = 22 "HELLO",
+        MessageId = 23 "MESSAGE_ID",
+        MessageIdAck = 24 "MESSAGE_ID_ACK",
+        MessageIdList = 25 "MESSAGE_ID_LIST",
+        Challenge = 64 "CHALLENGE",
     }
 }
 
@@ -66,12 +78,36 @@ pub mod c_type {
     pub const IPV6: u8 = 2;
     /// FILTER_SPEC and SENDER_TEMPLATE with a flow label instead of a port.
     pub const IPV6_FLOW_LABEL: u8 = 3;
+    /// INTEGRITY with a keyed message digest.
+    pub const INTEGRITY: u8 = 1;
     /// TIME_VALUES.
     pub const TIME_VALUES: u8 = 1;
     /// STYLE.
     pub const STYLE: u8 = 1;
     /// FLOWSPEC, SENDER_TSPEC and ADSPEC as RFC 2210 fills them.
     pub const INTSERV: u8 = 2;
+    /// HELLO REQUEST.
+    pub const HELLO_REQUEST: u8 = 1;
+    /// HELLO ACK.
+    pub const HELLO_ACK: u8 = 2;
+    /// MESSAGE_ID.
+    pub const MESSAGE_ID: u8 = 1;
+    /// MESSAGE_ID_ACK.
+    pub const MESSAGE_ID_ACK: u8 = 1;
+    /// MESSAGE_ID_NACK, of the same class.
+    pub const MESSAGE_ID_NACK: u8 = 2;
+    /// MESSAGE_ID LIST.
+    pub const MESSAGE_ID_LIST: u8 = 1;
+    /// IPv4/MESSAGE_ID SRC_LIST.
+    pub const SRC_LIST_IPV4: u8 = 2;
+    /// IPv6/MESSAGE_ID SRC_LIST.
+    pub const SRC_LIST_IPV6: u8 = 3;
+    /// IPv4/MESSAGE_ID MCAST_LIST.
+    pub const MCAST_LIST_IPV4: u8 = 4;
+    /// IPv6/MESSAGE_ID MCAST_LIST.
+    pub const MCAST_LIST_IPV6: u8 = 5;
+    /// CHALLENGE.
+    pub const CHALLENGE: u8 = 1;
 }
 
 code_points! {

@@ -11,17 +11,18 @@ use super::frame::{Frames, OBJECT_HEADER};
 use super::iana::{ObjectClass, c_type};
 use super::message::{FixedFilterFlow, List, RawObject};
 use super::objects::FilterSpec;
+use super::reduction::{Acknowledgement, MulticastRefresh, RefreshList, SourceRefresh};
 use crate::intserv::FlowSpec;
 
 /// What can be an item of a [`List`].
-pub trait Item: Copy + sealed::Sealed {
+pub trait Item<'a>: Copy + sealed::Sealed {
     /// What decoding must remember from one item to the next.
     #[doc(hidden)]
     type Memory: Copy + Default;
 
     /// The next item of `rest`, and `rest` moved behind it.
     #[doc(hidden)]
-    fn next(rest: &mut &[u8], memory: &mut Self::Memory) -> Option<Self>;
+    fn next(rest: &mut &'a [u8], memory: &mut Self::Memory) -> Option<Self>;
 }
 
 mod sealed {
@@ -29,16 +30,21 @@ mod sealed {
     impl Sealed for core::net::IpAddr {}
     impl Sealed for super::FilterSpec {}
     impl Sealed for super::FixedFilterFlow {}
+    impl Sealed for super::Acknowledgement {}
+    impl Sealed for super::RefreshList<'_> {}
+    impl Sealed for u32 {}
+    impl Sealed for super::SourceRefresh {}
+    impl Sealed for super::MulticastRefresh {}
 }
 
 /// Iterates over a [`List`], by value.
 #[derive(Clone, Copy, Debug)]
-pub struct ListIter<'a, T: Item> {
+pub struct ListIter<'a, T: Item<'a>> {
     list: List<'a, T>,
     memory: T::Memory,
 }
 
-impl<'a, T: Item> List<'a, T> {
+impl<'a, T: Item<'a>> List<'a, T> {
     /// No items.
     pub const EMPTY: List<'a, T> = List::Wire(&[]);
 
@@ -64,7 +70,7 @@ impl<'a, T: Item> List<'a, T> {
     }
 }
 
-impl<T: Item> Iterator for ListIter<'_, T> {
+impl<'a, T: Item<'a>> Iterator for ListIter<'a, T> {
     type Item = T;
 
     #[inline]
@@ -80,7 +86,7 @@ impl<T: Item> Iterator for ListIter<'_, T> {
     }
 }
 
-impl<'a, T: Item> IntoIterator for List<'a, T> {
+impl<'a, T: Item<'a>> IntoIterator for List<'a, T> {
     type Item = T;
     type IntoIter = ListIter<'a, T>;
 
@@ -90,7 +96,7 @@ impl<'a, T: Item> IntoIterator for List<'a, T> {
     }
 }
 
-impl<'a, T: Item> IntoIterator for &List<'a, T> {
+impl<'a, T: Item<'a>> IntoIterator for &List<'a, T> {
     type Item = T;
     type IntoIter = ListIter<'a, T>;
 
@@ -100,13 +106,13 @@ impl<'a, T: Item> IntoIterator for &List<'a, T> {
     }
 }
 
-impl<T: Item + PartialEq> PartialEq for List<'_, T> {
+impl<'a, T: Item<'a> + PartialEq> PartialEq for List<'a, T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl<T: Item + fmt::Debug> fmt::Debug for List<'_, T> {
+impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -114,7 +120,7 @@ impl<T: Item + fmt::Debug> fmt::Debug for List<'_, T> {
 
 /// The next object, and `rest` moved behind it.
 #[inline]
-fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
+pub(super) fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
     let mut frames = Frames::new(rest, 0);
     let object = frames.next()?.ok()?;
     *rest = frames.rest();
@@ -122,11 +128,11 @@ fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
 }
 
 /// On the wire: everything behind the STYLE object.
-impl Item for FilterSpec {
+impl<'a> Item<'a> for FilterSpec {
     type Memory = ();
 
     #[inline]
-    fn next(rest: &mut &[u8], (): &mut ()) -> Option<FilterSpec> {
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<FilterSpec> {
         loop {
             let object = next_object(rest)?;
             if object.class_num() == ObjectClass::FilterSpec.code() {
@@ -137,11 +143,11 @@ impl Item for FilterSpec {
 }
 
 /// On the wire: everything behind the STYLE object. A FLOWSPEC holds until the next one (RFC 2205 section 3.1.4).
-impl Item for FixedFilterFlow {
+impl<'a> Item<'a> for FixedFilterFlow {
     type Memory = Option<FlowSpec>;
 
     #[inline]
-    fn next(rest: &mut &[u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
+    fn next(rest: &mut &'a [u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
         loop {
             let object = next_object(rest)?;
             match ObjectClass::from_code(object.class_num()) {
@@ -157,11 +163,11 @@ impl Item for FixedFilterFlow {
 }
 
 /// On the wire: the SCOPE object, header included. What is remembered is its C-Type.
-impl Item for IpAddr {
+impl<'a> Item<'a> for IpAddr {
     type Memory = u8;
 
     #[inline]
-    fn next(rest: &mut &[u8], memory: &mut u8) -> Option<IpAddr> {
+    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<IpAddr> {
         if *memory == 0 {
             let (header, addresses) = rest.split_first_chunk::<OBJECT_HEADER>()?;
             let [_, _, _, c_type] = *header;

@@ -1,25 +1,34 @@
-//! The seven messages of RFC 2205 as values that borrow from the bytes they were parsed from.
+//! The messages as values that borrow from the bytes they were parsed from: the seven of RFC 2205, and those between
+//! neighbours that came later.
 
 use core::net::IpAddr;
 
+use super::bundle::Bundle;
+use super::hello::Hello;
 use super::iana::MessageType;
+use super::integrity::{Challenge, Integrity};
 use super::objects::*;
+use super::reduction::{Acknowledgement, MessageId, Srefresh};
 use crate::intserv::{FlowSpec, SenderTspec};
 
 /// A whole RSVP message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message<'a> {
-    /// Flags of the common header (none is defined; kept as received, 4 bits).
+    /// Flags of the common header, 4 bits, kept as received; [`Message::REFRESH_REDUCTION`] is the only one defined.
     pub flags: u8,
     /// IP TTL with which the sender sent it (RFC 2205 section 3.8).
     pub send_ttl: u8,
-    /// INTEGRITY object, whole and unexamined, if there is one.
-    pub integrity: Option<RawObject<'a>>,
+    /// INTEGRITY, read but not verified, if there is one.
+    pub integrity: Option<Integrity<'a>>,
+    /// MESSAGE_ID_ACK and MESSAGE_ID_NACK objects, which speak of other messages.
+    pub acknowledgements: List<'a, Acknowledgement>,
+    /// The name of this message, if it has one.
+    pub message_id: Option<MessageId>,
     /// What it says.
     pub body: Body<'a>,
 }
 
-/// The seven kinds of message.
+/// The kinds of message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Body<'a> {
@@ -30,6 +39,16 @@ pub enum Body<'a> {
     PathTear(PathTear<'a>),
     ResvTear(ResvTear<'a>),
     ResvConf(ResvConf<'a>),
+    /// Several messages in one (RFC 2961 section 3). Has none of the objects that may stand in front of others.
+    Bundle(Bundle<'a>),
+    /// Nothing but [`Message::acknowledgements`], at least one, and no MESSAGE_ID (RFC 2961 section 4.4).
+    Ack,
+    Srefresh(Srefresh<'a>),
+    Hello(Hello),
+    /// Asks for a signed message (RFC 2747 section 4.3); is not signed itself.
+    IntegrityChallenge(Challenge),
+    /// Answers a challenge; is signed.
+    IntegrityResponse(Challenge),
 }
 
 /// One object, whole: header and body, a multiple of four octets.
@@ -184,8 +203,20 @@ pub enum List<'a, T> {
     Items(&'a [T]),
 }
 
+impl<'a> Message<'a> {
+    /// Flag Refresh-Reduction-Capable: the sender understands all of RFC 2961 (section 2).
+    pub const REFRESH_REDUCTION: u8 = 0x01;
+
+    /// A plain message: no flags, and nothing in front of its body.
+    #[inline]
+    pub const fn new(send_ttl: u8, body: Body<'a>) -> Message<'a> {
+        let acknowledgements = List::EMPTY;
+        Message { flags: 0, send_ttl, integrity: None, acknowledgements, message_id: None, body }
+    }
+}
+
 impl Body<'_> {
-    /// Which of the seven it is.
+    /// Which of them it is.
     #[inline]
     pub const fn message_type(&self) -> MessageType {
         match self {
@@ -196,13 +227,19 @@ impl Body<'_> {
             Body::PathTear(_) => MessageType::PathTear,
             Body::ResvTear(_) => MessageType::ResvTear,
             Body::ResvConf(_) => MessageType::ResvConf,
+            Body::Bundle(_) => MessageType::Bundle,
+            Body::Ack => MessageType::Ack,
+            Body::Srefresh(_) => MessageType::Srefresh,
+            Body::Hello(_) => MessageType::Hello,
+            Body::IntegrityChallenge(_) => MessageType::IntegrityChallenge,
+            Body::IntegrityResponse(_) => MessageType::IntegrityResponse,
         }
     }
 
-    /// What it is about.
+    /// What it is about; `None` for messages between neighbours that are about no session.
     #[inline]
-    pub const fn session(&self) -> &Session {
-        match self {
+    pub const fn session(&self) -> Option<&Session> {
+        Some(match self {
             Body::Path(m) => &m.session,
             Body::Resv(m) => &m.session,
             Body::PathErr(m) => &m.session,
@@ -210,7 +247,13 @@ impl Body<'_> {
             Body::PathTear(m) => &m.session,
             Body::ResvTear(m) => &m.session,
             Body::ResvConf(m) => &m.session,
-        }
+            Body::Bundle(_)
+            | Body::Ack
+            | Body::Srefresh(_)
+            | Body::Hello(_)
+            | Body::IntegrityChallenge(_)
+            | Body::IntegrityResponse(_) => return None,
+        })
     }
 }
 

@@ -10,25 +10,35 @@
 //!
 //! [`ParseError::report`] says which failures RFC 2205 wants answered; most of them are for the log and its counters.
 
+mod bundle;
+mod control;
 mod decode;
 mod emit;
 mod error;
 mod flows;
 mod frame;
+mod front;
+mod hello;
 pub mod iana;
+mod integrity;
 mod list;
 mod message;
 mod objects;
 mod parse;
+mod reduction;
 mod rules;
 mod salvage;
 mod usual;
 mod view;
 
+pub use bundle::Bundle;
 pub use error::{ErrorKind, ParseError};
+pub use hello::{Hello, HelloKind};
 pub use iana::{ErrorCode, MessageType, ObjectClass};
+pub use integrity::{Challenge, Integrity};
 pub use list::{Item, ListIter};
 pub use message::*;
 pub use objects::*;
+pub use reduction::*;
 pub use salvage::Salvage;
 pub use view::{DecodedObject, Object, objects};

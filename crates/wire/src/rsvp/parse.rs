@@ -1,15 +1,17 @@
 //! From octets to a message: one pass over the objects, then the rules that span several of them.
 //!
-//! Objects may come in any order except that INTEGRITY is first and STYLE with its flow descriptors last (RFC 2205
+//! Objects may come in any order except that those of [`super::front`] are first and STYLE with its flow descriptors last (RFC 2205
 //! sections 3.1.3 and 3.1.4), so rules between objects wait until all are collected. They are checked in an order that
 //! makes the cause come out: a damaged frame before its contents, a missing object before what it would contradict.
 
 use core::net::IpAddr;
 
+use super::control;
 use super::decode;
 use super::error::{ErrorKind, ParseError};
 use super::flows::Grammar;
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass, VERSION_1};
+use super::front::{self, Front};
 use super::iana::{MessageType, ObjectClass, c_type};
 use super::message::*;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, SourceSelector};
@@ -22,7 +24,7 @@ impl<'a> Message<'a> {
     /// Reads a whole message, from the common header to its last octet, and checks all that RFC 2205 asks of one.
     ///
     /// A checksum of zero means that none was sent, and is accepted. Values that only traffic control can judge are
-    /// not judged, see [`crate::intserv`]. INTEGRITY is handed out unexamined.
+    /// not judged, see [`crate::intserv`]. INTEGRITY is not verified, and the messages of a Bundle are not looked into.
     ///
     /// # Errors
     /// The first thing found wrong; [`ParseError::report`] says whether to answer it.
@@ -31,12 +33,15 @@ impl<'a> Message<'a> {
         let message_type = MessageType::from_code(header.message_type);
         let (flags, send_ttl) = (header.flags, header.send_ttl);
         if message_type == MessageType::Path
-            && let Some(body) = usual::path(objects)
+            && let Some((message_id, body)) = usual::path(objects)
         {
-            return Ok(Message { flags, send_ttl, integrity: None, body });
+            let acknowledgements = List::EMPTY;
+            let integrity = None;
+            return Ok(Message { flags, send_ttl, integrity, acknowledgements, message_id, body });
         }
-        let (integrity, body) = any_body(message_type, bytes, objects)?;
-        Ok(Message { flags, send_ttl, integrity, body })
+        let (front, body) = any_body(message_type, bytes, objects)?;
+        let Front { integrity, acknowledgements, message_id } = front;
+        Ok(Message { flags, send_ttl, integrity, acknowledgements, message_id, body })
     }
 }
 
@@ -45,12 +50,14 @@ fn any_body<'a>(
     message_type: MessageType,
     bytes: &[u8],
     objects: &'a [u8],
-) -> Result<(Option<RawObject<'a>>, Body<'a>), ParseError> {
+) -> Result<(Front<'a>, Body<'a>), ParseError> {
     let Some(rules) = Rules::of(message_type) else {
-        return Err(ParseError::header(ErrorKind::MessageType, 1));
+        return control::body(message_type, objects)
+            .unwrap_or(Err(ParseError::header(ErrorKind::MessageType, 1)));
     };
     let mut found = Found::default();
     let mut frames = Frames::new(objects, COMMON_HEADER);
+    let front = Front::take(&mut frames, objects)?;
     while let Some(object) = frames.next() {
         found.add(&object?, &rules, message_type, frames.rest())?;
     }
@@ -63,9 +70,8 @@ fn any_body<'a>(
         ),
         None => None,
     };
-    let integrity = found.integrity;
     let body = found.body(message_type, objects, flows);
-    Ok((integrity, body.ok_or_else(|| missing(rules.required, bytes))?))
+    Ok((front, body.ok_or_else(|| missing(rules.required, bytes))?))
 }
 
 /// The common header, checked against the whole message, and the objects after it.
@@ -91,7 +97,6 @@ fn common_header(bytes: &[u8]) -> Result<(CommonHeader, &[u8]), ParseError> {
 struct Found<'a> {
     /// Classes seen, as bits.
     seen: u16,
-    integrity: Option<RawObject<'a>>,
     session: Option<Session>,
     hop: Option<RsvpHop>,
     refresh_ms: Option<u32>,
@@ -131,6 +136,9 @@ impl<'a> Found<'a> {
                     UnknownClass::Forward => self.carried = true,
                 }
                 return Ok(());
+            }
+            ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
+                return Err(front::too_late(object));
             }
             _ => {}
         }
@@ -175,12 +183,6 @@ impl<'a> Found<'a> {
                 self.note_address(hop.address);
                 self.hop = Some(hop);
             }
-            ObjectClass::Integrity => {
-                if object.offset != COMMON_HEADER {
-                    return Err(object.error(ErrorKind::ObjectOrder));
-                }
-                self.integrity = Some(*object);
-            }
             ObjectClass::TimeValues => self.refresh_ms = Some(decode::time_values(object)?),
             ObjectClass::ErrorSpec => {
                 let error = decode::error_spec(object)?;
@@ -220,7 +222,15 @@ impl<'a> Found<'a> {
                 self.note_address(receiver);
                 self.confirm = Some(receiver);
             }
-            ObjectClass::Null | ObjectClass::Unknown(_) => {}
+            // Dealt with before, or in no message's rules.
+            ObjectClass::Null
+            | ObjectClass::Integrity
+            | ObjectClass::Hello
+            | ObjectClass::MessageId
+            | ObjectClass::MessageIdAck
+            | ObjectClass::MessageIdList
+            | ObjectClass::Challenge
+            | ObjectClass::Unknown(_) => {}
         }
         Ok(())
     }
@@ -322,7 +332,7 @@ impl<'a> Found<'a> {
                 let (error, confirm, flows) = (self.error?, self.confirm?, flows?);
                 Body::ResvConf(ResvConf { session, error, confirm, carried, flows })
             }
-            MessageType::Unknown(_) => return None,
+            _ => return None,
         })
     }
 }
@@ -376,6 +386,7 @@ mod tests {
 
     use super::*;
     use crate::intserv::{Adspec, TokenBucket};
+    use crate::rsvp::reduction::MessageId;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
@@ -386,6 +397,7 @@ mod tests {
             words: [u32; 6],
             ports: [bool; 2],
             with_adspec: bool,
+            with_id: bool,
             damage in proptest::option::of((8usize..200, any::<u8>())),
         ) {
             let [destination, hop, source, lih, refresh_ms, port] = words;
@@ -407,7 +419,8 @@ mod tests {
                     adspec: with_adspec.then_some(&adspec),
                 },
             });
-            let message = Message { flags: 0, send_ttl: 1, integrity: None, body };
+            let message_id = with_id.then_some(MessageId { flags: 1, epoch: lih >> 8, id: refresh_ms });
+            let message = Message { message_id, ..Message::new(1, body) };
             let mut wire = std::vec![0; message.buffer_len()];
             prop_assert!(message.emit(&mut wire).is_ok());
             if let Some((at, octet)) = damage
@@ -416,10 +429,11 @@ mod tests {
                 *target = octet;
             } else {
                 let usual = port != 0 || source_port == 0;
-                prop_assert_eq!(usual::path(&wire[8..]), usual.then_some(body));
+                prop_assert_eq!(usual::path(&wire[8..]), usual.then_some((message_id, body)));
             }
-            if let Some(short) = usual::path(&wire[8..]) {
-                prop_assert_eq!(any_body(MessageType::Path, &wire, &wire[8..]), Ok((None, short)));
+            if let Some((message_id, short)) = usual::path(&wire[8..]) {
+                let front = Front { message_id, ..Front::NONE };
+                prop_assert_eq!(any_body(MessageType::Path, &wire, &wire[8..]), Ok((front, short)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Which objects each of the seven messages must have, and which it may have (the BNF of RFC 2205 sections 3.1.3 to
+//! Which objects each of the seven messages of RFC 2205 must have, and which it may have (the BNF of RFC 2205 sections 3.1.3 to
 //! 3.1.9).
 
 use super::iana::{MessageType, ObjectClass};
@@ -19,7 +19,7 @@ const fn set(classes: &[ObjectClass]) -> u16 {
     bits
 }
 
-/// Known classes are below 16; others are in no set.
+/// The classes of RFC 2205 are below 16; others are in no set.
 #[inline]
 pub(super) const fn bit(class: ObjectClass) -> u16 {
     let code = class.code();
@@ -29,11 +29,11 @@ pub(super) const fn bit(class: ObjectClass) -> u16 {
 impl Rules {
     const fn new(required: &[ObjectClass], optional: &[ObjectClass]) -> Rules {
         let required = set(required);
-        Rules { required, allowed: required | set(optional) | set(&[ObjectClass::Integrity]) }
+        Rules { required, allowed: required | set(optional) }
     }
 
     /// The BNF of RFC 2205 sections 3.1.3 to 3.1.9. A Path or PathTear without sender descriptor is allowed there but
-    /// says nothing, so the sender descriptor is required here.
+    /// says nothing, so the sender descriptor is required here. `None` for other messages.
     #[inline]
     pub(super) fn of(message: MessageType) -> Option<Rules> {
         use ObjectClass::*;
@@ -74,7 +74,7 @@ impl Rules {
                     Rules::new(required, &[FlowSpec, FilterSpec])
                 }
             }
-            MessageType::Unknown(_) => return None,
+            _ => return None,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The shape that nearly every Path has, recognized by the object headers at their places: IPv4, objects in the order that
-//! RFC 2205 section 3.1.3 recommends, nothing carried, and the ADSPEC, if there is one, of its own usual shape.
+//! RFC 2205 section 3.1.3 recommends, nothing carried, nothing in front but maybe a MESSAGE_ID, and the ADSPEC, if there is one, of its own usual
+//! shape.
 //!
 //! Of all messages refreshed Paths and Resvs are the bulk, and Paths are the dearer ones. Whatever is not quite like this,
 //! or is wrong, goes the long way, which is also the one to say what is wrong.
@@ -8,8 +9,10 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use super::message::{Body, Carried, Path, SenderDescriptor};
 use super::objects::{FilterSpec, RsvpHop, Session, SourceSelector};
+use super::reduction::MessageId;
 use crate::intserv::{Adspec, SenderTspec};
 
+const MESSAGE_ID: u32 = 0x000c_1701;
 const SESSION: u32 = 0x000c_0101;
 const RSVP_HOP: u32 = 0x000c_0301;
 const TIME_VALUES: u32 = 0x0008_0501;
@@ -18,9 +21,21 @@ const SENDER_TSPEC: u32 = 0x0024_0c02;
 /// Class and C-Type of ADSPEC.
 const ADSPEC: u32 = 0x0d02;
 
-/// The body of the Path in `objects`, which is everything behind the common header, if it is of the usual shape.
+/// Name and body of the Path in `objects`, which is everything behind the common header, if it is of the usual shape.
 #[inline]
-pub(super) fn path(objects: &[u8]) -> Option<Body<'_>> {
+pub(super) fn path(objects: &[u8]) -> Option<(Option<MessageId>, Body<'_>)> {
+    let ([h0, h1, h2, h3, flags, e0, e1, e2, i0, i1, i2, i3], behind) =
+        objects.split_first_chunk::<12>()?;
+    if u32::from_be_bytes([*h0, *h1, *h2, *h3]) != MESSAGE_ID {
+        return Some((None, nameless(objects)?));
+    }
+    let epoch = u32::from_be_bytes([0, *e0, *e1, *e2]);
+    let id = u32::from_be_bytes([*i0, *i1, *i2, *i3]);
+    Some((Some(MessageId { flags: *flags, epoch, id }), nameless(behind)?))
+}
+
+#[inline]
+fn nameless(objects: &[u8]) -> Option<Body<'_>> {
     let (words, _) = objects.as_chunks::<4>();
     let (words, _) = words.split_first_chunk::<12>()?;
     let word = |place: usize| u32::from_be_bytes(words[place]);

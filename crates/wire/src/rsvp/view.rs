@@ -11,9 +11,15 @@ use serde::ser::{SerializeMap, Serializer};
 use super::decode;
 use super::error::ParseError;
 use super::frame::{COMMON_HEADER, CommonHeader, Frames};
+use super::hello::{self, Hello, HelloKind};
 use super::iana::ObjectClass;
+use super::integrity::{self, Challenge, Integrity};
+use super::list::Item;
 use super::message::{List, RawObject};
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, SourceSelector, Style};
+use super::reduction::{
+    self, Acknowledgement, AcknowledgementKind, MessageId, RefreshList, RefreshNames,
+};
 use crate::intserv::{
     Adspec, FlowSpec, GuaranteedTerms, Overrides, SenderTspec, TokenBucket, exact,
 };
@@ -25,8 +31,7 @@ pub enum Object<'a> {
     Null,
     Session(Session),
     RsvpHop(RsvpHop),
-    /// Unexamined.
-    Integrity(&'a [u8]),
+    Integrity(Integrity<'a>),
     /// Refresh period R, milliseconds.
     TimeValues(u32),
     ErrorSpec(ErrorSpec),
@@ -40,6 +45,11 @@ pub enum Object<'a> {
     /// Unexamined.
     PolicyData(&'a [u8]),
     ResvConfirm(IpAddr),
+    Hello(Hello),
+    MessageId(MessageId),
+    MessageIdAck(Acknowledgement),
+    MessageIdList(RefreshList<'a>),
+    Challenge(Challenge),
     /// The body of an object whose class is not known.
     Unknown(&'a [u8]),
 }
@@ -66,7 +76,7 @@ fn decode(raw: RawObject<'_>) -> Result<DecodedObject<'_>, ParseError> {
         ObjectClass::Null => Object::Null,
         ObjectClass::Session => Object::Session(decode::session(&raw)?),
         ObjectClass::RsvpHop => Object::RsvpHop(decode::rsvp_hop(&raw)?),
-        ObjectClass::Integrity => Object::Integrity(raw.body()),
+        ObjectClass::Integrity => Object::Integrity(Integrity::parse(&raw)?),
         ObjectClass::TimeValues => Object::TimeValues(decode::time_values(&raw)?),
         ObjectClass::ErrorSpec => Object::ErrorSpec(decode::error_spec(&raw)?),
         ObjectClass::Scope => {
@@ -81,6 +91,11 @@ fn decode(raw: RawObject<'_>) -> Result<DecodedObject<'_>, ParseError> {
         ObjectClass::Adspec => Object::Adspec(decode::adspec(&raw)?),
         ObjectClass::PolicyData => Object::PolicyData(raw.body()),
         ObjectClass::ResvConfirm => Object::ResvConfirm(decode::resv_confirm(&raw)?),
+        ObjectClass::Hello => Object::Hello(hello::hello(&raw)?),
+        ObjectClass::MessageId => Object::MessageId(reduction::message_id(&raw)?),
+        ObjectClass::MessageIdAck => Object::MessageIdAck(reduction::acknowledgement(&raw)?),
+        ObjectClass::MessageIdList => Object::MessageIdList(reduction::refresh_list(&raw)?),
+        ObjectClass::Challenge => Object::Challenge(integrity::challenge(&raw)?),
         ObjectClass::Unknown(_) => Object::Unknown(raw.body()),
     };
     Ok(DecodedObject { raw, object })
@@ -135,10 +150,61 @@ impl Object<'_> {
             Object::SenderTspec(tspec) => bucket_fields(tspec, map),
             Object::Adspec(adspec) => adspec_fields(adspec, map),
             Object::ResvConfirm(receiver) => map.serialize_entry("receiver", receiver),
-            Object::Integrity(body) | Object::PolicyData(body) | Object::Unknown(body) => {
+            Object::Integrity(integrity) => integrity_fields(integrity, map),
+            Object::Challenge(challenge) => {
+                map.serialize_entry("key_id", &challenge.key_id)?;
+                map.serialize_entry("cookie", &challenge.cookie)
+            }
+            Object::Hello(hello) => {
+                let kind = match hello.kind {
+                    HelloKind::Request => "request",
+                    HelloKind::Ack => "ack",
+                };
+                map.serialize_entry("kind", kind)?;
+                map.serialize_entry("source_instance", &hello.source_instance)?;
+                map.serialize_entry("destination_instance", &hello.destination_instance)
+            }
+            Object::MessageId(MessageId { flags, epoch, id }) => {
+                map.serialize_entry("flags", flags)?;
+                map.serialize_entry("epoch", epoch)?;
+                map.serialize_entry("id", id)
+            }
+            Object::MessageIdAck(Acknowledgement { kind, epoch, id }) => {
+                let kind = match kind {
+                    AcknowledgementKind::Ack => "ack",
+                    AcknowledgementKind::Nack => "nack",
+                };
+                map.serialize_entry("kind", kind)?;
+                map.serialize_entry("epoch", epoch)?;
+                map.serialize_entry("id", id)
+            }
+            Object::MessageIdList(list) => refresh_list_fields(list, map),
+            Object::PolicyData(body) | Object::Unknown(body) => {
                 map.serialize_entry("body", &Hex(body))
             }
         }
+    }
+}
+
+fn integrity_fields<M: SerializeMap>(
+    integrity: &Integrity<'_>,
+    map: &mut M,
+) -> Result<(), M::Error> {
+    map.serialize_entry("flags", &integrity.flags)?;
+    map.serialize_entry("key_id", &integrity.key_id)?;
+    map.serialize_entry("sequence", &integrity.sequence)?;
+    map.serialize_entry("digest", &Hex(integrity.digest))
+}
+
+fn refresh_list_fields<M: SerializeMap>(
+    list: &RefreshList<'_>,
+    map: &mut M,
+) -> Result<(), M::Error> {
+    map.serialize_entry("epoch", &list.epoch)?;
+    match list.names {
+        RefreshNames::Messages(ids) => map.serialize_entry("ids", &Each(ids)),
+        RefreshNames::Sources(items) => map.serialize_entry("sources", &Each(items)),
+        RefreshNames::Multicast(items) => map.serialize_entry("multicast", &Each(items)),
     }
 }
 
@@ -222,9 +288,9 @@ impl Serialize for Service<'_> {
 #[serde(transparent)]
 struct Exact(#[serde(with = "exact")] f32);
 
-struct Each<'a>(List<'a, IpAddr>);
+struct Each<'a, T>(List<'a, T>);
 
-impl Serialize for Each<'_> {
+impl<'a, T: Item<'a> + Serialize> Serialize for Each<'a, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0)
     }

@@ -14,7 +14,9 @@ pub(crate) struct Parts {
     pub(crate) kind: MessageType,
     pub(crate) flags: u8,
     pub(crate) send_ttl: u8,
-    pub(crate) integrity: Option<Vec<u8>>,
+    pub(crate) integrity: Option<OwnedIntegrity>,
+    pub(crate) acknowledgements: Vec<Acknowledgement>,
+    pub(crate) message_id: Option<MessageId>,
     pub(crate) session: Session,
     pub(crate) hop: RsvpHop,
     pub(crate) refresh_ms: u32,
@@ -29,6 +31,22 @@ pub(crate) struct Parts {
     pub(crate) flowspec: Option<FlowSpec>,
     pub(crate) fixed: Vec<FixedFilterFlow>,
     pub(crate) filters: Vec<FilterSpec>,
+}
+
+/// [`Integrity`] with a digest of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedIntegrity {
+    pub(crate) flags: u8,
+    pub(crate) key_id: u64,
+    pub(crate) sequence: u64,
+    pub(crate) digest: Vec<u8>,
+}
+
+impl OwnedIntegrity {
+    pub(crate) fn borrow(&self) -> Integrity<'_> {
+        let OwnedIntegrity { flags, key_id, sequence, digest } = self;
+        Integrity { flags: *flags, key_id: *key_id, sequence: *sequence, digest }
+    }
 }
 
 impl Parts {
@@ -77,8 +95,14 @@ impl Parts {
                 Body::ResvConf(ResvConf { session, error, confirm, carried, flows })
             }
         };
-        let integrity = self.integrity.as_deref().map(|bytes| RawObject { offset: 8, bytes });
-        Message { flags: self.flags, send_ttl: self.send_ttl, integrity, body }
+        Message {
+            flags: self.flags,
+            send_ttl: self.send_ttl,
+            integrity: self.integrity.as_ref().map(OwnedIntegrity::borrow),
+            acknowledgements: List::Items(&self.acknowledgements),
+            message_id: self.message_id,
+            body,
+        }
     }
 }
 
@@ -158,6 +182,8 @@ pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
         flags: 0,
         send_ttl: 63,
         integrity: None,
+        acknowledgements: Vec::new(),
+        message_id: None,
         session: Session {
             destination: address("10.0.9.9", "2001:db8:9::9"),
             protocol: 17,

@@ -1,0 +1,144 @@
+//! Messages between neighbours that are about no session: Bundle, Ack and Srefresh (RFC 2961), Hello (RFC 3209), and the
+//! handshake of RFC 2747.
+
+use super::bundle::Bundle;
+use super::error::{ErrorKind, ParseError};
+use super::frame::{COMMON_HEADER, Frames, UnknownClass};
+use super::front::{self, Front};
+use super::iana::{MessageType, ObjectClass};
+use super::message::{Body, List, RawObject};
+use super::reduction::{RefreshNames, Srefresh};
+use super::{hello, integrity, reduction};
+
+/// Reads such a message; `None` if the type is not one of theirs. `objects` is everything behind the common header.
+#[cold]
+#[inline(never)]
+pub(super) fn body<'a>(
+    message_type: MessageType,
+    objects: &'a [u8],
+) -> Option<Result<(Front<'a>, Body<'a>), ParseError>> {
+    Some(match message_type {
+        // A Bundle has no objects of its own, so it has no front either (RFC 2961 section 3.2).
+        MessageType::Bundle => {
+            Bundle::new(objects).map(|bundle| (Front::NONE, Body::Bundle(bundle)))
+        }
+        MessageType::Ack => ack(objects),
+        MessageType::Srefresh => srefresh(objects),
+        MessageType::Hello => {
+            single(objects, ObjectClass::Hello, |object| hello::hello(object).map(Body::Hello))
+        }
+        MessageType::IntegrityChallenge => single(objects, ObjectClass::Challenge, |object| {
+            integrity::challenge(object).map(Body::IntegrityChallenge)
+        })
+        .and_then(|(front, body)| unsigned(front, body, objects)),
+        MessageType::IntegrityResponse => single(objects, ObjectClass::Challenge, |object| {
+            integrity::challenge(object).map(Body::IntegrityResponse)
+        })
+        .and_then(|(front, body)| match front.integrity {
+            Some(_) => Ok((front, body)),
+            None => Err(missing(ObjectClass::Integrity, objects)),
+        }),
+        _ => return None,
+    })
+}
+
+/// Acknowledgements, which stand in front, and nothing else (RFC 2961 section 4.4).
+fn ack(objects: &[u8]) -> Result<(Front<'_>, Body<'_>), ParseError> {
+    let mut frames = Frames::new(objects, COMMON_HEADER);
+    let front = Front::take(&mut frames, objects)?;
+    for object in frames {
+        accept(&object?, None)?;
+    }
+    if front.message_id.is_some() {
+        return Err(illegal(ObjectClass::MessageId, objects));
+    }
+    if front.acknowledgements.is_empty() {
+        return Err(missing(ObjectClass::MessageIdAck, objects));
+    }
+    Ok((front, Body::Ack))
+}
+
+/// Lists of names, at least one (RFC 2961 section 5.2).
+fn srefresh(objects: &[u8]) -> Result<(Front<'_>, Body<'_>), ParseError> {
+    let mut frames = Frames::new(objects, COMMON_HEADER);
+    let front = Front::take(&mut frames, objects)?;
+    let mut sources_only = None;
+    for object in frames {
+        let object = object?;
+        if accept(&object, Some(ObjectClass::MessageIdList))? {
+            let names = reduction::refresh_list(&object)?.names;
+            let sources = matches!(names, RefreshNames::Sources(_));
+            if *sources_only.get_or_insert(sources) != sources {
+                return Err(object.error(ErrorKind::IllegalObject));
+            }
+        }
+    }
+    if sources_only.is_none() {
+        return Err(missing(ObjectClass::MessageIdList, objects));
+    }
+    Ok((front, Body::Srefresh(Srefresh { lists: List::Wire(objects) })))
+}
+
+/// A message that has one object behind its front.
+fn single<'a>(
+    objects: &'a [u8],
+    class: ObjectClass,
+    decode: impl Fn(&RawObject<'a>) -> Result<Body<'a>, ParseError>,
+) -> Result<(Front<'a>, Body<'a>), ParseError> {
+    let mut frames = Frames::new(objects, COMMON_HEADER);
+    let front = Front::take(&mut frames, objects)?;
+    let mut body = None;
+    for object in frames {
+        let object = object?;
+        if accept(&object, Some(class))? {
+            if body.is_some() {
+                return Err(object.error(ErrorKind::DuplicateObject));
+            }
+            body = Some(decode(&object)?);
+        }
+    }
+    let body = body.ok_or_else(|| missing(class, objects))?;
+    Ok((front, body))
+}
+
+/// An Integrity Challenge comes from who has no sequence number to sign it with, or no key (RFC 2747 section 4.3).
+fn unsigned<'a>(
+    front: Front<'a>,
+    body: Body<'a>,
+    objects: &[u8],
+) -> Result<(Front<'a>, Body<'a>), ParseError> {
+    match front.integrity {
+        None => Ok((front, body)),
+        Some(_) => Err(illegal(ObjectClass::Integrity, objects)),
+    }
+}
+
+/// Whether it is an object of the class that the message is made of; if it is not, it must be one to ignore. Nothing is
+/// carried on, for these messages go no further than to the neighbour.
+fn accept(object: &RawObject<'_>, class: Option<ObjectClass>) -> Result<bool, ParseError> {
+    match ObjectClass::from_code(object.class_num()) {
+        own if Some(own) == class => Ok(true),
+        ObjectClass::Null => Ok(false),
+        ObjectClass::Unknown(number) => match UnknownClass::of(number) {
+            UnknownClass::Reject => Err(object.error(ErrorKind::UnknownClass)),
+            UnknownClass::Ignore | UnknownClass::Forward => Ok(false),
+        },
+        ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
+            Err(front::too_late(object))
+        }
+        _ => Err(object.error(ErrorKind::IllegalObject)),
+    }
+}
+
+fn missing(class: ObjectClass, objects: &[u8]) -> ParseError {
+    let offset = COMMON_HEADER + objects.len();
+    ParseError { kind: ErrorKind::MissingObject, offset, class_num: class.code(), c_type: 0 }
+}
+
+/// The object of the class, of which there is one, must not be there.
+fn illegal(class: ObjectClass, objects: &[u8]) -> ParseError {
+    Frames::new(objects, COMMON_HEADER)
+        .map_while(Result::ok)
+        .find(|object| object.class_num() == class.code())
+        .map_or(missing(class, objects), |object| object.error(ErrorKind::IllegalObject))
+}

@@ -1,0 +1,184 @@
+//! Writing what stands in front of a message's body, and the messages between neighbours.
+
+use core::net::IpAddr;
+
+use super::{put_address, put_header};
+use crate::rsvp::frame::OBJECT_HEADER;
+use crate::rsvp::hello::{Hello, HelloKind};
+use crate::rsvp::iana::{ObjectClass, c_type};
+use crate::rsvp::integrity::{Challenge, Integrity};
+use crate::rsvp::list::Item;
+use crate::rsvp::message::{Body, List, Message};
+use crate::rsvp::reduction::*;
+use crate::writer::{EmitError, Writer};
+
+impl Message<'_> {
+    /// Length of INTEGRITY, acknowledgements and MESSAGE_ID, octets.
+    #[inline]
+    pub(super) fn front_len(&self) -> usize {
+        self.integrity.map_or(0, |integrity| integrity.object_len())
+            + self.acknowledgements.len() * MessageId::OBJECT_LEN
+            + self.message_id.map_or(0, |_| MessageId::OBJECT_LEN)
+    }
+
+    /// Writes INTEGRITY, acknowledgements and MESSAGE_ID.
+    #[inline]
+    pub(super) fn put_front(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        if let Some(integrity) = &self.integrity {
+            put_integrity(w, integrity)?;
+        }
+        for Acknowledgement { kind, epoch, id } in self.acknowledgements {
+            let c_type = match kind {
+                AcknowledgementKind::Ack => c_type::MESSAGE_ID_ACK,
+                AcknowledgementKind::Nack => c_type::MESSAGE_ID_NACK,
+            };
+            put_name(w, ObjectClass::MessageIdAck, c_type, 0, epoch, id)?;
+        }
+        match self.message_id {
+            Some(MessageId { flags, epoch, id }) => {
+                put_name(w, ObjectClass::MessageId, c_type::MESSAGE_ID, flags, epoch, id)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether front and body go together; what does not would not be read by anybody.
+    #[inline]
+    pub(super) fn is_consistent(&self) -> bool {
+        match self.body {
+            Body::Bundle(_) => self.front_len() == 0,
+            Body::Ack => self.message_id.is_none() && !self.acknowledgements.is_empty(),
+            Body::IntegrityChallenge(_) => self.integrity.is_none(),
+            Body::IntegrityResponse(_) => self.integrity.is_some(),
+            _ => true,
+        }
+    }
+}
+
+fn put_integrity(w: &mut Writer<'_>, integrity: &Integrity<'_>) -> Result<(), EmitError> {
+    let digest = integrity.digest;
+    if digest.is_empty() || !digest.len().is_multiple_of(4) {
+        return Err(EmitError::Contradiction);
+    }
+    put_header(w, ObjectClass::Integrity, c_type::INTEGRITY, 16 + digest.len())?;
+    w.put(integrity.fixed_octets())?;
+    w.put_slice(digest)
+}
+
+/// MESSAGE_ID, MESSAGE_ID_ACK and MESSAGE_ID_NACK.
+#[inline]
+fn put_name(
+    w: &mut Writer<'_>,
+    class: ObjectClass,
+    c_type: u8,
+    flags: u8,
+    epoch: u32,
+    id: u32,
+) -> Result<(), EmitError> {
+    put_header(w, class, c_type, 8)?;
+    put_epoch(w, flags, epoch)?;
+    w.put(id.to_be_bytes())
+}
+
+#[inline]
+fn put_epoch(w: &mut Writer<'_>, flags: u8, epoch: u32) -> Result<(), EmitError> {
+    let [_, e0, e1, e2] = epoch.to_be_bytes();
+    w.put([flags, e0, e1, e2])
+}
+
+pub(super) fn put_hello(w: &mut Writer<'_>, hello: &Hello) -> Result<(), EmitError> {
+    let c_type = match hello.kind {
+        HelloKind::Request => c_type::HELLO_REQUEST,
+        HelloKind::Ack => c_type::HELLO_ACK,
+    };
+    put_header(w, ObjectClass::Hello, c_type, 8)?;
+    w.put(hello.source_instance.to_be_bytes())?;
+    w.put(hello.destination_instance.to_be_bytes())
+}
+
+pub(super) fn put_challenge(w: &mut Writer<'_>, challenge: &Challenge) -> Result<(), EmitError> {
+    put_header(w, ObjectClass::Challenge, c_type::CHALLENGE, 16)?;
+    w.put(challenge.octets())
+}
+
+impl Srefresh<'_> {
+    pub(super) fn objects_len(&self) -> usize {
+        self.lists.iter().map(|list| list.object_len()).sum()
+    }
+
+    pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        let sources = |list: RefreshList<'_>| matches!(list.names, RefreshNames::Sources(_));
+        let mut lists = self.lists.iter();
+        let first = lists.next().ok_or(EmitError::Contradiction)?;
+        if lists.any(|list| sources(list) != sources(first)) {
+            return Err(EmitError::Contradiction);
+        }
+        self.lists.iter().try_for_each(|list| list.put(w))
+    }
+}
+
+impl RefreshList<'_> {
+    /// Length of the object, octets.
+    pub fn object_len(&self) -> usize {
+        let address = if self.is_ipv4() { 4 } else { 16 };
+        OBJECT_HEADER
+            + 4
+            + match self.names {
+                RefreshNames::Messages(ids) => len(ids, 4),
+                RefreshNames::Sources(items) => len(items, 4 + address),
+                RefreshNames::Multicast(items) => len(items, 4 + 2 * address),
+            }
+    }
+
+    /// Whether the addresses are of IPv4, by the first one.
+    fn is_ipv4(&self) -> bool {
+        match self.names {
+            RefreshNames::Messages(_) => true,
+            RefreshNames::Sources(items) => {
+                items.iter().next().is_none_or(|item| item.source.is_ipv4())
+            }
+            RefreshNames::Multicast(items) => {
+                items.iter().next().is_none_or(|item| item.source.is_ipv4())
+            }
+        }
+    }
+
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        let ipv4 = self.is_ipv4();
+        let c_type = match (&self.names, ipv4) {
+            (RefreshNames::Messages(_), _) => c_type::MESSAGE_ID_LIST,
+            (RefreshNames::Sources(_), true) => c_type::SRC_LIST_IPV4,
+            (RefreshNames::Sources(_), false) => c_type::SRC_LIST_IPV6,
+            (RefreshNames::Multicast(_), true) => c_type::MCAST_LIST_IPV4,
+            (RefreshNames::Multicast(_), false) => c_type::MCAST_LIST_IPV6,
+        };
+        let body = self.object_len() - OBJECT_HEADER;
+        if body == 4 {
+            return Err(EmitError::Contradiction);
+        }
+        put_header(w, ObjectClass::MessageIdList, c_type, body)?;
+        put_epoch(w, 0, self.epoch)?;
+        match self.names {
+            RefreshNames::Messages(List::Wire(octets)) => w.put_slice(octets),
+            RefreshNames::Messages(ids) => ids.iter().try_for_each(|id| w.put(id.to_be_bytes())),
+            RefreshNames::Sources(items) => items.iter().try_for_each(|item| {
+                w.put(item.id.to_be_bytes())?;
+                put_of_family(w, item.source, ipv4)
+            }),
+            RefreshNames::Multicast(items) => items.iter().try_for_each(|item| {
+                w.put(item.id.to_be_bytes())?;
+                put_of_family(w, item.source, ipv4)?;
+                put_of_family(w, item.destination, ipv4)
+            }),
+        }
+    }
+}
+
+/// Length of a list of items of `item` octets, octets.
+fn len<'a, T: Item<'a>>(list: List<'a, T>, item: usize) -> usize {
+    list.len() * item
+}
+
+fn put_of_family(w: &mut Writer<'_>, address: IpAddr, ipv4: bool) -> Result<(), EmitError> {
+    if address.is_ipv4() == ipv4 { put_address(w, address) } else { Err(EmitError::Contradiction) }
+}

@@ -1,0 +1,155 @@
+//! Who a message is from, proven by a keyed digest (RFC 2747, with the message types of RFC 3097).
+//!
+//! The digest covers the whole message, with zeros where the digest itself and the checksum stand. INTEGRITY is the first
+//! object, so these places are always the same, and neither signer nor verifier needs a copy of the message:
+//!
+//! - to verify, feed [`Integrity::covered`] to the keyed hash and compare with [`Integrity::digest`];
+//! - to sign, emit the message with a digest of the right length, any octets ([`Integrity::blank`]), feed
+//!   [`Integrity::covered`] of what was written to the hash, and put the result in with [`Integrity::seal`], which
+//!   also computes the checksum, for that comes last (section 4.1).
+//!
+//! Keys and algorithms are not known here.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{ErrorKind, ParseError};
+use super::frame::{COMMON_HEADER, OBJECT_HEADER};
+use super::iana::{ObjectClass, c_type};
+use super::message::RawObject;
+use crate::writer::EmitError;
+
+/// INTEGRITY (class 4, C-Type 1; RFC 2747 section 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Integrity<'a> {
+    /// Flag bits; [`Integrity::HANDSHAKE`] is the only one defined.
+    pub flags: u8,
+    /// Key Identifier, 48 bits; higher ones are not written. Unique among the keys of its sender.
+    pub key_id: u64,
+    /// Sequence Number: larger than in every message that was signed with the key before.
+    pub sequence: u64,
+    /// Keyed Message Digest; a multiple of four octets, at least four.
+    pub digest: &'a [u8],
+}
+
+/// CHALLENGE (class 64, C-Type 1; RFC 2747 section 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Challenge {
+    /// Key Identifier of the key that the answer shall be signed with, 48 bits.
+    pub key_id: u64,
+    /// Challenge Cookie: hard to guess, and never the same again.
+    pub cookie: u64,
+}
+
+/// Where the digest begins, octets from the start of the message.
+const DIGEST: usize = COMMON_HEADER + OBJECT_HEADER + 16;
+/// What stands in the place of digest and checksum while the digest is computed.
+const ZEROS: [u8; 64] = [0; 64];
+/// The highest number a Key Identifier can be.
+const KEY_ID_MASK: u64 = 0xffff_ffff_ffff;
+
+impl<'a> Integrity<'a> {
+    /// Flag HF: the sender answers challenges.
+    pub const HANDSHAKE: u8 = 0x80;
+
+    /// An INTEGRITY whose digest is zeros yet, `digest_len` octets of them, at most 64. For signing.
+    pub fn blank(flags: u8, key_id: u64, sequence: u64, digest_len: usize) -> Integrity<'static> {
+        let digest = ZEROS.get(..digest_len).unwrap_or(&ZEROS);
+        Integrity { flags, key_id, sequence, digest }
+    }
+
+    /// Reads an object of class 4.
+    ///
+    /// # Errors
+    /// The C-Type is another, or the object is too short to hold a digest.
+    #[inline]
+    pub fn parse(object: &RawObject<'a>) -> Result<Integrity<'a>, ParseError> {
+        if object.c_type() != c_type::INTEGRITY {
+            return Err(object.error(ErrorKind::UnknownCType));
+        }
+        let fields = object.body().split_first_chunk::<8>().and_then(|(first, rest)| {
+            let (sequence, digest) = rest.split_first_chunk::<8>()?;
+            (!digest.is_empty()).then_some((first, sequence, digest))
+        });
+        let Some(([flags, _, key @ ..], sequence, digest)) = fields else {
+            return Err(object.error(ErrorKind::ObjectSize));
+        };
+        let sequence = u64::from_be_bytes(*sequence);
+        Ok(Integrity { flags: *flags, key_id: key_id(*key), sequence, digest })
+    }
+
+    /// The octets of `message` that its digest is computed over, in pieces: all of them, with zeros in the place of
+    /// checksum and digest. `None` if the message does not begin with a header and an INTEGRITY.
+    pub fn covered(message: &'a [u8]) -> Option<impl Iterator<Item = &'a [u8]> + use<'a>> {
+        let digest_len = digest_len(message)?;
+        let behind = message.get(DIGEST + digest_len..)?;
+        let before = [message.get(..2)?, &ZEROS[..2], message.get(4..DIGEST)?];
+        let whole = core::iter::repeat_n(&ZEROS[..], digest_len / ZEROS.len());
+        let remainder = &ZEROS[..digest_len % ZEROS.len()];
+        Some(before.into_iter().chain(whole).chain([remainder, behind]))
+    }
+
+    /// Puts the digest into an emitted message and computes the checksum anew.
+    ///
+    /// # Errors
+    /// [`EmitError::Contradiction`] if the message has no INTEGRITY in the first place with a digest of that length.
+    pub fn seal(message: &mut [u8], digest: &[u8]) -> Result<(), EmitError> {
+        let fits = digest_len(message) == Some(digest.len());
+        let place = message.get_mut(DIGEST..DIGEST + digest.len()).filter(|_| fits);
+        place.ok_or(EmitError::Contradiction)?.copy_from_slice(digest);
+        super::emit::set_checksum(message)
+    }
+
+    /// Everything behind the object's header, but for the digest.
+    #[inline]
+    pub(super) fn fixed_octets(&self) -> [u8; 16] {
+        let mut octets = [0; 16];
+        let (first, sequence) = octets.split_at_mut(8);
+        first.copy_from_slice(&(self.key_id & KEY_ID_MASK).to_be_bytes());
+        first[0] = self.flags;
+        sequence.copy_from_slice(&self.sequence.to_be_bytes());
+        octets
+    }
+
+    /// Length of the object, octets.
+    #[inline]
+    pub(super) fn object_len(&self) -> usize {
+        OBJECT_HEADER + 16 + self.digest.len()
+    }
+}
+
+impl Challenge {
+    /// Length of the object, octets.
+    pub(super) const OBJECT_LEN: usize = OBJECT_HEADER + 16;
+
+    /// Everything behind the object's header.
+    pub(super) fn octets(&self) -> [u8; 16] {
+        let digestless =
+            Integrity { flags: 0, key_id: self.key_id, sequence: self.cookie, digest: &[] };
+        digestless.fixed_octets()
+    }
+}
+
+pub(super) fn challenge(object: &RawObject<'_>) -> Result<Challenge, ParseError> {
+    if object.c_type() != c_type::CHALLENGE {
+        return Err(object.error(ErrorKind::UnknownCType));
+    }
+    match object.body().as_chunks::<8>() {
+        ([[_, _, key @ ..], cookie], []) => {
+            Ok(Challenge { key_id: key_id(*key), cookie: u64::from_be_bytes(*cookie) })
+        }
+        _ => Err(object.error(ErrorKind::ObjectSize)),
+    }
+}
+
+#[inline]
+fn key_id([k0, k1, k2, k3, k4, k5]: [u8; 6]) -> u64 {
+    u64::from_be_bytes([0, 0, k0, k1, k2, k3, k4, k5])
+}
+
+/// Length of the digest in a message that begins with a header and an INTEGRITY.
+fn digest_len(message: &[u8]) -> Option<usize> {
+    let [high, low, class, c_type] = *message.get(COMMON_HEADER..)?.first_chunk()?;
+    let is_integrity = class == ObjectClass::Integrity.code() && c_type == c_type::INTEGRITY;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    length.checked_sub(DIGEST - COMMON_HEADER).filter(|_| is_integrity)
+}

@@ -1,0 +1,260 @@
+//! What refresh reduction adds to the objects (RFC 2961): names for messages, their acknowledgement, and lists of names
+//! that stand for whole refreshes.
+//!
+//! A message's name is an epoch, which its maker draws when it starts, and a number that it counts up. Names are the
+//! maker's own: the address of the node that made one belongs to it, but is not in it (section 4.5).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{ErrorKind, ParseError};
+use super::frame::OBJECT_HEADER;
+use super::iana::{ObjectClass, c_type};
+use super::list::{Item, next_object};
+use super::message::{List, RawObject};
+
+/// MESSAGE_ID (class 23, C-Type 1; RFC 2961 section 4.2): the name of the message that it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MessageId {
+    /// Flag bits; [`MessageId::ACK_DESIRED`] is the only one defined.
+    pub flags: u8,
+    /// When the numbers began anew, 24 bits; higher ones are not written.
+    pub epoch: u32,
+    /// Message_Identifier, counted up by its maker.
+    pub id: u32,
+}
+
+impl MessageId {
+    /// Flag ACK_Desired: the receiver shall acknowledge the message.
+    pub const ACK_DESIRED: u8 = 0x01;
+
+    /// Length of the object, octets.
+    pub(super) const OBJECT_LEN: usize = OBJECT_HEADER + 8;
+}
+
+/// Whether a message was received, or was not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AcknowledgementKind {
+    /// MESSAGE_ID_ACK (C-Type 1): it was received.
+    Ack,
+    /// MESSAGE_ID_NACK (C-Type 2): nothing here answers to the name that an Srefresh listed.
+    Nack,
+}
+
+/// MESSAGE_ID_ACK or MESSAGE_ID_NACK (class 24; RFC 2961 section 4.3). Its flags, of which none is defined, are ignored
+/// and written as zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Acknowledgement {
+    /// Which of the two.
+    pub kind: AcknowledgementKind,
+    /// Epoch of the message, 24 bits; higher ones are not written.
+    pub epoch: u32,
+    /// Message_Identifier of the message.
+    pub id: u32,
+}
+
+/// Srefresh: refreshes all state whose names it lists (RFC 2961 section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Srefresh<'a> {
+    /// One list or several. Either all or none are [`RefreshNames::Sources`].
+    pub lists: List<'a, RefreshList<'a>>,
+}
+
+/// One object of class 25 (RFC 2961 section 5.1): names of one epoch. Its flags, of which none is defined, are ignored and
+/// written as zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RefreshList<'a> {
+    /// Epoch of all names, 24 bits; higher ones are not written.
+    pub epoch: u32,
+    /// One name or several.
+    pub names: RefreshNames<'a>,
+}
+
+/// The names that a [`RefreshList`] lists, with what the kind of state needs beside them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RefreshNames<'a> {
+    /// MESSAGE_ID LIST (C-Type 1): Path state of unicast sessions, and any Resv state.
+    Messages(List<'a, u32>),
+    /// MESSAGE_ID SRC_LIST (C-Types 2 and 3): Path state of the multicast session that the message is addressed to.
+    Sources(List<'a, SourceRefresh>),
+    /// MESSAGE_ID MCAST_LIST (C-Types 4 and 5): Path state of multicast sessions, told to one neighbour.
+    Multicast(List<'a, MulticastRefresh>),
+}
+
+/// One item of a MESSAGE_ID SRC_LIST. All of one list are of one address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SourceRefresh {
+    /// Message_Identifier.
+    pub id: u32,
+    /// Address of the sender that the state is about.
+    pub source: IpAddr,
+}
+
+/// One item of a MESSAGE_ID MCAST_LIST. Both addresses, and all of one list, are of one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MulticastRefresh {
+    /// Message_Identifier.
+    pub id: u32,
+    /// Address of the sender that the state is about.
+    pub source: IpAddr,
+    /// Address of its session.
+    pub destination: IpAddr,
+}
+
+/// Flags, epoch and one number: the body of classes 23 and 24.
+#[inline]
+fn name(object: &RawObject<'_>) -> Result<(u8, u32, u32), ParseError> {
+    match <[u8; 8]>::try_from(object.body()) {
+        Ok([flags, e0, e1, e2, i0, i1, i2, i3]) => {
+            let epoch = u32::from_be_bytes([0, e0, e1, e2]);
+            Ok((flags, epoch, u32::from_be_bytes([i0, i1, i2, i3])))
+        }
+        Err(_) => Err(object.error(ErrorKind::ObjectSize)),
+    }
+}
+
+#[inline]
+pub(super) fn message_id(object: &RawObject<'_>) -> Result<MessageId, ParseError> {
+    if object.c_type() != c_type::MESSAGE_ID {
+        return Err(object.error(ErrorKind::UnknownCType));
+    }
+    let (flags, epoch, id) = name(object)?;
+    Ok(MessageId { flags, epoch, id })
+}
+
+#[inline]
+pub(super) fn acknowledgement(object: &RawObject<'_>) -> Result<Acknowledgement, ParseError> {
+    let kind = match object.c_type() {
+        c_type::MESSAGE_ID_ACK => AcknowledgementKind::Ack,
+        c_type::MESSAGE_ID_NACK => AcknowledgementKind::Nack,
+        _ => return Err(object.error(ErrorKind::UnknownCType)),
+    };
+    let (_, epoch, id) = name(object)?;
+    Ok(Acknowledgement { kind, epoch, id })
+}
+
+/// Length of one name of the list and of what goes with it, octets.
+#[inline]
+fn item_len(c_type: u8) -> Option<usize> {
+    Some(match c_type {
+        c_type::MESSAGE_ID_LIST => 4,
+        c_type::SRC_LIST_IPV4 => 4 + 4,
+        c_type::SRC_LIST_IPV6 => 4 + 16,
+        c_type::MCAST_LIST_IPV4 => 4 + 2 * 4,
+        c_type::MCAST_LIST_IPV6 => 4 + 2 * 16,
+        _ => return None,
+    })
+}
+
+/// A list of names; that its octets are whole names is all there is to check, so none of them is looked at.
+#[inline]
+pub(super) fn refresh_list<'a>(object: &RawObject<'a>) -> Result<RefreshList<'a>, ParseError> {
+    let c_type = object.c_type();
+    let item_len = item_len(c_type).ok_or_else(|| object.error(ErrorKind::UnknownCType))?;
+    let names = object.body().split_first_chunk::<4>();
+    let Some(([_, e0, e1, e2], names)) =
+        names.filter(|(_, names)| !names.is_empty() && names.len().is_multiple_of(item_len))
+    else {
+        return Err(object.error(ErrorKind::ObjectSize));
+    };
+    let names = match c_type {
+        c_type::MESSAGE_ID_LIST => RefreshNames::Messages(List::Wire(names)),
+        c_type::SRC_LIST_IPV4 | c_type::SRC_LIST_IPV6 => {
+            RefreshNames::Sources(List::Wire(object.bytes))
+        }
+        _ => RefreshNames::Multicast(List::Wire(object.bytes)),
+    };
+    Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), names })
+}
+
+/// On the wire: objects of class 24, with others between that mean nothing there.
+impl<'a> Item<'a> for Acknowledgement {
+    type Memory = ();
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Acknowledgement> {
+        loop {
+            let object = next_object(rest)?;
+            if object.class_num() == ObjectClass::MessageIdAck.code() {
+                return acknowledgement(&object).ok();
+            }
+        }
+    }
+}
+
+/// On the wire: all objects of an Srefresh.
+impl<'a> Item<'a> for RefreshList<'a> {
+    type Memory = ();
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<RefreshList<'a>> {
+        loop {
+            let object = next_object(rest)?;
+            if object.class_num() == ObjectClass::MessageIdList.code() {
+                return refresh_list(&object).ok();
+            }
+        }
+    }
+}
+
+/// On the wire: the numbers alone.
+impl<'a> Item<'a> for u32 {
+    type Memory = ();
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<u32> {
+        take(rest).map(u32::from_be_bytes)
+    }
+}
+
+/// On the wire: the object, header included. What is remembered is its C-Type.
+impl<'a> Item<'a> for SourceRefresh {
+    type Memory = u8;
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<SourceRefresh> {
+        let ipv4 = family(rest, memory, c_type::SRC_LIST_IPV4, c_type::SRC_LIST_IPV6)?;
+        let id = u32::from_be_bytes(take(rest)?);
+        Some(SourceRefresh { id, source: take_address(rest, ipv4)? })
+    }
+}
+
+/// On the wire: the object, header included. What is remembered is its C-Type.
+impl<'a> Item<'a> for MulticastRefresh {
+    type Memory = u8;
+
+    #[inline]
+    fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<MulticastRefresh> {
+        let ipv4 = family(rest, memory, c_type::MCAST_LIST_IPV4, c_type::MCAST_LIST_IPV6)?;
+        let id = u32::from_be_bytes(take(rest)?);
+        let (source, destination) = (take_address(rest, ipv4)?, take_address(rest, ipv4)?);
+        Some(MulticastRefresh { id, source, destination })
+    }
+}
+
+/// Whether the addresses of a list are of IPv4. The header, which says so, is taken off when it is met.
+#[inline]
+fn family(rest: &mut &[u8], memory: &mut u8, ipv4: u8, ipv6: u8) -> Option<bool> {
+    if *memory == 0 {
+        let [_, _, _, c_type, _, _, _, _] = take(rest)?;
+        *memory = c_type;
+    }
+    (*memory == ipv4 || *memory == ipv6).then_some(*memory == ipv4)
+}
+
+#[inline]
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (octets, behind) = rest.split_first_chunk::<N>()?;
+    *rest = behind;
+    Some(*octets)
+}
+
+#[inline]
+fn take_address(rest: &mut &[u8], ipv4: bool) -> Option<IpAddr> {
+    if ipv4 {
+        take::<4>(rest).map(|octets| Ipv4Addr::from(octets).into())
+    } else {
+        take::<16>(rest).map(|octets| Ipv6Addr::from(octets).into())
+    }
+}

@@ -1,0 +1,364 @@
+//! The messages between neighbours (RFC 2961, RFC 2747, RFC 3209 section 5): octet for octet as the RFCs draw them, both
+//! ways, and what is wrong with those that are not.
+
+mod common;
+
+use common::{octets, sample, seal};
+use earmark_wire::EmitError;
+use earmark_wire::rsvp::ErrorKind as E;
+use earmark_wire::rsvp::*;
+use proptest::prelude::*;
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"))
+        .collect()
+}
+
+/// The message whose type and objects are given.
+fn wire(message_type: u8, objects: &str) -> Vec<u8> {
+    let mut wire = vec![0x10, message_type, 0, 0, 7, 0, 0, 0];
+    wire.extend(hex(objects));
+    seal(&mut wire);
+    wire
+}
+
+/// These octets say this message, and this message is written as these octets.
+fn both_ways(message_type: u8, objects: &str, message: &Message<'_>) {
+    let wire = wire(message_type, objects);
+    assert_eq!(Message::parse(&wire).as_ref(), Ok(message));
+    assert_eq!(octets(message), wire);
+}
+
+fn verdict(message_type: u8, objects: &str) -> Result<(), (ErrorKind, usize)> {
+    verdict_on(&wire(message_type, objects))
+}
+
+fn verdict_on(wire: &[u8]) -> Result<(), (ErrorKind, usize)> {
+    Message::parse(wire).map(|_| ()).map_err(|error| (error.kind, error.offset))
+}
+
+const ACK: &str = "000c 1801 00 00abcd 00000001";
+const NACK: &str = "000c 1802 00 00abcd 00000002";
+const MESSAGE_ID: &str = "000c 1701 01 00abcd 00000009";
+const LIST: &str = "0010 1901 00 00abcd 00000005 00000006";
+const SRC_LIST: &str = "0010 1902 00 00abcd 00000005 0a000101";
+const INTEGRITY: &str = "0018 0401 80 00 010203040506 0000000000000007 d1d2d3d4";
+const CHALLENGE: &str = "0014 4001 0000 010203040506 0102030405060708";
+const HELLO: &str = "000c 1601 00000011 00000022";
+
+fn ack(id: u32) -> Acknowledgement {
+    Acknowledgement { kind: AcknowledgementKind::Ack, epoch: 0xabcd, id }
+}
+
+fn nack(id: u32) -> Acknowledgement {
+    Acknowledgement { kind: AcknowledgementKind::Nack, epoch: 0xabcd, id }
+}
+
+const NAME: MessageId = MessageId { flags: MessageId::ACK_DESIRED, epoch: 0xabcd, id: 9 };
+const SIGNED: Integrity<'static> = Integrity {
+    flags: Integrity::HANDSHAKE,
+    key_id: 0x0102_0304_0506,
+    sequence: 7,
+    digest: &[0xd1, 0xd2, 0xd3, 0xd4],
+};
+
+#[test]
+fn an_ack_is_acknowledgements_alone() {
+    let both = [ack(1), nack(2)];
+    let message = Message { acknowledgements: List::Items(&both), ..Message::new(7, Body::Ack) };
+    both_ways(13, &format!("{ACK} {NACK}"), &message);
+    let message = Message { integrity: Some(SIGNED), ..message };
+    both_ways(13, &format!("{INTEGRITY} {ACK} {NACK}"), &message);
+
+    assert_eq!(verdict(13, ""), Err((E::MissingObject, 8)));
+    assert_eq!(verdict(13, &format!("{ACK} {MESSAGE_ID}")), Err((E::IllegalObject, 20)));
+    assert_eq!(verdict(13, &format!("{ACK} {LIST}")), Err((E::IllegalObject, 20)));
+    assert_eq!(verdict(13, "000c 1803 00 00abcd 00000001"), Err((E::UnknownCType, 8)));
+    assert_eq!(verdict(13, "0008 1801 00 00abcd"), Err((E::ObjectSize, 8)));
+    // Flags mean nothing, NULL and classes 10bbbbbb and 11bbbbbb neither.
+    let noisy =
+        format!("0004 0000 000c 1801 ff 00abcd 00000001 0008 8001 00000000 {NACK} 0004 ff01");
+    assert_eq!(
+        Message::parse(&wire(13, &noisy)).map(|m| m.acknowledgements),
+        Ok(List::Items(&both))
+    );
+
+    let empty = Message::new(7, Body::Ack);
+    assert_eq!(empty.emit(&mut [0; 99]), Err(EmitError::Contradiction));
+    let named = Message { message_id: Some(NAME), ..message };
+    assert_eq!(named.emit(&mut [0; 99]), Err(EmitError::Contradiction));
+}
+
+#[test]
+fn an_srefresh_lists_names() {
+    let [v4, v6, group4, group6] =
+        ["10.0.1.1", "2001:db8::1", "224.1.2.3", "ff0e::1"].map(|a| a.parse().expect("address"));
+    let messages = |lists: &[RefreshList<'_>], expected: &str| {
+        let body = Body::Srefresh(Srefresh { lists: List::Items(lists) });
+        both_ways(15, expected, &Message::new(7, body));
+    };
+    let list = |names| RefreshList { epoch: 0xabcd, names };
+    let v6_hex = "20010db8 00000000 00000000 00000001";
+    let group6_hex = "ff0e0000 00000000 00000000 00000001";
+    let plain = list(RefreshNames::Messages(List::Items(&[5, 6])));
+    messages(&[plain], LIST);
+    let sources = [SourceRefresh { id: 5, source: v4 }];
+    messages(&[list(RefreshNames::Sources(List::Items(&sources)))], SRC_LIST);
+    let sources = [SourceRefresh { id: 5, source: v6 }; 2];
+    let expected = format!("0030 1903 00 00abcd 00000005 {v6_hex} 00000005 {v6_hex}");
+    messages(&[list(RefreshNames::Sources(List::Items(&sources)))], &expected);
+    let multicast = [MulticastRefresh { id: 8, source: v4, destination: group4 }];
+    let multicast = list(RefreshNames::Multicast(List::Items(&multicast)));
+    let multicast_hex = "0014 1904 00 00abcd 00000008 0a000101 e0010203";
+    messages(&[multicast, plain], &format!("{multicast_hex} {LIST}"));
+    let multicast = [MulticastRefresh { id: 8, source: v6, destination: group6 }];
+    let expected = format!("002c 1905 00 00abcd 00000008 {v6_hex} {group6_hex}");
+    messages(&[list(RefreshNames::Multicast(List::Items(&multicast)))], &expected);
+}
+
+#[test]
+fn an_srefresh_can_be_named_and_acknowledge() {
+    let ids = [5, 6];
+    let lists = [RefreshList { epoch: 0xabcd, names: RefreshNames::Messages(List::Items(&ids)) }];
+    let message = Message {
+        flags: Message::REFRESH_REDUCTION,
+        integrity: Some(SIGNED),
+        acknowledgements: List::Items(&[ack(1)]),
+        message_id: Some(NAME),
+        ..Message::new(7, Body::Srefresh(Srefresh { lists: List::Items(&lists) }))
+    };
+    let mut expected = wire(15, &format!("{INTEGRITY} {ACK} {MESSAGE_ID} {LIST}"));
+    expected[0] = 0x11;
+    seal(&mut expected);
+    assert_eq!(Message::parse(&expected), Ok(message));
+    assert_eq!(octets(&message), expected);
+}
+
+#[test]
+fn an_srefresh_that_contradicts_itself_is_refused() {
+    assert_eq!(verdict(15, ""), Err((E::MissingObject, 8)));
+    assert_eq!(verdict(15, &format!("{LIST} {SRC_LIST}")), Err((E::IllegalObject, 24)));
+    assert_eq!(verdict(15, &format!("{SRC_LIST} {LIST}")), Err((E::IllegalObject, 24)));
+    assert_eq!(verdict(15, &format!("{LIST} {MESSAGE_ID}")), Err((E::ObjectOrder, 24)));
+    assert_eq!(verdict(15, "0008 1901 00 00abcd"), Err((E::ObjectSize, 8)));
+    assert_eq!(verdict(15, "000c 1902 00 00abcd 00000005"), Err((E::ObjectSize, 8)));
+    assert_eq!(
+        verdict(15, "0018 1903 00 00abcd 0000000000000000 0000000000000000"),
+        Err((E::ObjectSize, 8))
+    );
+    assert_eq!(verdict(15, "000c 1906 00 00abcd 00000005"), Err((E::UnknownCType, 8)));
+    assert_eq!(verdict(15, &format!("{LIST} 0004 2701")), Err((E::UnknownClass, 24)));
+    assert_eq!(verdict(15, &format!("{LIST} 0004 e201 0004 8301")), Ok(()));
+
+    let mixed = ["10.0.1.1", "2001:db8::1"]
+        .map(|a| SourceRefresh { id: 1, source: a.parse().expect("address") });
+    let refused = |lists: &[RefreshList<'_>]| {
+        let body = Body::Srefresh(Srefresh { lists: List::Items(lists) });
+        assert_eq!(Message::new(7, body).emit(&mut [0; 99]), Err(EmitError::Contradiction));
+    };
+    let list = |names| RefreshList { epoch: 1, names };
+    refused(&[]);
+    refused(&[list(RefreshNames::Messages(List::EMPTY))]);
+    refused(&[list(RefreshNames::Sources(List::Items(&mixed)))]);
+    let sources = list(RefreshNames::Sources(List::Items(&mixed[..1])));
+    refused(&[sources, list(RefreshNames::Messages(List::Items(&[1])))]);
+}
+
+#[test]
+fn hello_asks_and_answers() {
+    let hello =
+        Hello { kind: HelloKind::Request, source_instance: 0x11, destination_instance: 0x22 };
+    both_ways(20, HELLO, &Message::new(7, Body::Hello(hello)));
+    let answer = Hello { kind: HelloKind::Ack, ..hello };
+    both_ways(20, "000c 1602 00000011 00000022", &Message::new(7, Body::Hello(answer)));
+    // RESTART_CAP (class 131) is one of those to ignore.
+    assert_eq!(verdict(20, &format!("{HELLO} 000c 8301 00000000 00000000")), Ok(()));
+    assert_eq!(verdict(20, ""), Err((E::MissingObject, 8)));
+    assert_eq!(verdict(20, &format!("{HELLO} {HELLO}")), Err((E::DuplicateObject, 20)));
+    assert_eq!(verdict(20, &format!("{HELLO} {INTEGRITY}")), Err((E::ObjectOrder, 20)));
+    assert_eq!(verdict(20, "0008 1601 00000011"), Err((E::ObjectSize, 8)));
+    assert_eq!(verdict(20, "000c 1603 00000011 00000022"), Err((E::UnknownCType, 8)));
+}
+
+#[test]
+fn a_challenge_is_answered_under_signature() {
+    let challenge = Challenge { key_id: 0x0102_0304_0506, cookie: 0x0102_0304_0506_0708 };
+    both_ways(25, CHALLENGE, &Message::new(7, Body::IntegrityChallenge(challenge)));
+    let response =
+        Message { integrity: Some(SIGNED), ..Message::new(7, Body::IntegrityResponse(challenge)) };
+    both_ways(26, &format!("{INTEGRITY} {CHALLENGE}"), &response);
+
+    assert_eq!(verdict(25, &format!("{INTEGRITY} {CHALLENGE}")), Err((E::IllegalObject, 8)));
+    assert_eq!(verdict(26, CHALLENGE), Err((E::MissingObject, 28)));
+    assert_eq!(verdict(25, "0010 4001 0000 010203040506 01020304"), Err((E::ObjectSize, 8)));
+    assert_eq!(
+        verdict(25, "0014 4002 0000 010203040506 0102030405060708"),
+        Err((E::UnknownCType, 8))
+    );
+    // Before RFC 3097 these were 11 and 12; a Response would now be a Bundle of a message of version 0.
+    assert_eq!(verdict(11, CHALLENGE), Err((E::MessageType, 1)));
+    assert_eq!(verdict(12, &format!("{INTEGRITY} {CHALLENGE}")), Err((E::Version, 8)));
+
+    let unsigned = Message { integrity: None, ..response };
+    assert_eq!(unsigned.emit(&mut [0; 99]), Err(EmitError::Contradiction));
+}
+
+#[test]
+fn the_objects_in_front_have_an_order() {
+    let path = octets(&sample(MessageType::Path, Style::Wildcard, false).message());
+    let verdict = |objects: &str, at: usize| {
+        let mut wire = path.clone();
+        wire.splice(at..at, hex(objects));
+        seal(&mut wire);
+        verdict_on(&wire)
+    };
+    assert_eq!(verdict(&format!("{INTEGRITY} {NACK} {ACK} {MESSAGE_ID}"), 8), Ok(()));
+    assert_eq!(verdict(&format!("{ACK} {INTEGRITY}"), 8), Err((E::ObjectOrder, 20)));
+    assert_eq!(verdict(&format!("{MESSAGE_ID} {ACK}"), 8), Err((E::ObjectOrder, 20)));
+    assert_eq!(verdict(&format!("{MESSAGE_ID} {MESSAGE_ID}"), 8), Err((E::DuplicateObject, 20)));
+    assert_eq!(verdict(&format!("{INTEGRITY} {INTEGRITY}"), 8), Err((E::DuplicateObject, 32)));
+    assert_eq!(verdict(ACK, 20), Err((E::ObjectOrder, 20)));
+    assert_eq!(verdict(MESSAGE_ID, 20), Err((E::ObjectOrder, 20)));
+    assert_eq!(verdict("000c 1702 00 00abcd 00000009", 8), Err((E::UnknownCType, 8)));
+    assert_eq!(verdict("0010 1701 00 00abcd 00000009 00000000", 8), Err((E::ObjectSize, 8)));
+    assert_eq!(
+        verdict("0014 0401 00 00 010203040506 0000000000000007", 8),
+        Err((E::ObjectSize, 8))
+    );
+    assert_eq!(
+        verdict("0018 0402 00 00 010203040506 0000000000000007 d1d2d3d4", 8),
+        Err((E::UnknownCType, 8))
+    );
+    for other in [HELLO, LIST, CHALLENGE] {
+        assert_eq!(verdict(other, 8), Err((E::IllegalObject, 8)));
+    }
+}
+
+#[test]
+fn a_bundle_is_whole_messages() {
+    let path = octets(&sample(MessageType::Path, Style::Wildcard, false).message());
+    let resv = octets(&sample(MessageType::Resv, Style::SharedExplicit, true).message());
+    let both = [&path[..], &resv].concat();
+    let bundle = Bundle::new(&both).expect("two messages");
+    let message = Message { flags: 1, ..Message::new(7, Body::Bundle(bundle)) };
+    let wire = octets(&message);
+    assert_eq!(Message::parse(&wire), Ok(message));
+    assert_eq!(bundle.iter().collect::<Vec<_>>(), [&path[..], &resv]);
+    assert_eq!(bundle.iter().filter(|message| Message::parse(message).is_ok()).count(), 2);
+
+    // In place it comes out the same.
+    let mut sealed = [&[0xa5; Bundle::HEADER_LEN][..], &both].concat();
+    assert_eq!(Bundle::seal(&mut sealed, 1, 7), Ok(()));
+    assert_eq!(sealed, wire);
+    assert_eq!(Bundle::seal(&mut [0; 7], 1, 7), Err(EmitError::BufferTooShort));
+    assert_eq!(Bundle::seal(&mut [0; 65_536], 1, 7), Err(EmitError::TooLong));
+
+    let front = Message { message_id: Some(NAME), ..message };
+    assert_eq!(front.emit(&mut [0; 999]), Err(EmitError::Contradiction));
+}
+
+#[test]
+fn a_bundle_is_cut_at_the_lengths_of_its_messages() {
+    let hello = wire(20, HELLO);
+    let bundled = |messages: &[u8]| {
+        let mut wire = [&[0x10, 12, 0, 0, 7, 0, 0, 0], messages].concat();
+        seal(&mut wire);
+        verdict_on(&wire)
+    };
+    let two = [&hello[..], &hello].concat();
+    assert_eq!(bundled(&two), Ok(()));
+    assert_eq!(bundled(&[]), Err((E::Truncated, 8)));
+    for length in 1..hello.len() {
+        let expected = if length < 8 { (E::Truncated, 28) } else { (E::Length, 34) };
+        assert_eq!(bundled(&two[..hello.len() + length]), Err(expected), "cut at {length}");
+    }
+    let changed = |at: usize, octet: u8| {
+        let mut two = two.clone();
+        two[at] = octet;
+        bundled(&two)
+    };
+    assert_eq!(changed(20, 0x20), Err((E::Version, 28)));
+    assert_eq!(changed(21, 12), Err((E::NestedBundle, 29)));
+    for length in [0, 4, 7, 21, 255] {
+        assert_eq!(changed(27, length), Err((E::Length, 34)), "{length}");
+    }
+    // What is wrong within a message is that message's own affair.
+    assert_eq!(changed(22, 0xee), Ok(()));
+}
+
+/// Every octet but those of checksum and digest is covered, and those are covered as zeros (RFC 2747 section 4.1).
+#[test]
+fn the_digest_covers_everything_else() {
+    for length in [4, 16, 20, 32, 64, 68, 200] {
+        let digest = vec![0xdd; length];
+        let path = sample(MessageType::Path, Style::Wildcard, true);
+        let message = Message {
+            integrity: Some(Integrity { digest: &digest, ..SIGNED }),
+            ..path.message()
+        };
+        let wire = octets(&message);
+        let mut expected = wire.clone();
+        expected[2..4].fill(0);
+        expected[28..28 + length].fill(0);
+        let covered: Vec<u8> =
+            Integrity::covered(&wire).expect("signed").flatten().copied().collect();
+        assert_eq!(covered, expected, "digest of {length}");
+    }
+    assert!(Integrity::covered(&wire(20, HELLO)).is_none());
+    assert!(Integrity::covered(&[0; 8]).is_none());
+}
+
+/// A digest put in leaves what it covers as it was, and a right checksum.
+#[test]
+fn a_seal_changes_nothing_that_it_covers() {
+    for length in [16, 20, 32] {
+        let resv = sample(MessageType::Resv, Style::FixedFilter, false);
+        let message = Message {
+            integrity: Some(Integrity::blank(Integrity::HANDSHAKE, 3, 4, length)),
+            ..resv.message()
+        };
+        let mut wire = octets(&message);
+        let covered = |wire: &[u8]| -> Vec<u8> {
+            Integrity::covered(wire).expect("signed").flatten().copied().collect()
+        };
+        let before = covered(&wire);
+        let digest: Vec<u8> = (1..).take(length).collect();
+        assert_eq!(Integrity::seal(&mut wire, &digest), Ok(()));
+        assert_eq!(covered(&wire), before);
+        let parsed = Message::parse(&wire).expect("the checksum is right");
+        assert_eq!(parsed.integrity.map(|integrity| integrity.digest), Some(&digest[..]));
+        let refused = Integrity::seal(&mut wire, &digest[4..]);
+        assert_eq!(refused, Err(EmitError::Contradiction));
+    }
+    let refused = Integrity::seal(&mut wire(20, HELLO), &[0; 16]);
+    assert_eq!(refused, Err(EmitError::Contradiction));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Any octets as the messages of this file: no panic, and what parses survives being written and read again.
+    #[test]
+    fn any_objects_are_handled(
+        message_type in proptest::sample::select(&[1u8, 2, 8, 9, 12, 13, 15, 20, 25, 26][..]),
+        objects in proptest::collection::vec(
+            (proptest::sample::select(&[0u8, 4, 22, 23, 24, 25, 64, 128, 255][..]), 0u8..6, proptest::collection::vec(any::<u8>(), 0..48)),
+            0..5,
+        ),
+    ) {
+        let mut wire = vec![0x10, message_type, 0, 0, 7, 0, 0, 0];
+        for (class, c_type, body) in objects {
+            let body = &body[..body.len() / 4 * 4];
+            wire.extend([0, body.len() as u8 + 4, class, c_type]);
+            wire.extend(body);
+        }
+        seal(&mut wire);
+        if let Ok(message) = Message::parse(&wire) {
+            let again = octets(&message);
+            prop_assert_eq!(Message::parse(&again), Ok(message));
+        }
+    }
+}
