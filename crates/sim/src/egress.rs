@@ -38,15 +38,32 @@ pub(crate) struct Egress {
     served: u32,
     next_class: u32,
     /// The classifier: which class a flow has.
-    flows: BTreeMap<Flow, u32>,
+    flows: BTreeMap<Flow, Place>,
     /// What the living daemon calls its classes.
     claims: BTreeMap<ClaimId, u32>,
+}
+
+/// A reservation that traffic control holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reserved {
+    /// Whose packets it is for, in ascending order.
+    pub flows: Vec<Flow>,
+    /// What they get.
+    pub demand: Demand,
+}
+
+/// Where the packets of a flow go.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    class: u32,
+    /// Whether the living daemon has asked for it.
+    named: bool,
 }
 
 /// A queue behind a token bucket.
 #[derive(Debug)]
 struct Class {
-    rate: Rate,
+    demand: Demand,
     /// Bucket depth, in 10^-9 bit.
     depth: u128,
     /// Tokens at `filled_at`, in 10^-9 bit.
@@ -127,32 +144,32 @@ impl Egress {
 
     /// Puts a reservation in place, or changes it. A class that a dead daemon made for the flow is taken over as it is.
     pub(crate) fn install(&mut self, now: Time, installation: &Installation) {
-        let known = self.claims.get(&installation.claim).or(self.flows.get(&installation.flow));
-        let number = match known {
-            Some(&number) => number,
+        let place = self.flows.get(&installation.flow).map(|place| place.class);
+        let number = match self.claims.get(&installation.claim).copied().or(place) {
+            Some(number) => number,
             None => {
                 self.next_class += 1;
                 self.next_class
             }
         };
         self.claims.insert(installation.claim, number);
-        self.flows.insert(installation.flow, number);
+        self.flows.insert(installation.flow, Place { class: number, named: true });
         self.classes
             .entry(number)
-            .or_insert_with(|| Class::new(now))
-            .set(now, &installation.demand);
+            .or_insert_with(|| Class::new(now, installation.demand))
+            .set(now, installation.demand);
     }
 
     /// Lets another flow use a reservation.
     pub(crate) fn add_flow(&mut self, claim: ClaimId, flow: Flow) {
-        if let Some(&number) = self.claims.get(&claim) {
-            self.flows.insert(flow, number);
+        if let Some(&class) = self.claims.get(&claim) {
+            self.flows.insert(flow, Place { class, named: true });
         }
     }
 
     /// Stops a flow from using a reservation.
     pub(crate) fn remove_flow(&mut self, claim: ClaimId, flow: &Flow) {
-        if self.flows.get(flow) == self.claims.get(&claim) {
+        if self.flows.get(flow).map(|place| &place.class) == self.claims.get(&claim) {
             self.flows.remove(flow);
         }
     }
@@ -166,35 +183,57 @@ impl Egress {
         number.is_some()
     }
 
-    /// The daemon died: its names for the classes mean nothing any more. Flow and rate of every class that stays.
+    /// All reservations, those without a living daemon too.
+    pub(crate) fn reserved(&self) -> impl Iterator<Item = Reserved> {
+        self.classes.iter().map(|(&number, class)| {
+            let flows = self.flows.iter().filter(|(_, place)| place.class == number);
+            Reserved { flows: flows.map(|(flow, _)| *flow).collect(), demand: class.demand }
+        })
+    }
+
+    /// The daemon died: its names for the classes mean nothing any more. Every flow that stays, with the rate of its
+    /// class; of flows that share a class only the first has it, since there it is but once.
     pub(crate) fn orphan(&mut self) -> Vec<(Flow, Rate)> {
         self.claims.clear();
-        let rate = |number| self.classes.get(number).map_or(Rate::ZERO, |class| class.rate);
-        self.flows.iter().map(|(flow, number)| (*flow, rate(number))).collect()
-    }
-
-    /// Takes out the classes that no living daemon has a name for, and returns their flows.
-    pub(crate) fn reap(&mut self) -> Vec<Flow> {
-        let claimed: BTreeSet<u32> = self.claims.values().copied().collect();
-        let orphans = self.flows.iter().filter(|(_, number)| !claimed.contains(number));
-        let orphans: Vec<(Flow, u32)> = orphans.map(|(flow, number)| (*flow, *number)).collect();
-        for (_, number) in &orphans {
-            self.remove_class(*number);
+        let mut told = BTreeSet::new();
+        let mut orphans = Vec::new();
+        for (flow, place) in &mut self.flows {
+            place.named = false;
+            let class = self.classes.get(&place.class).filter(|_| told.insert(place.class));
+            orphans.push((*flow, class.map_or(Rate::ZERO, |class| class.demand.rate)));
         }
-        orphans.into_iter().map(|(flow, _)| flow).collect()
+        orphans
     }
 
-    /// Takes out the class of a flow that the living daemon cannot keep, unless it has a name for it after all.
-    pub(crate) fn reject(&mut self, flow: &Flow) {
-        if let Some(&number) = self.flows.get(flow)
-            && !self.claims.values().any(|&claimed| claimed == number)
-        {
+    /// Takes out the classes that no living daemon has a name for, and the flows that none has asked for; returns these.
+    pub(crate) fn reap(&mut self) -> Vec<Flow> {
+        let unnamed = self.flows.iter().filter(|(_, place)| !place.named);
+        let orphans: Vec<Flow> = unnamed.map(|(flow, _)| *flow).collect();
+        self.flows.retain(|_, place| place.named);
+        let claimed: BTreeSet<u32> = self.claims.values().copied().collect();
+        let unclaimed = self.classes.keys().filter(|number| !claimed.contains(number));
+        for number in unclaimed.copied().collect::<Vec<u32>>() {
             self.remove_class(number);
+        }
+        orphans
+    }
+
+    /// Takes out a flow that the living daemon cannot keep, unless it has asked for it after all, and its class with the
+    /// last one.
+    pub(crate) fn reject(&mut self, flow: &Flow) {
+        let Some(Place { class, named: false }) = self.flows.get(flow).copied() else {
+            return;
+        };
+        self.flows.remove(flow);
+        let used = self.flows.values().any(|place| place.class == class)
+            || self.claims.values().any(|&claimed| claimed == class);
+        if !used {
+            self.remove_class(class);
         }
     }
 
     fn remove_class(&mut self, number: u32) {
-        self.flows.retain(|_, class| *class != number);
+        self.flows.retain(|_, place| place.class != number);
         self.waiting.remove(&number);
         if let Some(class) = self.classes.remove(&number) {
             let room = self.best_effort_limit.saturating_sub(self.best_effort.len());
@@ -202,7 +241,8 @@ impl Egress {
         }
     }
 
-    /// The class of a packet: by all of its flow, then without ports, then for any source.
+    /// The class of a packet: by all of its flow, then without ports, then for any source, then for any source without
+    /// ports.
     fn classify(&self, packet: &Packet) -> Option<u32> {
         let Body::Data { source_port, destination_port, .. } = packet.body else {
             return None;
@@ -217,7 +257,9 @@ impl Egress {
         };
         let portless = Flow { destination_port: 0, source_port: 0, ..exact };
         let any_source = Flow { source: None, source_port: 0, ..exact };
-        [exact, portless, any_source].iter().find_map(|flow| self.flows.get(flow)).copied()
+        let all = Flow { destination_port: 0, ..any_source };
+        let place = [exact, portless, any_source, all].iter().find_map(|flow| self.flows.get(flow));
+        place.map(|place| place.class)
     }
 
     fn transmit(&self, packet: Packet) -> Next {
@@ -228,23 +270,23 @@ impl Egress {
 }
 
 impl Class {
-    fn new(now: Time) -> Class {
-        Class { rate: Rate::ZERO, depth: 0, tokens: 0, filled_at: now, queue: VecDeque::new() }
+    fn new(now: Time, demand: Demand) -> Class {
+        Class { demand, depth: 0, tokens: 0, filled_at: now, queue: VecDeque::new() }
     }
 
     /// Sets rate and depth. A new bucket starts full; one that is there keeps what it holds.
-    fn set(&mut self, now: Time, demand: &Demand) {
+    fn set(&mut self, now: Time, demand: Demand) {
         // A packet on the link is not interrupted, so a class may have to wait for one though it has tokens. Without
         // room for what it gains meanwhile those tokens would be lost, and the class would get less than its rate.
         let depth = scaled(demand.burst.max(demand.max_packet).max(MTU).saturating_add(MTU));
         self.fill(now);
         self.tokens = if self.depth == 0 { depth } else { self.tokens.min(depth) };
         self.depth = depth;
-        self.rate = demand.rate;
+        self.demand = demand;
     }
 
     fn fill(&mut self, now: Time) {
-        let gained = u128::from(self.rate.as_bps()) * now.since(self.filled_at).as_nanos();
+        let gained = u128::from(self.demand.rate.as_bps()) * now.since(self.filled_at).as_nanos();
         self.tokens = (self.tokens + gained).min(self.depth);
         self.filled_at = now;
     }
@@ -258,7 +300,7 @@ impl Class {
         // One longer than the bucket passes when that is full.
         let price = scaled(first.length).min(self.depth);
         if price > self.tokens {
-            let wait = (price - self.tokens).div_ceil(u128::from(self.rate.as_bps().max(1)));
+            let wait = (price - self.tokens).div_ceil(u128::from(self.demand.rate.as_bps().max(1)));
             return Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)));
         }
         self.tokens -= price;
@@ -367,6 +409,44 @@ mod tests {
         assert_eq!(egress.reap(), [installation(0, 1, first).flow]);
         assert_eq!(egress.reap(), []);
         assert_eq!(egress.classes.len(), 1);
+    }
+
+    /// Flows that share a class share its rate, which counts once, and leave it one by one.
+    #[test]
+    fn flows_share_a_class() {
+        let mut egress = Egress::new(Rate::from_mbps(1), 10);
+        let shared = installation(0, 1, Rate::from_bps(394_400));
+        let other = installation(0, 2, Rate::ZERO).flow;
+        egress.install(Time::ZERO, &shared);
+        egress.add_flow(shared.claim, other);
+        let [first, second] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
+        assert!((500..=504).contains(&(first + second)), "{first} {second}");
+        let reserved: Vec<_> = egress.reserved().collect();
+        let flows = Vec::from([shared.flow, other]);
+        assert_eq!(reserved, [Reserved { flows, demand: shared.demand }]);
+        let orphans = egress.orphan();
+        assert_eq!(orphans, [(shared.flow, Rate::from_bps(394_400)), (other, Rate::ZERO)]);
+        // The next daemon asks for the second flow alone.
+        egress.install(Time::from_secs(10), &Installation { flow: other, ..shared });
+        assert_eq!(egress.reap(), [shared.flow]);
+        egress.remove_flow(shared.claim, &other);
+        assert_eq!(egress.reserved().map(|reserved| reserved.flows.len()).collect::<Vec<_>>(), [0]);
+    }
+
+    /// A wildcard filter takes every source, but a filter of a source's own comes first.
+    #[test]
+    fn wildcards_take_what_no_other_filter_does() {
+        let mut egress = Egress::new(Rate::from_mbps(1), 10);
+        let wildcard = Installation {
+            flow: Flow { source: None, source_port: 0, ..installation(0, 1, Rate::ZERO).flow },
+            ..installation(0, 1, Rate::from_bps(100_000))
+        };
+        egress.install(Time::ZERO, &wildcard);
+        let class_of = |egress: &Egress, port| egress.classify(&packet(port, 0));
+        let wild = class_of(&egress, 1);
+        assert!(wild.is_some() && class_of(&egress, 2).is_none());
+        egress.install(Time::ZERO, &installation(1, 1, Rate::from_bps(100_000)));
+        assert_ne!(class_of(&egress, 1), wild);
     }
 
     #[test]

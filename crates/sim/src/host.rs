@@ -6,11 +6,13 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use earmark_core::random::Stream;
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
 use earmark_node::{HostUpdate, Node, NodeConfig};
 
 use crate::NodeId;
 use crate::egress::Egress;
+use crate::faults::Faults;
 use crate::log::Loss;
 use crate::packet::{Packet, RSVP};
 
@@ -43,6 +45,9 @@ pub(crate) struct Port {
     pub(crate) busy_until: Time,
     /// Whether packets pass.
     pub(crate) up: bool,
+    pub(crate) faults: Faults,
+    /// What the faults are drawn by.
+    pub(crate) dice: Stream,
 }
 
 /// What a node does with a packet that came in.
@@ -89,11 +94,11 @@ impl Host {
     }
 
     /// Whether packets of this protocol are taken off the wire for the engines.
-    fn listens_for(&self, protocol: u8) -> bool {
+    pub(crate) fn listens_for(&self, protocol: u8) -> bool {
         protocol == RSVP && self.node.is_some()
     }
 
-    /// What becomes of a packet that arrived at this node, by the rules of IP.
+    /// What becomes of a unicast packet that arrived at this node, by the rules of IP.
     pub(crate) fn receive(&self, mut packet: Packet) -> Verdict {
         if self.interfaces.is_local(packet.destination) {
             return match (&packet.body, self.listens_for(packet.protocol)) {
@@ -137,6 +142,8 @@ impl Host {
     /// Everything that a daemon is told when it starts: interfaces, then routes.
     pub(crate) fn greeting(&self) -> Vec<HostUpdate> {
         let interfaces = self.interfaces.iter().cloned().map(HostUpdate::Interface);
-        interfaces.chain(self.route_list.iter().copied().map(HostUpdate::Route)).collect()
+        let unicast = self.route_list.iter().copied().map(HostUpdate::Route);
+        let multicast = self.routes.multicast_routes().cloned().map(HostUpdate::MulticastRoute);
+        interfaces.chain(unicast).chain(multicast).collect()
     }
 }

@@ -12,16 +12,22 @@
 //!   queue of limited length. A packet takes its IP length plus 14 octets of framing on the link.
 //! - **Forwarding** is by longest prefix, with TTL. A router takes RSVP messages with router alert off the wire and
 //!   hands them to its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
+//! - **Multicast** packets follow a tree of shortest paths from their source to the members of the group, or a tree that
+//!   all sources share; the trees follow members that come and go, and links that fail ([`Network::join`]).
+//! - **Faults** are rules for the signalling on a link: loss, duplication, damage, and delays by which messages overtake
+//!   one another ([`Network::set_faults`]); besides, links go down and daemons die.
 //! - **Traffic** is constant-rate UDP with jitter; a [`Trace`] keeps when each packet left and when it arrived.
 //! - **Taps** ([`Network::tap`]) keep the signalling that passes a node as whole IP packets, for other tools to read.
 //!
 //! # Scope and limits
-//! Links join exactly two nodes. There is no multicast, no fragmentation, no ARP and no bit error; host processing
-//! takes no time. Traffic control never fails unless told to ([`Network::refuse_installations`]).
+//! Links join exactly two nodes. There is no fragmentation, no ARP and no bit error in data; host processing takes no
+//! time. Multicast trees change everywhere at once, as no protocol for them runs. Packets bear no IPv6 flow label, and
+//! messages travel in IP only, never in UDP. Traffic control never fails unless told to ([`Network::refuse_installations`]).
 //!
 //! # Validation
 //! The figures of the demo (loss without, none with a reservation) are asserted here and in network namespaces by the
-//! same script; see `earmark-lab`.
+//! same script; see `earmark-lab`. Signalling with losses, duplicates, overtaking and restarts is compared with a plain
+//! model of RFC 2205's merging in `tests/merging`.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,14 +35,20 @@ extern crate alloc;
 
 mod daemons;
 mod egress;
+mod faults;
+mod groups;
 mod host;
 mod log;
 mod measurement;
 mod network;
 mod packet;
 mod tap;
+mod traffic;
 
+pub use egress::Reserved;
+pub use faults::Faults;
 pub use log::{Entry, Loss, What};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
-pub use network::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId};
+pub use network::{LinkEnd, LinkSpec, Network, NodeId};
 pub use tap::Tapped;
+pub use traffic::{Source, StreamId};

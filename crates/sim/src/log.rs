@@ -63,6 +63,10 @@ pub enum Loss {
     TimeToLive,
     /// It came to a host that it is not for.
     NotForwarding,
+    /// It came in where the tree of its source and group does not lead.
+    WrongInterface,
+    /// A fault of the link.
+    Fault,
     /// A queue was full.
     QueueFull,
     /// Nobody listens here for its protocol.

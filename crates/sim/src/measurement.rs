@@ -112,6 +112,11 @@ impl Trace {
         self.arrived.push(None);
     }
 
+    /// The same stream, of which nothing has arrived.
+    pub(crate) fn unheard(&self) -> Trace {
+        Trace { arrived: vec![None; self.sent.len()], ..self.clone() }
+    }
+
     /// Packet `sequence` arrived. One that never left, or that arrived before, changes nothing.
     pub fn arrive(&mut self, sequence: u64, at: Time) {
         let slot = usize::try_from(sequence).ok().and_then(|number| self.arrived.get_mut(number));

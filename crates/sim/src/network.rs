@@ -7,31 +7,27 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::random::RandomStreams;
 use earmark_core::{Datagram, Effects, Hop, Interface, InterfaceId, Prefix, Rate, Route, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use serde::Serialize;
 
-use crate::egress::{Egress, Next};
+use crate::egress::{Egress, Next, Reserved};
+use crate::faults::Faults;
+use crate::groups::Groups;
 use crate::host::{Host, Port, Verdict};
 use crate::log::{Entry, Loss, What};
-use crate::measurement::Trace;
-use crate::packet::{Body, Packet, UDP};
+use crate::packet::{Body, Packet};
 use crate::tap::Tapped;
+use crate::traffic::{Running, StreamId};
 
 /// Largest IP packet of a link, octets.
 const MTU: u32 = 1_500;
-/// TTL of data packets.
-const DATA_TTL: u8 = 64;
 
 /// A node of the network that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct NodeId(pub(crate) usize);
-
-/// A stream of the network that gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(usize);
 
 /// One end of a link that is to be.
 #[derive(Clone, Debug)]
@@ -61,38 +57,6 @@ pub struct LinkSpec {
     pub queue_packets: u32,
 }
 
-/// A stream of UDP packets of equal length at a constant rate.
-///
-/// Packet n leaves within `n * g .. (n + 1) * g` after `from`, where g is the time of one packet at the rate; where in
-/// it is drawn anew each time. So the rate is exact, and streams do not run in lock-step.
-#[derive(Clone, Debug)]
-pub struct Source {
-    /// Where it starts.
-    pub node: NodeId,
-    /// Source port.
-    pub port: u16,
-    /// Where it goes.
-    pub destination: IpAddr,
-    /// Destination port.
-    pub destination_port: u16,
-    /// Rate, counted in IP packet octets.
-    pub rate: Rate,
-    /// Octets of each IP packet.
-    pub packet_octets: u32,
-    /// When it starts.
-    pub from: Time,
-    /// When it ends.
-    pub until: Time,
-}
-
-/// A source at work.
-struct Running {
-    source: Source,
-    address: Option<IpAddr>,
-    dice: Stream,
-    trace: Trace,
-}
-
 /// What is going to happen.
 pub(crate) enum Happening {
     Command(NodeId, Command),
@@ -113,7 +77,8 @@ pub struct Network {
     entered: u64,
     pub(crate) random: RandomStreams,
     pub(crate) hosts: Vec<Host>,
-    streams: Vec<Running>,
+    pub(crate) streams: Vec<Running>,
+    pub(crate) groups: Groups,
     log: Vec<Entry>,
     /// What passed the nodes that have a tap.
     pub(crate) tapped: BTreeMap<NodeId, Vec<Tapped>>,
@@ -130,6 +95,7 @@ impl Network {
             random: RandomStreams::new(seed),
             hosts: Vec::new(),
             streams: Vec::new(),
+            groups: Groups::default(),
             log: Vec::new(),
             tapped: BTreeMap::new(),
             effects: Effects::new(),
@@ -157,7 +123,16 @@ impl Network {
             let host = &mut self.hosts[end.node.0];
             let peer = (nodes[1 - side], ids[1 - side]);
             let egress = Egress::new(bandwidth, queue_packets);
-            let port = Port { peer, delay, egress, busy_until: Time::ZERO, up: true };
+            let dice = alloc::format!("faults {} {}", host.name(), ids[side].0);
+            let port = Port {
+                peer,
+                delay,
+                egress,
+                busy_until: Time::ZERO,
+                up: true,
+                faults: Faults::default(),
+                dice: self.random.stream(&dice),
+            };
             host.ports.insert(ids[side], port);
             let interface = Interface {
                 id: ids[side],
@@ -209,29 +184,12 @@ impl Network {
             self.inform(node, HostUpdate::Interface(changed));
             self.serve(node, interface);
         }
+        self.grow_trees();
     }
 
     /// From now on traffic control of a node answers every installation with this error number; `None`: it obeys again.
     pub fn refuse_installations(&mut self, node: NodeId, errno: Option<u16>) {
         self.hosts[node.0].refuse = errno;
-    }
-
-    /// Adds a stream.
-    pub fn add_source(&mut self, source: Source) -> StreamId {
-        let id = StreamId(self.streams.len());
-        let name = alloc::format!("stream {}", id.0);
-        let dice = self.random.stream(&name);
-        let address = self.hosts[source.node.0].source_for(source.destination);
-        let trace = Trace::new(source.packet_octets);
-        let starts = source.from.max(self.now);
-        self.streams.push(Running { source, address, dice, trace });
-        self.enter(starts, Happening::Leave(id));
-        id
-    }
-
-    /// Ends a stream now.
-    pub fn stop_source(&mut self, stream: StreamId) {
-        self.streams[stream.0].source.until = self.now;
     }
 
     /// A user of a node asks for something, now.
@@ -290,14 +248,15 @@ impl Network {
         core::mem::take(&mut self.log)
     }
 
-    /// What became of a stream so far.
-    pub fn trace(&self, stream: StreamId) -> &Trace {
-        &self.streams[stream.0].trace
-    }
-
     /// The engines of a node; `None` while its daemon is dead.
     pub fn node(&self, node: NodeId) -> Option<&Node> {
         self.hosts[node.0].node.as_ref()
+    }
+
+    /// What traffic control of a node holds reserved, by interface: classes that a dead daemon left as well.
+    pub fn traffic_control(&self, node: NodeId) -> impl Iterator<Item = (InterfaceId, Reserved)> {
+        let ports = self.hosts[node.0].ports.iter();
+        ports.flat_map(|(&id, port)| port.egress.reserved().map(move |reserved| (id, reserved)))
     }
 
     /// The name of a node.
@@ -332,50 +291,10 @@ impl Network {
             Happening::Arrive(node, interface, packet) => self.arrive(node, interface, packet),
             Happening::Port(node, interface) => self.serve(node, interface),
             Happening::Expire(node) => self.expire(node),
-            Happening::Leave(stream) => self.leave(stream),
+            Happening::Leave(stream) => self.leave_source(stream),
             Happening::Reap(node, generation) => self.reap(node, generation),
         }
         true
-    }
-
-    /// The next packet of a stream is made, and the one after it planned.
-    fn leave(&mut self, stream: StreamId) {
-        let running = &mut self.streams[stream.0];
-        let (source, now) = (&running.source, self.now);
-        let Some(address) = running.address else {
-            return;
-        };
-        if now >= source.until {
-            return;
-        }
-        let sequence = running.trace.sent();
-        running.trace.leave(now);
-        let bits = u128::from(source.packet_octets) * 8 * 1_000_000_000;
-        let begins = |number: u64| {
-            let nanos = u128::from(number) * bits / u128::from(source.rate.as_bps().max(1));
-            source.from + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-        };
-        let (slot, end) = (begins(sequence + 1), begins(sequence + 2));
-        let jitter = running.dice.uniform(Duration::ZERO, end.since(slot));
-        let packet = Packet {
-            source: address,
-            destination: source.destination,
-            protocol: UDP,
-            ttl: DATA_TTL,
-            router_alert: false,
-            length: source.packet_octets,
-            body: Body::Data {
-                source_port: source.port,
-                destination_port: source.destination_port,
-                stream: stream.0,
-                sequence,
-            },
-        };
-        let node = source.node;
-        self.enter(slot + jitter, Happening::Leave(stream));
-        if let Some(interface) = self.hosts[node.0].routes_to(packet.destination) {
-            self.send(node, interface, packet);
-        }
     }
 
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
@@ -383,34 +302,36 @@ impl Network {
         if !self.hosts[node.0].interfaces.is_local(packet.source) {
             self.passes(node, &packet);
         }
+        if packet.destination.is_multicast() {
+            return self.arrive_for_group(node, interface, &packet);
+        }
         match self.hosts[node.0].receive(packet) {
-            Verdict::Delivered(packet) => {
-                if let Body::Data { stream, sequence, .. } = packet.body {
-                    self.streams[stream].trace.arrive(sequence, self.now);
-                }
-            }
+            Verdict::Delivered(packet) => self.deliver(node, &packet),
             Verdict::Forward(interface, packet) => self.send(node, interface, packet),
             Verdict::Lost(packet, loss) => self.lose(node, &packet, loss),
-            Verdict::Signalling(packet) => {
-                let Body::Signalling(payload) = &packet.body else {
-                    return;
-                };
-                let datagram = Datagram {
-                    interface,
-                    source: packet.source,
-                    destination: packet.destination,
-                    ttl: packet.ttl,
-                    router_alert: packet.router_alert,
-                    encapsulated: false,
-                    payload,
-                };
-                self.drive(node, Input::Datagram(packet.protocol, datagram));
-            }
+            Verdict::Signalling(packet) => self.take_up(node, interface, &packet),
         }
     }
 
+    /// A message goes to the engines of a node.
+    pub(crate) fn take_up(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet) {
+        let Body::Signalling(payload) = &packet.body else {
+            return;
+        };
+        let datagram = Datagram {
+            interface,
+            source: packet.source,
+            destination: packet.destination,
+            ttl: packet.ttl,
+            router_alert: packet.router_alert,
+            encapsulated: false,
+            payload,
+        };
+        self.drive(node, Input::Datagram(packet.protocol, datagram));
+    }
+
     /// Data packets that get lost are missed by their trace; of signalling the log keeps where and why.
-    fn lose(&mut self, node: NodeId, packet: &Packet, loss: Loss) {
+    pub(crate) fn lose(&mut self, node: NodeId, packet: &Packet, loss: Loss) {
         if matches!(packet.body, Body::Signalling(_)) {
             self.note(node, What::Lost(loss));
         }
@@ -449,7 +370,13 @@ impl Network {
                     (port.busy_until, port.busy_until + port.delay, port.peer);
                 self.passes(node, &packet);
                 self.enter(free, Happening::Port(node, interface));
-                self.enter(arrives, Happening::Arrive(peer.0, peer.1, packet));
+                let copies = self.afflict(node, interface, packet);
+                if copies.is_empty() {
+                    self.note(node, What::Lost(Loss::Fault));
+                }
+                for (delay, copy) in copies {
+                    self.enter(arrives + delay, Happening::Arrive(peer.0, peer.1, copy));
+                }
             }
             Next::Wait(until) => self.enter(until, Happening::Port(node, interface)),
             Next::Idle => {}

@@ -1,0 +1,156 @@
+//! Faults: what a bad link does to signalling.
+//!
+//! Data is spared, because its losses are what reservations are measured by. The dice of each direction of each link are
+//! a stream of their own, so that a link that is made worse changes nothing elsewhere but by what it loses.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use earmark_core::InterfaceId;
+use earmark_core::random::Stream;
+
+use crate::network::{Network, NodeId};
+use crate::packet::{Body, Packet};
+
+/// What happens to the signalling messages on a link. The default is a link without faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// Share of the messages that are lost, 0 to 1.
+    pub loss: f64,
+    /// Share of the messages that arrive twice, 0 to 1.
+    pub duplication: f64,
+    /// Share of the messages in which one bit is turned over, 0 to 1.
+    pub corruption: f64,
+    /// Largest additional delay; each copy takes its own, evenly spread, so that messages overtake one another.
+    pub jitter: Duration,
+}
+
+impl Network {
+    /// From now on both directions of the link behind an interface have these faults. What is on its way already keeps
+    /// its fate.
+    pub fn set_faults(&mut self, node: NodeId, interface: InterfaceId, faults: Faults) {
+        let Some(peer) = self.hosts[node.0].ports.get(&interface).map(|port| port.peer) else {
+            return;
+        };
+        for (node, interface) in [(node, interface), peer] {
+            if let Some(port) = self.hosts[node.0].ports.get_mut(&interface) {
+                port.faults = faults;
+            }
+        }
+    }
+
+    /// What arrives of a packet that leaves through an interface.
+    pub(crate) fn afflict(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        packet: Packet,
+    ) -> Vec<(Duration, Packet)> {
+        match self.hosts[node.0].ports.get_mut(&interface) {
+            Some(port) => port.faults.afflict(&mut port.dice, packet),
+            None => Vec::new(),
+        }
+    }
+}
+
+impl Faults {
+    /// What arrives of a packet: its copies, each with the delay it takes in addition.
+    pub(crate) fn afflict(&self, dice: &mut Stream, packet: Packet) -> Vec<(Duration, Packet)> {
+        if !matches!(packet.body, Body::Signalling(_)) || *self == Faults::default() {
+            return Vec::from([(Duration::ZERO, packet)]);
+        }
+        let copies = match (happens(dice, self.loss), happens(dice, self.duplication)) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => 2,
+        };
+        (0..copies)
+            .map(|_| {
+                let mut copy = packet.clone();
+                if happens(dice, self.corruption) {
+                    turn_a_bit(dice, &mut copy);
+                }
+                (dice.uniform(Duration::ZERO, self.jitter), copy)
+            })
+            .collect()
+    }
+}
+
+/// Whether something happens that does so with this probability.
+fn happens(dice: &mut Stream, probability: f64) -> bool {
+    // 53 bits are what a float can tell apart.
+    let drawn = (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    drawn < probability
+}
+
+fn turn_a_bit(dice: &mut Stream, packet: &mut Packet) {
+    let Body::Signalling(octets) = &mut packet.body else {
+        return;
+    };
+    let drawn = dice.next_u64();
+    let place = usize::try_from(drawn >> 3).unwrap_or(usize::MAX).checked_rem(octets.len());
+    if let Some(octet) = place.and_then(|place| octets.get_mut(place)) {
+        *octet ^= 1 << (drawn & 7);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+
+    use earmark_core::random::RandomStreams;
+
+    use super::*;
+    use crate::packet::RSVP;
+
+    fn message() -> Packet {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Packet {
+            source: address,
+            destination: address,
+            protocol: RSVP,
+            ttl: 1,
+            router_alert: false,
+            length: 120,
+            body: Body::Signalling(Vec::from([0; 100])),
+        }
+    }
+
+    /// Of 10 000 messages, by a quarter, a tenth and a fifth; standard deviations are 43, 26 and 37.
+    #[test]
+    fn faults_happen_as_often_as_they_should() {
+        let faults = Faults {
+            loss: 0.25,
+            duplication: 0.1,
+            corruption: 0.2,
+            jitter: Duration::from_millis(5),
+        };
+        let mut dice = RandomStreams::new(1).stream("faults");
+        let arrived: Vec<_> = (0..10_000).map(|_| faults.afflict(&mut dice, message())).collect();
+        let lost = arrived.iter().filter(|copies| copies.is_empty()).count();
+        let twice = arrived.iter().filter(|copies| copies.len() == 2).count();
+        assert!((2_300..2_700).contains(&lost), "{lost}");
+        assert!((600..900).contains(&twice), "a tenth of those that arrive: {twice}");
+        let copies: Vec<_> = arrived.iter().flatten().collect();
+        let bits = |packet: &Packet| match &packet.body {
+            Body::Signalling(octets) => octets.iter().map(|octet| octet.count_ones()).sum(),
+            Body::Data { .. } => 0,
+        };
+        let damaged = copies.iter().filter(|(_, packet)| bits(packet) == 1).count();
+        assert!(copies.iter().all(|(_, packet)| bits(packet) <= 1), "one bit at most");
+        let share = damaged as f64 / copies.len() as f64;
+        assert!((0.18..0.22).contains(&share), "{share}");
+        assert!(copies.iter().all(|(delay, _)| *delay <= faults.jitter));
+        assert!(copies.iter().any(|(delay, _)| *delay > faults.jitter / 2));
+    }
+
+    #[test]
+    fn data_and_good_links_are_spared() {
+        let all = Faults { loss: 1.0, ..Faults::default() };
+        let mut dice = RandomStreams::new(1).stream("faults");
+        assert!(all.afflict(&mut dice, message()).is_empty());
+        let body = Body::Data { source_port: 1, destination_port: 1, stream: 0, sequence: 0 };
+        assert_eq!(all.afflict(&mut dice, Packet { body, ..message() }).len(), 1);
+        assert_eq!(Faults::default().afflict(&mut dice, message()).len(), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! A workbench for networks: nodes that are joined by links with addresses of their own, and routes that lead everywhere.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route};
+use earmark_rsvp as rsvp;
+use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
+
+/// Which version of IP a network speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+/// A network that is being built. Links are numbered as they are entered.
+pub(crate) struct Bench {
+    pub(crate) network: Network,
+    pub(crate) links: Vec<Link>,
+    family: Family,
+    /// Whether a node is a router; by node.
+    routers: BTreeMap<NodeId, bool>,
+    config: rsvp::Config,
+}
+
+/// One link, and what is behind it on each side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) ends: [(NodeId, InterfaceId); 2],
+    pub(crate) addresses: [IpAddr; 2],
+    prefix: Prefix,
+}
+
+impl Bench {
+    pub(crate) fn new(seed: u64, family: Family, config: rsvp::Config) -> Bench {
+        let (network, routers) = (Network::new(seed), BTreeMap::new());
+        Bench { network, links: Vec::new(), family, routers, config }
+    }
+
+    pub(crate) fn router(&mut self, name: &str) -> NodeId {
+        let node = self.network.add_node(name, true, self.config.clone());
+        self.routers.insert(node, true);
+        node
+    }
+
+    /// A host behind a router, and its link.
+    pub(crate) fn host(&mut self, name: &str, router: NodeId, bandwidth: Rate) -> (NodeId, usize) {
+        let node = self.network.add_node(name, false, self.config.clone());
+        self.routers.insert(node, false);
+        (node, self.connect(node, router, bandwidth))
+    }
+
+    /// Joins two nodes by a link of 1 ms, all of which may be reserved; its number.
+    pub(crate) fn connect(&mut self, a: NodeId, b: NodeId, bandwidth: Rate) -> usize {
+        let number = self.links.len() as u16;
+        let (prefix, addresses) = addresses(self.family, number);
+        let end = |node, side: usize| LinkEnd {
+            node,
+            interface: format!("link{number}"),
+            address: addresses[side],
+        };
+        let interfaces = self.network.add_link(LinkSpec {
+            ends: [end(a, 0), end(b, 1)],
+            prefix,
+            bandwidth,
+            reservable: bandwidth,
+            delay: Duration::from_millis(1),
+            queue_packets: 50,
+        });
+        let ends = [(a, interfaces[0]), (b, interfaces[1])];
+        self.links.push(Link { ends, addresses, prefix });
+        usize::from(number)
+    }
+
+    /// Enters the routes: the shortest way to each link, and a default route at each host. Once, when all is joined.
+    pub(crate) fn route(&mut self) {
+        for (&node, &router) in &self.routers.clone() {
+            let hops = self.first_hops(node);
+            if router {
+                for link in self.links.clone() {
+                    let near = link.ends.iter().filter_map(|(end, _)| hops.get(end)).min();
+                    if let Some(&(_, hop)) = near {
+                        let prefix = link.prefix;
+                        self.network.add_route(node, Route { prefix, metric: 1, hop });
+                    }
+                }
+            } else if let Some((_, hop)) = hops.values().next() {
+                let all = match self.family {
+                    Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                    Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+                };
+                let prefix = Prefix::new(all, 0);
+                self.network.add_route(node, Route { prefix, metric: 1, hop: *hop });
+            }
+        }
+    }
+
+    /// How far each other node is, and the first hop towards it.
+    fn first_hops(&self, root: NodeId) -> BTreeMap<NodeId, (usize, Hop)> {
+        let mut hops: BTreeMap<NodeId, (usize, Hop)> = BTreeMap::new();
+        let mut waiting = VecDeque::from([root]);
+        while let Some(from) = waiting.pop_front() {
+            if from != root && !self.routers[&from] {
+                continue;
+            }
+            for link in &self.links {
+                for side in [0, 1] {
+                    let ((near, interface), (far, _)) = (link.ends[side], link.ends[1 - side]);
+                    if near != from || far == root || hops.contains_key(&far) {
+                        continue;
+                    }
+                    let gateway = Some(link.addresses[1 - side]);
+                    let own = Hop { interface, gateway, source: None };
+                    let (distance, first) = hops.get(&from).copied().unwrap_or((0, own));
+                    hops.insert(far, (distance + 1, first));
+                    waiting.push_back(far);
+                }
+            }
+        }
+        hops
+    }
+}
+
+/// The address range of a link, and the addresses of its two ends.
+fn addresses(family: Family, number: u16) -> (Prefix, [IpAddr; 2]) {
+    let [high, low] = number.to_be_bytes();
+    match family {
+        Family::V4 => {
+            let at = |host| IpAddr::V4(Ipv4Addr::new(10, high, low, host));
+            (Prefix::new(at(0), 30), [at(1), at(2)])
+        }
+        Family::V6 => {
+            let at = |host| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, host));
+            (Prefix::new(at(0), 64), [at(1), at(2)])
+        }
+    }
+}
+
+/// The n-th group.
+pub(crate) fn group(family: Family, number: u8) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::new(239, 1, 0, number)),
+        Family::V6 => IpAddr::V6(Ipv6Addr::new(0xff1e, 0, 0, 0, 0, 0, 1, u16::from(number))),
+    }
+}
