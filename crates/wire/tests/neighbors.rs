@@ -295,10 +295,8 @@ fn the_digest_covers_everything_else() {
     for length in [4, 16, 20, 32, 64, 68, 200] {
         let digest = vec![0xdd; length];
         let path = sample(MessageType::Path, Style::Wildcard, true);
-        let message = Message {
-            integrity: Some(Integrity { digest: &digest, ..SIGNED }),
-            ..path.message()
-        };
+        let message =
+            Message { integrity: Some(Integrity { digest: &digest, ..SIGNED }), ..path.message() };
         let wire = octets(&message);
         let mut expected = wire.clone();
         expected[2..4].fill(0);

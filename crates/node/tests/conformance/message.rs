@@ -1,0 +1,187 @@
+//! Messages between text and octets: a line for the header and how it travels, and one for each object.
+
+use std::net::IpAddr;
+
+use earmark_wire::checksum::checksum;
+use earmark_wire::rsvp::{self, MessageType};
+
+use crate::object::{self, Handles, class_named};
+use crate::show::hexadecimal;
+use crate::words::{Fault, Words};
+
+/// A message as a story writes it. Later ones may be told as changes to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    kind: u8,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    pub(crate) ttl: u8,
+    pub(crate) alert: bool,
+    pub(crate) encapsulated: bool,
+    version: u8,
+    flags: u8,
+    /// Send_TTL, where it is not the TTL.
+    send_ttl: Option<u8>,
+    /// RSVP Length, where it is not the length.
+    length: Option<u16>,
+    checksum: Checksum,
+    objects: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checksum {
+    Right,
+    /// Zero: not transmitted.
+    None,
+    Wrong,
+}
+
+/// A message told in full: `Path from 10.0.0.1 to 10.0.9.9 ttl=63 alert`, and a line for each object.
+pub(crate) fn read(
+    words: &mut Words<'_>,
+    body: &[&str],
+    handles: &Handles,
+) -> Result<Draft, Fault> {
+    let kind = match words.maybe::<u8>("type")? {
+        Some(kind) => kind,
+        None => {
+            let name = words.next("message type")?;
+            let named = |code: &u8| MessageType::from_code(*code).name() == name;
+            (1..=u8::MAX).find(named).ok_or_else(|| format!("no message is called {name}"))?
+        }
+    };
+    let mut draft = way(words)?;
+    draft.kind = kind;
+    draft.change_header(words)?;
+    for line in body {
+        draft.objects.push(object::read(line, handles)?);
+    }
+    Ok(draft)
+}
+
+/// How a message travels, whatever it says: `from 10.0.0.1 to 10.0.9.9 ttl=63 alert`.
+pub(crate) fn way(words: &mut Words<'_>) -> Result<Draft, Fault> {
+    Ok(Draft {
+        kind: 0,
+        source: words.after("from")?.ok_or("`from` is missing")?,
+        destination: words.after("to")?.ok_or("`to` is missing")?,
+        ttl: words.key("ttl")?,
+        alert: words.flag("alert"),
+        encapsulated: words.flag("udp"),
+        version: 1,
+        flags: 0,
+        send_ttl: None,
+        length: None,
+        checksum: Checksum::Right,
+        objects: Vec::new(),
+    })
+}
+
+impl Draft {
+    /// The message told again, with what is different this time.
+    pub(crate) fn again(
+        &self,
+        words: &mut Words<'_>,
+        body: &[&str],
+        handles: &Handles,
+    ) -> Result<Draft, Fault> {
+        let mut draft = self.clone();
+        draft.source = words.after("from")?.unwrap_or(draft.source);
+        draft.destination = words.after("to")?.unwrap_or(draft.destination);
+        draft.ttl = words.maybe("ttl")?.unwrap_or(draft.ttl);
+        draft.change_header(words)?;
+        for line in body {
+            let (verb, rest) = line.split_once(' ').ok_or("an object is missing")?;
+            match verb {
+                "with" => draft.replace(object::read(rest, handles)?),
+                "and" => draft.objects.push(object::read(rest, handles)?),
+                "without" => draft.take_out(rest)?,
+                _ => return Err(format!("`{verb}`: say `with`, `and` or `without`")),
+            }
+        }
+        Ok(draft)
+    }
+
+    fn change_header(&mut self, words: &mut Words<'_>) -> Result<(), Fault> {
+        self.version = words.maybe("version")?.unwrap_or(self.version);
+        self.flags = words.maybe("flags")?.unwrap_or(self.flags);
+        self.send_ttl = words.maybe("send_ttl")?.or(self.send_ttl);
+        self.length = words.maybe("length")?.or(self.length);
+        self.checksum = match words.text("checksum") {
+            None => self.checksum,
+            Some("none") => Checksum::None,
+            Some("wrong") => Checksum::Wrong,
+            Some(other) => return Err(format!("checksum={other}: say `none` or `wrong`")),
+        };
+        Ok(())
+    }
+
+    /// Puts an object in the place of the first of its class, or at the end where there is none.
+    fn replace(&mut self, object: Vec<u8>) {
+        match self.objects.iter_mut().find(|old| old[2] == object[2]) {
+            Some(old) => *old = object,
+            None => self.objects.push(object),
+        }
+    }
+
+    fn take_out(&mut self, name: &str) -> Result<(), Fault> {
+        let class = class_named(name).ok_or_else(|| format!("no object is called {name}"))?;
+        let before = self.objects.len();
+        self.objects.retain(|object| object[2] != class.code());
+        if self.objects.len() == before { Err(format!("there is no {name}")) } else { Ok(()) }
+    }
+
+    /// The message on the wire (RFC 2205 section 3.1.1).
+    pub(crate) fn octets(&self) -> Result<Vec<u8>, Fault> {
+        let body = self.objects.concat();
+        let length = u16::try_from(body.len() + 8).map_err(|_| "the message is too long")?;
+        let [l0, l1] = self.length.unwrap_or(length).to_be_bytes();
+        let first = self.version << 4 | self.flags;
+        let send_ttl = self.send_ttl.unwrap_or(self.ttl);
+        let mut octets = vec![first, self.kind, 0, 0, send_ttl, 0, l0, l1];
+        octets.extend(body);
+        let sum = match self.checksum {
+            Checksum::Right => checksum(&octets),
+            Checksum::None => 0,
+            Checksum::Wrong => checksum(&octets) ^ 0x5555,
+        };
+        octets[2..4].copy_from_slice(&sum.to_be_bytes());
+        Ok(octets)
+    }
+}
+
+/// Name and header fields of a message that is sent with this TTL, then a line for each object. What cannot be shown so
+/// that nothing is lost is shown as octets.
+pub(crate) fn show(octets: &[u8], ttl: u8, handles: &Handles) -> (String, Vec<String>) {
+    let (Some((header, objects)), 0) = (octets.split_first_chunk::<8>(), checksum(octets)) else {
+        return ("octets".into(), vec![hexadecimal(octets)]);
+    };
+    let Some(frames) = frames(objects) else {
+        return ("octets".into(), vec![hexadecimal(octets)]);
+    };
+    let [first, kind, _, _, send_ttl, ..] = *header;
+    let mut head = MessageType::from_code(kind).name().to_string();
+    if first & 0x0f != 0 {
+        head += &format!(" flags={}", first & 0x0f);
+    }
+    if send_ttl != ttl {
+        head += &format!(" send_ttl={send_ttl}");
+    }
+    let line = |(object, bytes)| match object {
+        Ok(object) => object::show(&object, handles),
+        Err(_) => object::raw(bytes),
+    };
+    (head, rsvp::objects(octets).zip(frames).map(line).collect())
+}
+
+/// The objects of a message, each with its header; `None` where their lengths do not add up.
+fn frames(mut objects: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut frames = Vec::new();
+    while let [high, low, _, _, ..] = *objects {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let (frame, rest) = objects.split_at_checked(length).filter(|_| length >= 4)?;
+        frames.push(frame);
+        objects = rest;
+    }
+    objects.is_empty().then_some(frames)
+}

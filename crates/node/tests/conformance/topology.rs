@@ -1,0 +1,140 @@
+//! The node under test and what lies around it, as `topology.toml` tells it.
+
+use std::net::IpAddr;
+
+use earmark_core::random::RandomStreams;
+use earmark_core::{Hop, Interface, InterfaceId, Prefix, Rate, Route};
+use earmark_node::{HostUpdate, NodeConfig};
+use earmark_rsvp::{Config, Rsvp};
+use serde::Deserialize;
+
+use crate::words::Fault;
+
+/// `topology.toml`. Interfaces get their indexes in the order in which they stand there, from 1.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Topology {
+    /// Name of the node under test.
+    name: String,
+    /// Where its random numbers start.
+    #[serde(default = "seed")]
+    seed: u64,
+    /// Settings that differ from the defaults.
+    #[serde(default)]
+    rsvp: Config,
+    #[serde(rename = "interface")]
+    interfaces: Vec<Link>,
+    #[serde(default, rename = "route")]
+    routes: Vec<Way>,
+}
+
+/// An interface of the node under test.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Link {
+    name: String,
+    /// With the length of the prefix that lies on the link: `10.0.1.2/24`.
+    addresses: Vec<String>,
+    /// Bits per second; 0 where the node takes no part.
+    bandwidth: u64,
+    /// Bits per second that may be reserved.
+    reservable: u64,
+    #[serde(default = "mtu")]
+    mtu: u32,
+    #[serde(default)]
+    latency_us: u32,
+}
+
+/// A route of the node under test.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Way {
+    to: String,
+    interface: String,
+    via: Option<IpAddr>,
+}
+
+fn seed() -> u64 {
+    1
+}
+
+fn mtu() -> u32 {
+    1_500
+}
+
+impl Topology {
+    pub(crate) fn read(text: &str) -> Result<Topology, Fault> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn config(&self) -> NodeConfig {
+        NodeConfig { name: self.name.clone(), seed: self.seed, rsvp: self.rsvp.clone() }
+    }
+
+    /// What the node is told before the story begins.
+    pub(crate) fn updates(&self) -> Result<Vec<HostUpdate>, Fault> {
+        let mut updates = Vec::new();
+        for link in &self.interfaces {
+            let interface = self.interface(&link.name)?;
+            updates.push(HostUpdate::Interface(interface.clone()));
+            for address in &link.addresses {
+                let prefix: Prefix = address.parse().map_err(|e| format!("{address}: {e}"))?;
+                let hop = Hop { interface: interface.id, gateway: None, source: None };
+                updates.push(HostUpdate::Route(Route { prefix, metric: 0, hop }));
+            }
+        }
+        for way in &self.routes {
+            let interface = self.id(&way.interface)?;
+            updates.push(HostUpdate::Route(route(&way.to, interface, way.via)?));
+        }
+        Ok(updates)
+    }
+
+    /// An interface as `topology.toml` has it.
+    pub(crate) fn interface(&self, name: &str) -> Result<Interface, Fault> {
+        let id = self.id(name)?;
+        let link = &self.interfaces[id.0 as usize - 1];
+        let address = |text: &String| {
+            let (address, _) = text.split_once('/').ok_or(format!("{text}: no prefix length"))?;
+            address.parse().map_err(|error| format!("{text}: {error}"))
+        };
+        Ok(Interface {
+            id,
+            name: link.name.clone(),
+            addresses: link.addresses.iter().map(address).collect::<Result<_, Fault>>()?,
+            mtu: link.mtu,
+            up: true,
+            bandwidth: Rate::from_bps(link.bandwidth),
+            reservable: Rate::from_bps(link.reservable),
+            latency_us: link.latency_us,
+        })
+    }
+
+    pub(crate) fn id(&self, name: &str) -> Result<InterfaceId, Fault> {
+        let place = self.interfaces.iter().position(|link| link.name == name);
+        let place = place.ok_or_else(|| format!("there is no interface {name}"))?;
+        u32::try_from(place + 1).map(InterfaceId).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn name(&self, id: InterfaceId) -> String {
+        let place = (id.0 as usize).checked_sub(1);
+        let link = place.and_then(|place| self.interfaces.get(place));
+        link.map_or_else(|| format!("interface-{}", id.0), |link| link.name.clone())
+    }
+
+    /// The logical interface handles that the node under test gives out, with the names of their interfaces.
+    pub(crate) fn handles(&self) -> Vec<(String, u32)> {
+        let engine = Rsvp::new(self.rsvp.clone(), &RandomStreams::new(self.seed));
+        let ids = (1..).map(InterfaceId);
+        self.interfaces.iter().zip(ids).map(|(l, id)| (l.name.clone(), engine.lih(id))).collect()
+    }
+}
+
+pub(crate) fn route(
+    to: &str,
+    interface: InterfaceId,
+    gateway: Option<IpAddr>,
+) -> Result<Route, Fault> {
+    let prefix = to.parse().map_err(|error| format!("{to}: {error}"))?;
+    Ok(Route { prefix, metric: 0, hop: Hop { interface, gateway, source: None } })
+}
