@@ -5,10 +5,15 @@
 //
 // One hash map holds the flows of all interfaces. A packet is looked up six times at most, most specific first: with
 // its source and with any; each with both ports, with the destination port, and without ports. The first hit counts.
+// An IPv6 packet with a flow label is looked up four times more: flows may name the label in place of the source port,
+// and come behind those that name the source port.
 //
 // What has no ports to look at: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first
-// (whose ports are in the first one); IPv6 packets with extension headers, whose protocol is that of the first such
-// header. They can be reserved for without ports only.
+// (whose ports are in the first one). They can be reserved for without ports only.
+//
+// IPv6 extension headers are passed over, as many as MOST_EXTENSIONS: hop-by-hop, routing, destination options,
+// authentication, and the fragment header of a first fragment. The protocol is the one behind them. A packet with more
+// of them has the protocol number of the next one, and no ports.
 //
 // Packets of protocol 46 (RSVP), and those that our own sockets have marked already, go to the signalling class.
 // Every other packet gets priority 0, and thereby the default class: nobody chooses a class by himself.
@@ -18,6 +23,7 @@
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
+#include <linux/in6.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -26,11 +32,13 @@
 #define SIGNALLING_CLASS 0xea4d0003u
 #define PROTOCOL_RSVP 46
 // Octets, more than enough for those of the link and of IP, and the ports.
-#define LONGEST_HEADERS 128
+#define LONGEST_HEADERS 256
+#define MOST_EXTENSIONS 6
 // TCX_NEXT, by its older name: headers before Linux 6.6 lack the new one.
 #define NEXT_PROGRAM TC_ACT_UNSPEC
 
-// IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port.
+// IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port. Label 0: any
+// label; the most significant octet comes first, as in the packet.
 struct flow {
 	__u8 destination[16];
 	__u8 source[16];
@@ -38,7 +46,7 @@ struct flow {
 	__be16 destination_port;
 	__be16 source_port;
 	__u8 protocol;
-	__u8 zero[3];
+	__u8 label[3];
 };
 
 // Made by the loader: struct flow to class (__u32).
@@ -76,7 +84,41 @@ static __always_inline int read_ipv4(struct __sk_buff *packet, struct flow *flow
 	return 0;
 }
 
-static __always_inline int read_ipv6(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
+// Passes over extension headers: where the transport's header begins, or 0 where that is in another fragment.
+static __always_inline int pass_extensions(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
+{
+	__u8 header[4];
+	__u32 at = 40;
+
+	*transport = at;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < MOST_EXTENSIONS; i++) {
+		__u8 kind = flow->protocol;
+
+		if (kind != IPPROTO_HOPOPTS && kind != IPPROTO_ROUTING && kind != IPPROTO_DSTOPTS && kind != IPPROTO_AH &&
+		    kind != IPPROTO_FRAGMENT)
+			return 0;
+		if (load(packet, at, header, sizeof(header)))
+			return -1;
+		flow->protocol = header[0];
+		if (kind == IPPROTO_FRAGMENT) {
+			at += 8;
+			// A fragment offset other than 0.
+			if (header[2] || (header[3] & 0xf8)) {
+				*transport = 0;
+				return 0;
+			}
+		} else if (kind == IPPROTO_AH) {
+			at += (header[1] + 2) * 4;
+		} else {
+			at += (header[1] + 1) * 8;
+		}
+		*transport = at;
+	}
+	return 0;
+}
+
+static __always_inline int read_ipv6(struct __sk_buff *packet, struct flow *flow, __u32 *transport, __u8 *label)
 {
 	__u8 header[40];
 
@@ -85,8 +127,10 @@ static __always_inline int read_ipv6(struct __sk_buff *packet, struct flow *flow
 	__builtin_memcpy(flow->source, header + 8, 16);
 	__builtin_memcpy(flow->destination, header + 24, 16);
 	flow->protocol = header[6];
-	*transport = 40;
-	return 0;
+	label[0] = header[1] & 0x0f;
+	label[1] = header[2];
+	label[2] = header[3];
+	return pass_extensions(packet, flow, transport);
 }
 
 static __always_inline int has_ports(__u8 protocol)
@@ -95,25 +139,41 @@ static __always_inline int has_ports(__u8 protocol)
 	       protocol == IPPROTO_SCTP || protocol == IPPROTO_UDPLITE;
 }
 
-// With the ports given, with the destination port, without ports.
-static __always_inline __u32 look_up(struct flow *flow, __be16 destination_port, __be16 source_port)
+// Without a label, or with this one.
+static __always_inline __u32 look_up_label(struct flow *flow, const __u8 *label)
 {
 	__u32 *class;
 
-	flow->destination_port = destination_port;
-	if (destination_port) {
-		flow->source_port = source_port;
+	if (label[0] || label[1] || label[2]) {
+		__builtin_memcpy(flow->label, label, sizeof(flow->label));
+		class = bpf_map_lookup_elem((void *)&flows, flow);
+		if (class)
+			return *class;
+		__builtin_memset(flow->label, 0, sizeof(flow->label));
+	}
+	class = bpf_map_lookup_elem((void *)&flows, flow);
+	return class ? *class : 0;
+}
+
+// With the ports given, with the destination port, without ports.
+static __always_inline __u32 look_up(struct flow *flow, const __be16 *ports, const __u8 *label)
+{
+	__u32 *class;
+	__u32 found;
+
+	flow->destination_port = ports[1];
+	if (ports[1]) {
+		flow->source_port = ports[0];
 		class = bpf_map_lookup_elem((void *)&flows, flow);
 		if (class)
 			return *class;
 		flow->source_port = 0;
-		class = bpf_map_lookup_elem((void *)&flows, flow);
-		if (class)
-			return *class;
+		found = look_up_label(flow, label);
+		if (found)
+			return found;
 		flow->destination_port = 0;
 	}
-	class = bpf_map_lookup_elem((void *)&flows, flow);
-	return class ? *class : 0;
+	return look_up_label(flow, label);
 }
 
 SEC("classifier")
@@ -121,6 +181,7 @@ int earmark_egress(struct __sk_buff *packet)
 {
 	struct flow flow = {};
 	__be16 ports[2] = {};
+	__u8 label[3] = {};
 	__u32 transport = 0;
 	__u32 class;
 	int failed;
@@ -131,7 +192,7 @@ int earmark_egress(struct __sk_buff *packet)
 	if (packet->protocol == bpf_htons(ETH_P_IP))
 		failed = read_ipv4(packet, &flow, &transport);
 	else if (packet->protocol == bpf_htons(ETH_P_IPV6))
-		failed = read_ipv6(packet, &flow, &transport);
+		failed = read_ipv6(packet, &flow, &transport, label);
 	else
 		failed = -1;
 	if (failed) {
@@ -144,10 +205,10 @@ int earmark_egress(struct __sk_buff *packet)
 	}
 	if (transport && has_ports(flow.protocol))
 		load(packet, transport, ports, sizeof(ports));
-	class = look_up(&flow, ports[1], ports[0]);
+	class = look_up(&flow, ports, label);
 	if (!class) {
 		__builtin_memset(flow.source, 0, sizeof(flow.source));
-		class = look_up(&flow, ports[1], ports[0]);
+		class = look_up(&flow, ports, label);
 	}
 	packet->priority = class;
 	return NEXT_PROGRAM;

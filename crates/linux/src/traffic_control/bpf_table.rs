@@ -207,6 +207,7 @@ fn key(interface: InterfaceId, flow: &Flow) -> [u8; KEY] {
     key[36..38].copy_from_slice(&flow.destination_port.to_be_bytes());
     key[38..40].copy_from_slice(&flow.source_port.to_be_bytes());
     key[40] = flow.protocol;
+    key[41..44].copy_from_slice(&flow.flow_label.to_be_bytes()[1..]);
     key
 }
 
@@ -225,7 +226,7 @@ fn unkey(key: &[u8; KEY]) -> (InterfaceId, Flow) {
         protocol: key[40],
         destination_port: u16::from_be_bytes([key[36], key[37]]),
         source_port: u16::from_be_bytes([key[38], key[39]]),
-        flow_label: 0,
+        flow_label: u32::from_be_bytes([0, key[41], key[42], key[43]]),
     };
     (InterfaceId(u32::from_ne_bytes([key[32], key[33], key[34], key[35]])), flow)
 }
@@ -253,22 +254,22 @@ mod tests {
             protocol: 17,
             destination_port: 0x1234,
             source_port: 0x5678,
-            flow_label: 0,
+            flow_label: 0x9_abcd,
         };
         let key = key(InterfaceId(7), &flow);
         assert_eq!(key[0..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 9, 9]);
         assert_eq!(key[16..32], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
         assert_eq!(key[32..36], 7_u32.to_ne_bytes());
-        assert_eq!(key[36..44], [0x12, 0x34, 0x56, 0x78, 17, 0, 0, 0]);
+        assert_eq!(key[36..44], [0x12, 0x34, 0x56, 0x78, 17, 0x09, 0xab, 0xcd]);
     }
 
     #[test]
     fn a_key_is_read_as_it_was_written() {
-        for (destination, source) in [
-            ("10.0.9.9", Some("10.0.0.1")),
-            ("239.1.2.3", None),
-            ("2001:db8::9", Some("2001:db8::1")),
-            ("ff3e::1", None),
+        for (destination, source, flow_label) in [
+            ("10.0.9.9", Some("10.0.0.1"), 0),
+            ("239.1.2.3", None, 0),
+            ("2001:db8::9", Some("2001:db8::1"), 0xf_ffff),
+            ("ff3e::1", None, 0),
         ] {
             let flow = Flow {
                 destination: destination.parse().expect("an address"),
@@ -276,7 +277,7 @@ mod tests {
                 protocol: 6,
                 destination_port: 80,
                 source_port: 0,
-                flow_label: 0,
+                flow_label,
             };
             assert_eq!(unkey(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
         }

@@ -67,6 +67,9 @@ pub(super) fn open(
 /// ports of no others.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 
+/// A flow label has 20 bits (RFC 8200 section 3).
+const LARGEST_LABEL: u32 = 0xf_ffff;
+
 /// Whether a classifier can tell these packets apart. A source port alone is no key of the look-up, addresses of two
 /// families are no flow, and an IPv6 address must not look like the key of an IPv4 one or of any sender.
 pub(super) fn check(flow: &Flow) -> Result<(), TcError> {
@@ -82,6 +85,12 @@ pub(super) fn check(flow: &Flow) -> Result<(), TcError> {
         "it names a source port but no destination port"
     } else if flow.destination_port != 0 && !WITH_PORTS.contains(&flow.protocol) {
         "its protocol has no ports"
+    } else if flow.flow_label > LARGEST_LABEL {
+        "its flow label has more than 20 bits"
+    } else if flow.flow_label != 0 && destination.is_ipv4() {
+        "it names a flow label, which IPv4 packets have not"
+    } else if flow.flow_label != 0 && flow.source_port != 0 {
+        "it names a source port and a flow label"
     } else {
         return Ok(());
     };
@@ -115,6 +124,18 @@ mod tests {
             (flow("2001:db8::9", Some("::ffff:10.0.0.9"), 17, (1, 2)), false),
             (flow("10.0.0.9", Some("10.0.0.1"), 17, (0, 6_000)), false),
             (flow("10.0.0.9", Some("10.0.0.1"), 50, (5_000, 0)), false),
+        ] {
+            assert_eq!(check(&flow).is_ok(), is_fine, "{flow:?}");
+        }
+        let six = flow("2001:db8::9", Some("2001:db8::1"), 17, (5_000, 0));
+        let four = flow("10.0.0.9", Some("10.0.0.1"), 17, (5_000, 0));
+        let label = 0x1_2345;
+        for (flow, is_fine) in [
+            (Flow { flow_label: label, ..six }, true),
+            (Flow { flow_label: label, destination_port: 0, ..six }, true),
+            (Flow { flow_label: label, source_port: 6_000, ..six }, false),
+            (Flow { flow_label: 1 << 20, ..six }, false),
+            (Flow { flow_label: label, ..four }, false),
         ] {
             assert_eq!(check(&flow).is_ok(), is_fine, "{flow:?}");
         }

@@ -5,7 +5,7 @@
 //! flows, and a list ends at 4 095 filters. Filters live and die with the root qdisc.
 //!
 //! What a filter with ports cannot see: packets with IPv4 options or IPv6 extension headers in front of the ports, and
-//! fragments after the first.
+//! fragments after the first. Without ports, an IPv6 packet with extension headers has the protocol of the first of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -235,9 +235,11 @@ fn priority(flow: &Flow) -> u16 {
         (_, 0) => 1,
         _ => 0,
     };
-    let any_source = if flow.source.is_none() { 3 } else { 0 };
-    let family = if flow.destination.is_ipv4() { 10 } else { 20 };
-    family + any_source + ports
+    // A label counts more than none, and less than a source port.
+    let kind = ports * 2 + u16::from(flow.flow_label == 0);
+    let any_source = if flow.source.is_none() { 6 } else { 0 };
+    let family = if flow.destination.is_ipv4() { 10 } else { 30 };
+    family + any_source + kind
 }
 
 /// The fixed part of messages about filters on our root qdisc.
@@ -298,6 +300,9 @@ impl Selector {
             }
             Selector { ether_type: IPV4, words }
         } else {
+            if flow.flow_label != 0 {
+                word(0, 0x000f_ffff, flow.flow_label);
+            }
             word(4, 0x0000_ff00, protocol << 8);
             flow.source
                 .into_iter()
@@ -330,13 +335,14 @@ impl Selector {
             _ => return None,
         };
         let ports = ports.unwrap_or(0);
+        let label = at(0).filter(|_| self.ether_type == IPV6).unwrap_or(0);
         let flow = Flow {
             destination,
             source,
             protocol: protocol as u8,
             destination_port: ports as u16,
             source_port: (ports >> 16) as u16,
-            flow_label: 0,
+            flow_label: label,
         };
         (Selector::of(&flow) == *self).then_some(flow)
     }
@@ -345,7 +351,7 @@ impl Selector {
     fn emit(&self) -> Vec<u8> {
         let mut octets = vec![0; 16];
         octets[0] = TERMINAL;
-        octets[2] = self.words.len() as u8; // at most 11
+        octets[2] = self.words.len() as u8; // at most 12
         for word in &self.words {
             octets.extend(word.mask.to_be_bytes());
             octets.extend(word.value.to_be_bytes());
@@ -383,12 +389,14 @@ mod tests {
 
     #[test]
     fn a_selector_says_which_flow_it_is_for() {
-        for (destination, source, destination_port, source_port) in [
-            ("10.0.9.9", Some("10.0.0.1"), 5_000, 6_000),
-            ("10.0.9.9", Some("10.0.0.1"), 5_000, 0),
-            ("10.0.9.9", None, 0, 0),
-            ("2001:db8::9", Some("2001:db8::1"), 5_000, 6_000),
-            ("ff3e::1", None, 5_000, 0),
+        for (destination, source, (destination_port, source_port), flow_label) in [
+            ("10.0.9.9", Some("10.0.0.1"), (5_000, 6_000), 0),
+            ("10.0.9.9", Some("10.0.0.1"), (5_000, 0), 0),
+            ("10.0.9.9", None, (0, 0), 0),
+            ("2001:db8::9", Some("2001:db8::1"), (5_000, 6_000), 0),
+            ("2001:db8::9", Some("2001:db8::1"), (5_000, 0), 0x1_2345),
+            ("2001:db8::9", None, (0, 0), 0xf_ffff),
+            ("ff3e::1", None, (5_000, 0), 0),
         ] {
             let flow = Flow {
                 destination: destination.parse().expect("an address"),
@@ -396,7 +404,7 @@ mod tests {
                 protocol: 17,
                 destination_port,
                 source_port,
-                flow_label: 0,
+                flow_label,
             };
             let selector = Selector::of(&flow);
             assert_eq!(selector.flow(), Some(flow));

@@ -196,6 +196,84 @@ pub(crate) fn ipv6(choice: ClassifierChoice) {
     assert_eq!(adopted, [wildcard, exact]);
 }
 
+/// A flow label in place of the source port; and with BPF, ports behind extension headers.
+pub(crate) fn flow_labels(choice: ClassifierChoice) {
+    let line = Line::new();
+    line.add_ipv6();
+    let (mut control, _) = line.open(&line.plan(), choice);
+    let (source, destination) = ("2001:db8:1::1", "2001:db8:2::1");
+    let labelled = Flow {
+        destination: destination.parse().expect("an address"),
+        source: Some(source.parse().expect("an address")),
+        source_port: 0,
+        flow_label: 0x1_2345,
+        ..flow(0, 5_000)
+    };
+    let with_port = Flow { source_port: 6_001, flow_label: 0, ..labelled };
+    let any_port = Flow { flow_label: 0, ..labelled };
+    for (flow, slot) in [any_port, with_port, labelled].into_iter().zip(1..) {
+        control.install(&installation(&line, slot, flow, Rate::from_mbps(1))).expect("installed");
+    }
+    let raw = line.sender.run_in(|| {
+        let (family, raw) = (socket2::Domain::IPV6, socket2::Type::RAW);
+        socket2::Socket::new(family, raw, Some(255.into())) // the header is ours to write
+    });
+    let raw = raw.expect("inside").expect("a socket");
+    let sink = line.receiver.run_in(|| UdpSocket::bind("[2001:db8:2::1]:5000"));
+    let sink = sink.expect("inside").expect("a socket");
+    sink.set_read_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+    let to: SocketAddr = "[2001:db8:2::1]:0".parse().expect("an address");
+    let mut sent = [0; 4];
+    for (label, port, options, slot) in [
+        (0x1_2345, 6_000, 0, 3),
+        (0x1_2345, 6_001, 0, 2),
+        (0x1_2346, 6_000, 0, 1),
+        (0x1_2345, 6_000, 2, 3),
+        (0x7_0000, 6_001, 1, 2),
+    ] {
+        if options > 0 && choice == ClassifierChoice::U32 {
+            continue; // it cannot see through them
+        }
+        raw.send_to(&udp_packet(label, port, options), &to.into()).expect("sent");
+        sink.recv(&mut [0; 200]).expect("received");
+        sent[slot] += 1;
+        for slot in 1..4 {
+            let case = (label, port, options);
+            assert_eq!(counted(&mut control, slot as u32), sent[slot], "slot {slot}, {case:?}");
+        }
+    }
+    drop(control);
+    let (_, mut adopted) = line.open(&line.plan(), choice);
+    adopted.sort();
+    assert_eq!(adopted, [any_port, labelled, with_port]);
+}
+
+/// IPv6 and UDP from the sender's `port` to the receiver's 5000, with so many headers of destination options between.
+fn udp_packet(label: u32, port: u16, options: usize) -> Vec<u8> {
+    let mut udp = Vec::new();
+    for field in [port, 5_000, 12, 0] {
+        udp.extend(field.to_be_bytes());
+    }
+    udp.extend(*b"data");
+    let addresses = ["2001:db8:1::1", "2001:db8:2::1"]
+        .map(|a| a.parse::<std::net::Ipv6Addr>().expect("an address").octets());
+    let pseudo = addresses.concat().into_iter().chain([0, 12, 0, 17]).chain(udp.iter().copied());
+    let octets: Vec<u8> = pseudo.collect();
+    let sum: u32 = octets.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+    udp[6..8].copy_from_slice(&checksum.to_be_bytes());
+    let first = if options > 0 { 60 } else { 17 };
+    let mut packet = (6 << 28 | label).to_be_bytes().to_vec();
+    packet.extend([0, (udp.len() + options * 8) as u8, first, 64]);
+    packet.extend(addresses.concat());
+    for left in (0..options).rev() {
+        packet.extend([if left > 0 { 60 } else { 17 }, 0, 1, 4, 0, 0, 0, 0]); // PadN of six octets
+    }
+    packet.extend(udp);
+    packet
+}
+
 /// Who comes with the other classifier finds nothing to adopt, and nothing that disturbs either.
 pub(crate) fn other_classifier() {
     let line = Line::new();
