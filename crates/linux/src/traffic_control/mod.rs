@@ -55,7 +55,7 @@ pub struct Adopted {
     pub interface: InterfaceId,
     /// Whose packets.
     pub flow: Flow,
-    /// What they get.
+    /// What they get. Flows that share one class share its rate: the first of them has it all, the others have zero.
     pub rate: Rate,
 }
 

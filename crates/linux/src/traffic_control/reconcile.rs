@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use earmark_core::{Flow, InterfaceId};
+use earmark_core::{Flow, InterfaceId, Rate};
 
 use super::kernel::Qdisc;
 use super::link::{Link, Repair, has_our_root};
@@ -34,9 +34,12 @@ impl TrafficControl {
         link.repair(&mut self.netlink, &qdiscs)?;
         self.links.insert(interface, link);
         self.table.attach(interface)?;
+        let mut counted = BTreeSet::new();
         let adopt = |(flow, minor, class): (Flow, u16, kernel::Class)| {
             self.flows.insert((interface, flow), Entry { minor, claim: None });
-            Adopted { interface, flow, rate: class.parameters.as_rate() }
+            let is_first = counted.insert(minor);
+            let rate = if is_first { class.parameters.as_rate() } else { Rate::ZERO };
+            Adopted { interface, flow, rate }
         };
         Ok(flows.into_iter().map(adopt).collect())
     }

@@ -196,6 +196,36 @@ pub(crate) fn ipv6(choice: ClassifierChoice) {
     assert_eq!(adopted, [wildcard, exact]);
 }
 
+/// Three flows share a class. The next daemon finds all three, with the rate counted once; the first that is claimed
+/// brings the class along, and the others stay in it when they are added again.
+pub(crate) fn shared_class(choice: ClassifierChoice) {
+    let line = Line::new();
+    let mut plan = line.plan();
+    (plan.pool, plan.pool_limit) = (1, 1);
+    let (mut first, _) = line.open(&plan, choice);
+    let rate = Rate::from_mbps(1);
+    let shared = installation(&line, 1, flow(6_002, 5_000), rate);
+    first.install(&shared).expect("installed");
+    for port in [6_001, 6_003] {
+        first.add_flow(shared.claim, flow(port, 5_000)).expect("added");
+    }
+    drop(first);
+    let open = || TrafficControl::open(std::slice::from_ref(&plan), choice);
+    let (mut second, mut adopted) =
+        line.router.run_in(open).expect("inside").expect("traffic control");
+    adopted.sort_by_key(|adopted| adopted.flow);
+    let rates: Vec<_> = adopted.iter().map(|a| (a.flow.source_port, a.rate)).collect();
+    assert_eq!(rates, [(6_001, rate), (6_002, Rate::ZERO), (6_003, Rate::ZERO)]);
+    let again = installation(&line, 7, flow(6_003, 5_000), rate);
+    second.install(&again).expect("claimed, by the last of them");
+    second.add_flow(again.claim, flow(6_001, 5_000)).expect("added");
+    assert_eq!(second.reap_adopted().expect("reaped"), 1, "only that which was not added");
+    for (port, packets) in [(6_001, 1), (6_003, 2), (6_002, 2)] {
+        pass(&line, port, 5_000);
+        assert_eq!(counted(&mut second, 7), packets);
+    }
+}
+
 /// A flow label in place of the source port; and with BPF, ports behind extension headers.
 pub(crate) fn flow_labels(choice: ClassifierChoice) {
     let line = Line::new();
