@@ -107,6 +107,10 @@ impl Watch {
             }
             Update::Route(route) => HostUpdate::Route(route),
             Update::RouteGone(route) => HostUpdate::RouteGone(route),
+            Update::MulticastRoute(route) => HostUpdate::MulticastRoute(route),
+            Update::MulticastRouteGone { source, group } => {
+                HostUpdate::MulticastRouteGone { source, group }
+            }
             Update::Resynced => {
                 debug!("interfaces and routes were compared with the kernel's");
                 return;

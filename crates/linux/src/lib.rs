@@ -16,6 +16,7 @@ pub mod capabilities;
 pub mod clock;
 pub mod link;
 pub mod mirror;
+pub mod multicast_router;
 pub mod netlink;
 pub mod netns;
 pub mod rsvp_socket;

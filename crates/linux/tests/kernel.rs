@@ -42,6 +42,8 @@ fn main() -> ExitCode {
         trial("mirror: follows addresses and routes", mirror::follows),
         trial("mirror: a link that goes down takes its routes along", mirror::link_down),
         trial("mirror: a burst too long to hear is caught up with", mirror::burst),
+        trial("mirror: multicast forwarding entries", mirror::multicast),
+        trial("mirror: changes that nobody announces", mirror::silent_changes),
         trial("classes: any rate is what it should be", classes::any_rate),
         trial("classes: another MTU, another bandwidth", classes::another_link),
         trial("classes: the next owner starts afresh", classes::next_owner),

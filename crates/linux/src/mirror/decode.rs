@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use earmark_core::{Hop, InterfaceId, Prefix};
+use earmark_core::{Hop, InterfaceId, MulticastRoute, Prefix};
 
 use crate::netlink::{Attribute, Attributes, NetlinkError, Received};
 
@@ -17,6 +17,10 @@ const NEXT_HOP_HEADER: usize = 8;
 /// Flags of a next hop that leads nowhere now: its device is down (`RTNH_F_DEAD`), or lost its carrier
 /// (`RTNH_F_LINKDOWN`).
 const NEXT_HOP_UNUSABLE: u8 = 1 | 16;
+
+/// Families of multicast forwarding entries (Linux: `rtnetlink.h`).
+pub(super) const RTNL_FAMILY_IPMR: i32 = 128;
+pub(super) const RTNL_FAMILY_IP6MR: i32 = 129;
 
 /// A link, without its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +146,68 @@ impl KernelRoute {
     }
 }
 
+/// A multicast forwarding entry as the kernel has it (`RTNL_FAMILY_IPMR` and `RTNL_FAMILY_IP6MR`).
+///
+/// `None` for messages about other routes, entries of other tables than the default one, and those for every group. An
+/// entry that is not resolved, where packets wait for a routing daemon to say where they go, leads nowhere.
+pub(super) fn multicast_route(
+    message: &Received<'_>,
+) -> Result<Option<MulticastRoute>, NetlinkError> {
+    let fixed = message.fixed(ROUTE_HEADER, "multicast route")?;
+    let (unspecified, default_table) = match i32::from(fixed[0]) {
+        RTNL_FAMILY_IPMR => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), libc::RT_TABLE_DEFAULT),
+        RTNL_FAMILY_IP6MR => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), libc::RT_TABLE_MAIN),
+        _ => return Ok(None),
+    };
+    let mut table = u32::from(fixed[4]);
+    let (mut source, mut group) = (unspecified, unspecified);
+    let (mut incoming, mut outgoing) = (None, Vec::new());
+    for attribute in message.attributes(ROUTE_HEADER) {
+        let attribute = attribute?;
+        match attribute.kind {
+            libc::RTA_TABLE => table = attribute.u32("table")?,
+            libc::RTA_SRC => source = ip_address(&attribute)?,
+            libc::RTA_DST => group = ip_address(&attribute)?,
+            libc::RTA_IIF => incoming = Some(InterfaceId(attribute.u32("incoming interface")?)),
+            libc::RTA_MULTIPATH => outgoing = interfaces(&attribute)?,
+            _ => {}
+        }
+    }
+    if table != u32::from(default_table) || group == unspecified {
+        return Ok(None);
+    }
+    let source = (source != unspecified).then_some(source);
+    Ok(Some(MulticastRoute { source, group, incoming, outgoing }))
+}
+
+/// The interfaces of all next hops, in ascending order.
+fn interfaces(paths: &Attribute<'_>) -> Result<Vec<InterfaceId>, NetlinkError> {
+    let mut interfaces = Vec::new();
+    let mut rest = paths.value;
+    while let Some((header, _, after)) =
+        next_hop(rest).ok_or_else(|| paths.malformed("next hop"))?
+    {
+        interfaces.push(InterfaceId(u32_at(header, 4)));
+        rest = after;
+    }
+    interfaces.sort_unstable();
+    interfaces.dedup();
+    Ok(interfaces)
+}
+
+/// A next hop at the start of a list: its header, its attributes, what follows it. Inner `None` at the end of the list,
+/// outer `None` where its length is wrong.
+type NextHop<'a> = (&'a [u8; NEXT_HOP_HEADER], &'a [u8], &'a [u8]);
+
+fn next_hop(list: &[u8]) -> Option<Option<NextHop<'_>>> {
+    let Some(header) = list.first_chunk::<NEXT_HOP_HEADER>() else {
+        return Some(None);
+    };
+    let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+    let attributes = list.get(NEXT_HOP_HEADER..length)?;
+    Some(Some((header, attributes, &list[length.next_multiple_of(4).min(list.len())..])))
+}
+
 /// The first usable next hop of a route with several, else its first. (Which one a packet takes the kernel decides by
 /// a hash that is not mirrored.)
 fn usable_path(
@@ -149,13 +215,11 @@ fn usable_path(
 ) -> Result<Option<(InterfaceId, Option<IpAddr>)>, NetlinkError> {
     let mut first = None;
     let mut rest = paths.value;
-    while let Some(header) = rest.first_chunk::<NEXT_HOP_HEADER>() {
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        if length < NEXT_HOP_HEADER || length > rest.len() {
-            return Err(paths.malformed("next hop"));
-        }
+    while let Some((header, attributes, after)) =
+        next_hop(rest).ok_or_else(|| paths.malformed("next hop"))?
+    {
         let mut gateway = None;
-        for attribute in Attributes::new(&rest[NEXT_HOP_HEADER..length]) {
+        for attribute in Attributes::new(attributes) {
             let attribute = attribute?;
             match attribute.kind {
                 libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
@@ -168,7 +232,7 @@ fn usable_path(
             return Ok(Some(path));
         }
         first = first.or(Some(path));
-        rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+        rest = after;
     }
     Ok(first)
 }
@@ -243,6 +307,43 @@ mod tests {
         let decoded = route(UNICAST, |m| m.attribute(libc::RTA_MULTIPATH, &paths)).expect("kept");
         assert_eq!(decoded.hop.interface, InterfaceId(5));
         assert_eq!(decoded.hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
+    }
+
+    /// (S, G) with two branches, and (*, G) that has none yet.
+    #[test]
+    fn multicast_entries_say_where_copies_leave() {
+        let mut fixed = UNICAST;
+        (fixed[0], fixed[4]) = (RTNL_FAMILY_IPMR as u8, libc::RT_TABLE_DEFAULT);
+        let mut paths = Vec::new();
+        for index in [9_u32, 4] {
+            paths.extend([8, 0, 0, 1]);
+            paths.extend(index.to_ne_bytes());
+        }
+        let decode = |attributes: &dyn Fn(Message) -> Message| {
+            let message = Message::new(libc::RTM_NEWROUTE, 0).fixed(&fixed);
+            let octets = attributes(message.attribute(libc::RTA_DST, &[239, 1, 1, 1])).finish(0);
+            let message = Messages::new(&octets).next().expect("one").expect("well-formed");
+            multicast_route(&message)
+        };
+        let group = IpAddr::from([239, 1, 1, 1]);
+        let branches = decode(&|m| {
+            m.attribute(libc::RTA_SRC, &[10, 0, 0, 1])
+                .u32(libc::RTA_IIF, 7)
+                .attribute(libc::RTA_MULTIPATH, &paths)
+        });
+        let expected = MulticastRoute {
+            source: Some([10, 0, 0, 1].into()),
+            group,
+            incoming: Some(InterfaceId(7)),
+            outgoing: vec![InterfaceId(4), InterfaceId(9)],
+        };
+        assert_eq!(branches.expect("well-formed"), Some(expected));
+        let nowhere = decode(&|m| m.attribute(libc::RTA_SRC, &[0; 4])).expect("well-formed");
+        let expected = MulticastRoute { source: None, group, incoming: None, outgoing: Vec::new() };
+        assert_eq!(nowhere, Some(expected));
+        assert_eq!(decode(&|m| m.u32(libc::RTA_TABLE, 100)).expect("well-formed"), None);
+        assert!(decode(&|m| m.attribute(libc::RTA_MULTIPATH, &[7, 0, 0, 0, 1, 0, 0, 0])).is_err());
+        assert!(decode(&|m| m.attribute(libc::RTA_MULTIPATH, &[9, 0, 0, 0, 1, 0, 0, 0])).is_err());
     }
 
     #[test]

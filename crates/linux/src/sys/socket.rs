@@ -24,6 +24,26 @@ pub(crate) fn set_option(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Sets an option whose value is a structure, given as its octets.
+pub(crate) fn set_structure(
+    socket: BorrowedFd<'_>,
+    level: i32,
+    option: i32,
+    octets: &[u8],
+) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `octets`, which outlive the call; the kernel only reads them.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            octets.as_ptr().cast(),
+            octets.len() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// How many packets a socket dropped because its receive buffer was full (`SO_MEMINFO`).
 pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     const SO_MEMINFO: i32 = 55;

@@ -1,8 +1,10 @@
 //! The mirror of interfaces and routes.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use earmark_core::{InterfaceId, Prefix, Route};
+use earmark_core::{InterfaceId, MulticastRoute, Prefix, Route};
+use earmark_linux::multicast_router::MulticastRouter;
 use earmark_linux::netlink::{Connection, Message};
 use earmark_linux::{InterfaceState, Mirror, Update, link};
 
@@ -13,6 +15,7 @@ use crate::support::{Line, eventually};
 struct Known {
     interfaces: BTreeMap<InterfaceId, InterfaceState>,
     routes: Vec<Route>,
+    multicast: Vec<MulticastRoute>,
     resyncs: u32,
 }
 
@@ -31,6 +34,15 @@ impl Known {
             Update::RouteGone(route) => {
                 let at = self.routes.iter().position(|r| *r == route);
                 self.routes.remove(at.unwrap_or_else(|| panic!("never announced: {route:?}")));
+            }
+            Update::MulticastRoute(route) => {
+                let key = (route.source, route.group);
+                self.multicast.retain(|r| (r.source, r.group) != key);
+                self.multicast.push(route);
+            }
+            Update::MulticastRouteGone { source, group } => {
+                let at = self.multicast.iter().position(|r| (r.source, r.group) == (source, group));
+                self.multicast.remove(at.expect("announced before"));
             }
             Update::Resynced => self.resyncs += 1,
         }
@@ -150,5 +162,105 @@ pub(crate) fn burst() {
         known.routes.len() > COUNT as usize
     });
     assert!(known.resyncs > resyncs, "announcements were lost");
+    assert_complete(&mut mirror);
+}
+
+/// Multicast forwarding entries of both families come, change and go; those of a router that ends go with it.
+pub(crate) fn multicast() {
+    let line = Line::new();
+    line.add_ipv6();
+    for (source, group) in [("10.77.1.1", "239.1.2.3"), ("2001:db8:1::1", "ff3e::1:2")] {
+        let (source, group): (IpAddr, IpAddr) =
+            (source.parse().expect("an address"), group.parse().expect("an address"));
+        let (mut mirror, mut known) = open(&line);
+        let interfaces = [line.inward, line.outward];
+        let router = MulticastRouter::start(&line.router, group.is_ipv4(), &interfaces);
+        let router = router.expect("a multicast router");
+        let mut route = MulticastRoute {
+            source: Some(source),
+            group,
+            incoming: Some(line.inward),
+            outgoing: vec![line.outward],
+        };
+        router.set_route(&route).expect("entered");
+        eventually("the entry is announced", || {
+            take(&mut mirror, &mut known);
+            known.multicast == [route.clone()]
+        });
+        let (_, later) = open(&line);
+        assert_eq!(later.multicast, [route.clone()], "dumped as it was announced");
+        route.outgoing.clear();
+        router.set_route(&route).expect("changed");
+        eventually("the change is announced", || {
+            take(&mut mirror, &mut known);
+            known.multicast == [route.clone()]
+        });
+        router.remove_route(&route).expect("removed");
+        eventually("its end is announced", || {
+            take(&mut mirror, &mut known);
+            known.multicast.is_empty()
+        });
+        router.set_route(&route).expect("entered again");
+        drop(router);
+        eventually("nothing is left", || {
+            take(&mut mirror, &mut known);
+            let (_, later) = open(&line);
+            known.multicast.is_empty() && later.multicast.is_empty()
+        });
+        assert_complete(&mut mirror);
+    }
+}
+
+/// A route that prefers an address goes with it, and one of two paths dies with its link and revives: nothing of this is
+/// announced as a change of routes.
+pub(crate) fn silent_changes() {
+    let line = Line::new();
+    let second = [10, 77, 2, 99].into();
+    link::add_address(&line.router, "right", second, 24).expect("an address");
+    let (prefix, preferred) = ([10, 88, 0, 0], [10, 77, 2, 99]);
+    // RTM_NEWROUTE, to be created: RTA_DST, RTA_GATEWAY, RTA_PREFSRC.
+    let message = Message::new(24, 0x600)
+        .fixed(&[2, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
+        .attribute(1, &prefix)
+        .attribute(5, &[10, 77, 2, 1])
+        .attribute(7, &preferred);
+    crate::support::meddle(&line.router, message);
+    let mut paths = Vec::new();
+    for (interface, gateway) in [(line.outward, [10, 77, 2, 1]), (line.inward, [10, 77, 1, 1])] {
+        paths.extend([16, 0, 0, 0]);
+        paths.extend(interface.0.to_ne_bytes());
+        paths.extend([8, 0, 5, 0]);
+        paths.extend(gateway);
+    }
+    let message = Message::new(24, 0x600)
+        .fixed(&[2, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
+        .attribute(1, &[10, 89, 0, 0])
+        .attribute(9, &paths); // RTA_MULTIPATH
+    crate::support::meddle(&line.router, message);
+    let (mut mirror, mut known) = open(&line);
+    let way = |known: &Known| known.route("10.89.0.0/16").map(|route| route.hop.interface);
+    assert!(known.route("10.88.0.0/16").is_some());
+    assert_eq!(way(&known), Some(line.outward));
+
+    // RTM_DELADDR: IFA_LOCAL.
+    let [a, b, c, d] = line.outward.0.to_ne_bytes();
+    let message = Message::new(21, 0).fixed(&[2, 24, 0, 0, a, b, c, d]).attribute(2, &preferred);
+    crate::support::meddle(&line.router, message);
+    eventually("the address takes its route along", || {
+        take(&mut mirror, &mut known);
+        known.route("10.88.0.0/16").is_none()
+            && !known.interfaces[&line.outward].addresses.contains(&second)
+    });
+    link::set_up(&line.receiver, "left", false).expect("down");
+    eventually("the other path is taken", || {
+        take(&mut mirror, &mut known);
+        way(&known) == Some(line.inward)
+    });
+    link::set_up(&line.receiver, "left", true).expect("up");
+    eventually("the first path is taken again", || {
+        take(&mut mirror, &mut known);
+        way(&known) == Some(line.outward)
+    });
+    eventually("the dust has settled", || mirror.receive(|u| known.take(u)).expect("fine") == 0);
     assert_complete(&mut mirror);
 }
