@@ -1,8 +1,10 @@
 //! The command line: what can be asked for, and who does it.
 //!
 //! Results go to standard output, progress and errors to standard error. Exit status: 0 all is well, 1 an error, 2 wrong
-//! usage, 3 the demo ran but a promise did not hold.
+//! usage, 3 the demo or a measurement ran but
+//! a promise did not hold.
 
+mod bench;
 mod demo;
 mod network;
 mod node;
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Exit status when the demo ran but a promise did not hold.
+/// Exit status when the demo or a measurement ran but a promise did not hold.
 const BROKEN_PROMISE: u8 = 3;
 
 const EXAMPLES: &str = "\
@@ -22,6 +24,7 @@ Examples:
   earmark-lab demo --html demo.html         the same, with a page to look at
   earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
   earmark-lab status
+  earmark-lab bench scale                   what many sessions cost real daemons
   earmark-lab down topologies/demo.toml";
 
 /// Networks to try Earmark on: namespaces of this machine, or simulated.
@@ -43,8 +46,12 @@ enum Command {
     Status(network::Status),
     #[command(subcommand)]
     Traffic(traffic::Traffic),
+    #[command(subcommand)]
+    Bench(bench::Bench),
     #[command(hide = true)]
     Node(node::Node),
+    #[command(hide = true)]
+    LightHost(bench::LightHost),
 }
 
 /// Runs the program with the arguments of this process.
@@ -65,7 +72,9 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Down(down) => down.run(),
         Command::Status(status) => status.run(),
         Command::Traffic(traffic) => traffic.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Node(node) => node.run(),
+        Command::LightHost(host) => host.run(),
     }
 }
 
@@ -95,7 +104,7 @@ mod tests {
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
             seen += 1;
         }
-        assert_eq!(seen, 5);
+        assert_eq!(seen, 6);
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! - [`traffic`]: sends and receives packets that are measured one by one.
 //! - [`demo`]: a stream beside a flood, without and with a reservation, on either kind of network.
 //! - [`capture`]: the signalling that passes a node, as a pcap file.
+//! - [`bench`](mod@bench): what many sessions cost real daemons, and how fast they are set up.
 //! - [`report`]: what the demo found, as table, drawing and page.
 //! - [`cli`]: the command line over all that.
 //!
 //! The program is one file: the daemons of a testbed are this program too, started with its hidden subcommand `node`.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod capture;
 pub mod cli;
 pub mod demo;

@@ -38,6 +38,27 @@ pub struct Options {
     pub refresh: Duration,
     /// Whether the daemons are to end when the thread that starts them does.
     pub bound: bool,
+    /// Whether hosts do without a daemon, so that something else can speak for them.
+    pub bare_hosts: bool,
+    /// What else the configuration of each daemon says.
+    pub settings: Settings,
+}
+
+/// Lines for the configuration file of every daemon, TOML, below the tables that they are named after.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Of the table `[rsvp]`.
+    pub rsvp: String,
+    /// Of every `[[interface]]`.
+    pub interface: String,
+}
+
+impl Options {
+    /// Daemons everywhere, with the usual settings, until [`down`].
+    pub fn new(program: PathBuf, refresh: Duration) -> Options {
+        let settings = Settings::default();
+        Options { program, refresh, bound: false, bare_hosts: false, settings }
+    }
 }
 
 /// A network that is up. Dropped, it goes down, unless it was told to [stay](Testbed::stay).
@@ -73,10 +94,14 @@ impl Testbed {
         let namespaces = Vec::new();
         let mut testbed = Testbed { topology, options, state, namespaces, daemons, stays: false };
         testbed.build()?;
-        for node in 0..testbed.topology.nodes.len() {
+        let with_daemon = |node: &usize| {
+            !testbed.options.bare_hosts || testbed.topology.nodes[*node].role == Role::Router
+        };
+        let nodes: Vec<usize> = (0..testbed.topology.nodes.len()).filter(with_daemon).collect();
+        for &node in &nodes {
             testbed.start_daemon(node)?;
         }
-        for node in 0..testbed.topology.nodes.len() {
+        for &node in &nodes {
             testbed.await_daemon(node)?;
         }
         Ok(testbed)
@@ -101,6 +126,11 @@ impl Testbed {
     /// The control socket of a node's daemon.
     pub fn control(&self, node: usize) -> PathBuf {
         self.state.control(&self.topology.nodes[node].name)
+    }
+
+    /// The process of a node's daemon, while there is one.
+    pub fn process(&self, node: usize) -> Option<u32> {
+        self.daemons[node].as_ref().map(Child::id)
     }
 
     /// Kills the daemon of a node at once (SIGKILL).
@@ -163,7 +193,7 @@ impl Testbed {
         }
         for (index, node) in self.topology.nodes.iter().enumerate() {
             let control = self.state.control(&node.name);
-            let text = daemon::configuration(&self.topology, index, &control, self.options.refresh);
+            let text = daemon::configuration(&self.topology, index, &control, &self.options);
             self.state.write_configuration(&node.name, &text)?;
         }
         Ok(())

@@ -25,7 +25,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 7] = [
         ("the_demo_keeps_its_promises", the_demo_keeps_its_promises),
         ("a_killed_daemon_costs_nothing", a_killed_daemon_costs_nothing),
         (
@@ -35,6 +35,7 @@ fn main() {
         ("up_down_up", up_down_up),
         ("an_interrupted_demo_cleans_up", an_interrupted_demo_cleans_up),
         ("down_cleans_up_after_a_crash", down_cleans_up_after_a_crash),
+        ("a_small_bench_installs_and_counts_every_session", a_small_bench),
     ];
     let trials = tests.into_iter().map(|(name, test)| match &obstacle {
         None => Trial::test(name, test),
@@ -223,4 +224,32 @@ impl Drop for Guard {
             let _ = testbed::down(&self.0);
         }
     }
+}
+
+/// A measurement of a few hundred sessions: all are installed, and as many refreshes pass as 2N/R says, in and out of
+/// each router.
+fn a_small_bench() -> Outcome {
+    let sizes = ["--sessions", "300", "--set-ups", "300", "--offers", "2000,all"];
+    let times = ["--refresh", "1s", "--window", "4s"];
+    let output = lab(&[&["bench", "scale", "--json"], &sizes[..], &times].concat());
+    let report: Value = serde_json::from_str(&success(&output)?)?;
+    let set_ups = report["set_up"].as_array().ok_or("no set-ups")?;
+    assert_eq!(set_ups.len(), 2);
+    for set_up in set_ups {
+        assert_eq!((&set_up["installed"], &set_up["errors"]), (&300.into(), &0.into()));
+        assert!(number(&set_up["latency_p50_ms"]) > 0.0, "{set_up}");
+        assert!(number(&set_up["processor_us"]) > 0.0, "{set_up}");
+    }
+    let daemons = report["resident"][0]["daemons"].as_array().ok_or("no daemons")?;
+    assert_eq!(daemons.len(), 2);
+    for daemon in daemons {
+        for direction in ["packets_in", "packets_out"] {
+            let packets = number(&daemon[direction]);
+            assert!((packets - 600.0).abs() < 60.0, "{direction}: {daemon}");
+        }
+        // A Path with an ADSPEC is longer than 200 octets, a Resv longer than 100.
+        assert!(number(&daemon["octets_in"]) > 300.0 * 300.0, "{daemon}");
+        assert!(number(&daemon["relay_us"]) > 0.0, "{daemon}");
+    }
+    nothing_is_left("earmark-bench-")
 }

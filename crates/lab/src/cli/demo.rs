@@ -104,7 +104,7 @@ impl Demo {
         topology.name = format!("earmark-demo-{}", std::process::id());
         bar.begin("four nodes start", 1);
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let options = Options { program, refresh: plan.refresh, bound: true };
+        let options = Options { bound: true, ..Options::new(program, plan.refresh) };
         let testbed = Testbed::up(topology, options)?;
         let router = testbed.topology().node(ROUTER).context("the router is missing")?;
         let capturing = |file| Capture::start(testbed.namespace(router), file);

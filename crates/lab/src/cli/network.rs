@@ -83,7 +83,7 @@ impl Up {
             );
         }
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let options = Options { program, refresh: self.refresh, bound: false };
+        let options = Options::new(program, self.refresh);
         if topology.links.iter().any(|link| !link.delay.is_zero()) {
             eprintln!("note: namespaces do not delay packets; `delay` is only told to the daemons");
         }

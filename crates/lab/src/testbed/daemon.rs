@@ -24,25 +24,27 @@ pub(super) fn configuration(
     topology: &Topology,
     node: usize,
     control: &Path,
-    refresh: Duration,
+    options: &Options,
 ) -> String {
     let name = &topology.nodes[node].name;
     let mut text = format!(
-        "[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n\n[rsvp]\nrefresh = \"{}ms\"\n",
+        "[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n\n[rsvp]\nrefresh = \"{}ms\"\n{}",
         control.display(),
-        refresh.as_millis()
+        options.refresh.as_millis(),
+        options.settings.rsvp
     );
     for (end, link) in topology.interfaces(node) {
         // Writing to a string does not fail.
         let _ = write!(
             text,
             "\n[[interface]]\nname = \"{}\"\nbandwidth = \"{}bit\"\nreservable = \"{}bit\"\nlatency_us = {}\n\
-             queue_packets = {}\nclasses = 64\n",
+             queue_packets = {}\nclasses = 64\n{}",
             end.interface,
             link.bandwidth.as_bps(),
             link.reservable.as_bps(),
             link.delay.as_micros(),
-            link.queue_packets
+            link.queue_packets,
+            options.settings.interface
         );
     }
     text
@@ -92,6 +94,7 @@ fn last_words(state: &State, node: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Settings;
     use super::*;
 
     /// The daemon itself reads what is written for it.
@@ -99,10 +102,17 @@ mod tests {
     fn daemons_understand_their_configuration() {
         let topology = Topology::parse(crate::topology::DEMO).unwrap();
         let control = Path::new("/run/earmark-lab/earmark/r1.sock");
-        let text = configuration(&topology, 1, control, Duration::from_secs(2));
+        let settings = Settings {
+            rsvp: "lifetime_factor = 5\n".to_owned(),
+            interface: "traffic_control = false\n".to_owned(),
+        };
+        let options = Options::new("earmark-lab".into(), Duration::from_secs(2));
+        let text = configuration(&topology, 1, control, &Options { settings, ..options });
         let config = earmark::config::Config::parse(&text, Path::new("r1.toml")).unwrap();
         assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
         assert_eq!(config.timing.refresh, Duration::from_secs(2));
+        assert_eq!(config.timing.lifetime_factor, 5);
+        assert!(config.interfaces.iter().all(|interface| !interface.traffic_control));
         let links: Vec<_> = config
             .interfaces
             .iter()

@@ -61,7 +61,7 @@ fn record() -> Result<Recorded> {
     let file = std::env::temp_dir().join(format!("{}.pcap", topology.name));
     let mut recorded = Recorded { file, frames: 0 };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));
-    let testbed = Testbed::up(topology, Options { program, refresh: REFRESH, bound: true })?;
+    let testbed = Testbed::up(topology, Options { bound: true, ..Options::new(program, REFRESH) })?;
     let capture = Capture::start(testbed.namespace(1), &recorded.file)?;
     let mut network = Network::of(&testbed)?;
 

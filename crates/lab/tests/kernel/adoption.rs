@@ -33,7 +33,7 @@ const SHAPE: Shape =
 pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
     let mut topology = Topology::parse(DEMO)?;
     topology.name = format!("earmark-test-{}", std::process::id());
-    let options = Options { program: PathBuf::from(LAB), refresh: REFRESH, bound: true };
+    let options = Options { bound: true, ..Options::new(PathBuf::from(LAB), REFRESH) };
     let mut testbed = Testbed::up(topology, options)?;
     let to: SocketAddr = "10.0.2.2:5001".parse()?;
     let from: SocketAddr = "10.0.0.1:5001".parse()?;

@@ -1,0 +1,365 @@
+//! A light host: the end of many sessions at once, without a daemon.
+//!
+//! A measurement needs two ends that cost little beside the daemons between them. Each is a process of its own in the
+//! namespace of its host. It speaks through the same formats and sockets as a daemon, and holds two moments of each
+//! session: when it began here, and when it was done.
+//!
+//! | | begins with | is done with | refreshes | answers |
+//! |---|---|---|---|---|
+//! | sender | its first Path | the first Resv | its Path | a Resv that wants to be confirmed, with a ResvConf |
+//! | receiver | the first Path | the ResvConf | its Resv | the first Path, with a Resv |
+//!
+//! It refreshes as RFC 2205 section 3.7 has it, each session at random moments 0.5 R to 1.5 R apart, and by nothing else
+//! makes up for what gets lost. Every 50 ms it writes a line of JSON about its progress to standard output; when its
+//! standard input ends, a last one with all moments.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::{Datagram, Outgoing, Time};
+use earmark_linux::RsvpSocket;
+use earmark_wire::rsvp::{Body, Message, RsvpHop};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, Serialize};
+
+use super::session::{Sessions, TTL};
+use crate::traffic::now;
+
+/// IP protocol number of RSVP.
+const RSVP: u8 = 46;
+/// Batches of messages that are read before sending has its turn.
+const BATCHES: usize = 8;
+/// Messages that are sent before reading has its turn.
+const MESSAGES: usize = 64;
+/// How often progress is told.
+const TELL_EVERY: Duration = Duration::from_millis(50);
+/// The longest wait for a message, so that the end of the standard input is noticed.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// What a host shall do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Which end it is.
+    pub end: End,
+    /// Of which sessions.
+    pub sessions: Sessions,
+    /// The host's address.
+    pub here: Ipv4Addr,
+}
+
+/// Which end of its sessions a host is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum End {
+    /// It sends, and offers its sessions like this.
+    Sender(Offer),
+    /// It receives, and answers.
+    Receiver,
+}
+
+/// How fast sessions are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offer {
+    /// So many a second.
+    Rate(u32),
+    /// As fast as they go: with at most so many unanswered.
+    Unanswered(u32),
+    /// All at once.
+    Flood,
+}
+
+impl Offer {
+    /// For people.
+    pub fn describe(self) -> String {
+        match self {
+            Offer::Rate(rate) => format!("{rate}/s"),
+            Offer::Unanswered(most) => format!("{most} unanswered"),
+            Offer::Flood => "all at once".to_owned(),
+        }
+    }
+}
+
+/// How far a host is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Sessions that have begun.
+    pub begun: u32,
+    /// Sessions that are done.
+    pub done: u32,
+    /// Messages that the socket would not take.
+    pub unsent: u64,
+    /// Messages that were lost because the socket's receive buffer was full.
+    pub overflowed: u64,
+    /// Error messages, which nobody should send.
+    pub errors: u64,
+}
+
+/// Everything a host can tell at the end. Moments are nanoseconds of the machine's monotonic clock, by session, 0 for
+/// never.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Account {
+    /// How far it came.
+    pub progress: Progress,
+    /// When each session began.
+    pub begun: Vec<u64>,
+    /// When each was done.
+    pub done: Vec<u64>,
+}
+
+/// One line of a host.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// While it runs.
+    Progress(Progress),
+    /// The last one.
+    Account(Account),
+}
+
+/// Carries an order out in this network namespace, until the standard input ends.
+///
+/// # Errors
+/// The sockets cannot be opened, or fail; nobody reads what it says.
+pub fn run(order: Order) -> Result<()> {
+    let mut host = Host::new(order)?;
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new()); // an error is an end too
+        end.store(true, Ordering::Relaxed);
+    });
+    let mut told = Time::ZERO;
+    while !ended.load(Ordering::Relaxed) {
+        let busy = host.turn()?;
+        let now = now();
+        if now.since(told) >= TELL_EVERY {
+            told = now;
+            say(&Line::Progress(host.progress()))?;
+        }
+        if !busy {
+            let socket = host.socket.as_fd();
+            poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&NAP))?;
+        }
+    }
+    say(&Line::Account(host.account()))
+}
+
+fn say(line: &Line) -> Result<()> {
+    let mut text = serde_json::to_string(line)?;
+    text.push('\n');
+    let mut output = std::io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    Ok(output.flush()?)
+}
+
+/// What is known of a session here.
+#[derive(Clone, Copy, Debug)]
+struct Moments {
+    begun: Time,
+    done: Time,
+    /// The previous hop, at a receiver.
+    hop: Option<RsvpHop>,
+}
+
+/// What came in and has to be looked after, once the socket is free again.
+#[derive(Clone, Copy, Debug)]
+enum Heard {
+    Path(u32, RsvpHop),
+    Resv(u32, Option<IpAddr>),
+    Confirmation(u32),
+    Error,
+}
+
+struct Host {
+    order: Order,
+    socket: RsvpSocket,
+    sessions: Vec<Moments>,
+    /// When each session is refreshed next, the next one first.
+    due: BinaryHeap<Reverse<(Time, u32)>>,
+    random: Stream,
+    start: Time,
+    heard: Vec<Heard>,
+    octets: Vec<u8>,
+    progress: Progress,
+}
+
+impl Host {
+    fn new(order: Order) -> Result<Host> {
+        let unknown = Moments { begun: Time::ZERO, done: Time::ZERO, hop: None };
+        Ok(Host {
+            socket: RsvpSocket::open()?,
+            sessions: vec![unknown; order.sessions.count as usize],
+            due: BinaryHeap::new(),
+            random: RandomStreams::new(u64::from(u32::from(order.here))).stream("refresh"),
+            start: now(),
+            heard: Vec::new(),
+            octets: Vec::new(),
+            progress: Progress::default(),
+            order,
+        })
+    }
+
+    /// One turn of everything; gives whether there was something to do.
+    fn turn(&mut self) -> Result<bool> {
+        let mut busy = false;
+        for _ in 0..BATCHES {
+            if !self.receive()? {
+                break;
+            }
+            busy = true;
+        }
+        if let End::Sender(offer) = self.order.end {
+            busy |= self.offer(offer);
+        }
+        Ok(self.refresh() || busy)
+    }
+
+    fn receive(&mut self) -> Result<bool> {
+        let Host { socket, heard, order, .. } = self;
+        let count = socket.receive(|datagram| heard.extend(understand(order, &datagram)))?;
+        let mut heard = std::mem::take(&mut self.heard);
+        let now = now();
+        for heard in heard.drain(..) {
+            self.follow(heard, now);
+        }
+        self.heard = heard;
+        Ok(count > 0)
+    }
+
+    fn follow(&mut self, heard: Heard, now: Time) {
+        match heard {
+            Heard::Path(number, hop) => {
+                let session = &mut self.sessions[number as usize];
+                let is_new = session.hop.replace(hop).is_none();
+                if is_new {
+                    session.begun = now;
+                    self.progress.begun += 1;
+                    self.send_own(number, now);
+                }
+            }
+            Heard::Resv(number, confirm) => {
+                self.is_done(number, now);
+                if let Some(receiver) = confirm {
+                    self.order.sessions.resv_conf(number, receiver, &mut self.octets);
+                    self.send(self.order.here.into(), receiver, true);
+                }
+            }
+            Heard::Confirmation(number) => self.is_done(number, now),
+            Heard::Error => self.progress.errors += 1,
+        }
+    }
+
+    fn is_done(&mut self, number: u32, now: Time) {
+        let session = &mut self.sessions[number as usize];
+        if session.done == Time::ZERO {
+            session.done = now;
+            self.progress.done += 1;
+        }
+    }
+
+    /// Offers the sessions whose turn has come.
+    fn offer(&mut self, offer: Offer) -> bool {
+        let now = now();
+        let count = self.order.sessions.count;
+        let due = match offer {
+            Offer::Rate(rate) => {
+                let due = now.since(self.start).as_secs_f64() * f64::from(rate);
+                count.min(due as u32)
+            }
+            Offer::Unanswered(most) => count.min(self.progress.done.saturating_add(most)),
+            Offer::Flood => count,
+        };
+        let numbers = self.progress.begun..due.min(self.progress.begun + MESSAGES as u32);
+        let is_any = !numbers.is_empty();
+        for number in numbers {
+            self.sessions[number as usize].begun = now;
+            self.progress.begun += 1;
+            self.send_own(number, now);
+        }
+        is_any
+    }
+
+    /// Refreshes the sessions whose turn has come.
+    fn refresh(&mut self) -> bool {
+        let now = now();
+        let mut count = 0;
+        while count < MESSAGES
+            && let Some(&Reverse((due, number))) = self.due.peek()
+            && due <= now
+        {
+            self.due.pop();
+            self.send_own(number, now);
+            count += 1;
+        }
+        count > 0
+    }
+
+    /// Sends this end's message about a session, and says when that will be due again.
+    fn send_own(&mut self, number: u32, now: Time) {
+        let Moments { done, hop, .. } = self.sessions[number as usize];
+        let here = self.order.here.into();
+        match hop {
+            None => {
+                self.order.sessions.path(number, &mut self.octets);
+                let (session, _) = self.order.sessions.names(number);
+                self.send(here, session.destination, true);
+            }
+            Some(hop) => {
+                let confirm = done == Time::ZERO;
+                self.order.sessions.resv(number, here, hop.lih, confirm, &mut self.octets);
+                self.send(here, hop.address, false);
+            }
+        }
+        let period = self.order.sessions.refresh;
+        let pause = self.random.uniform(period / 2, period * 3 / 2);
+        self.due.push(Reverse((now + pause, number)));
+    }
+
+    fn send(&mut self, source: IpAddr, destination: IpAddr, router_alert: bool) {
+        let out = Outgoing {
+            protocol: RSVP,
+            interface: None,
+            source,
+            destination,
+            ttl: TTL,
+            router_alert,
+            encapsulated: false,
+        };
+        if self.socket.send(&out, &self.octets).is_err() {
+            self.progress.unsent += 1;
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { overflowed: self.socket.counters().overflowed, ..self.progress }
+    }
+
+    fn account(&self) -> Account {
+        Account {
+            progress: self.progress(),
+            begun: self.sessions.iter().map(|session| session.begun.as_nanos()).collect(),
+            done: self.sessions.iter().map(|session| session.done.as_nanos()).collect(),
+        }
+    }
+}
+
+/// What a message means to this end; nothing where it is none of its business.
+fn understand(order: &Order, datagram: &Datagram<'_>) -> Option<Heard> {
+    let Ok(message) = Message::parse(datagram.payload) else { return Some(Heard::Error) };
+    let number = || order.sessions.number(message.body.session()?);
+    match (order.end, &message.body) {
+        (End::Receiver, Body::Path(path)) => Some(Heard::Path(number()?, path.hop)),
+        (End::Receiver, Body::ResvConf(_)) => Some(Heard::Confirmation(number()?)),
+        (End::Sender(_), Body::Resv(resv)) => Some(Heard::Resv(number()?, resv.confirm)),
+        (_, Body::PathErr(_) | Body::ResvErr(_)) => Some(Heard::Error),
+        _ => None,
+    }
+}

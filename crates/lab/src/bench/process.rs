@@ -1,0 +1,117 @@
+//! What a process has cost so far: processor time, memory, and what went through the interfaces of its network.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use earmark_core::Time;
+
+use crate::traffic::now;
+
+/// Octets of the Ethernet header, which the kernel's interface counters include and an IP packet does not have.
+const LINK_HEADER: u64 = 14;
+
+/// A process at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// When.
+    pub at: Time,
+    /// Processor time that it has used, of its first thread (a daemon has no other). What the kernel does on its behalf
+    /// is in it: a packet that is sent through a veth pair is worked on in the sender's time until it lies in the
+    /// receiver's socket.
+    pub processor: Duration,
+    /// Resident memory, octets.
+    pub memory: u64,
+    /// What came in through all interfaces but the loopback.
+    pub incoming: Load,
+    /// What went out.
+    pub outgoing: Load,
+}
+
+/// Packets and their octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// IP packets.
+    pub packets: u64,
+    /// Octets, from the IP header on.
+    pub octets: u64,
+}
+
+impl Load {
+    /// What has been added since an earlier moment.
+    #[must_use]
+    pub fn since(self, earlier: Load) -> Load {
+        Load { packets: self.packets - earlier.packets, octets: self.octets - earlier.octets }
+    }
+}
+
+impl Sample {
+    /// Looks at a process.
+    ///
+    /// # Errors
+    /// It has ended, or this kernel tells nothing of its time.
+    pub fn of(process: u32) -> Result<Sample> {
+        let read = |file: &str| {
+            let path = format!("/proc/{process}/{file}");
+            fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
+        };
+        let spent = read("schedstat")?;
+        let nanos = spent.split(' ').next().unwrap_or_default().parse();
+        let processor = Duration::from_nanos(nanos.context("a schedstat that starts oddly")?);
+        let memory = resident(&read("status")?).context("a status without VmRSS")?;
+        let (incoming, outgoing) = loads(&read("net/dev")?);
+        Ok(Sample { at: now(), processor, memory, incoming, outgoing })
+    }
+}
+
+/// VmRSS of `/proc/PID/status`, octets.
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+/// The sums over all interfaces but the loopback, of `/proc/PID/net/dev`: received, sent.
+fn loads(devices: &str) -> (Load, Load) {
+    let (mut incoming, mut outgoing) = (Load::default(), Load::default());
+    for line in devices.lines() {
+        let Some((name, counters)) = line.split_once(':') else { continue };
+        let numbers: Vec<u64> =
+            counters.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect();
+        if name.trim() == "lo" || numbers.len() < 10 {
+            continue;
+        }
+        for (load, octets, packets) in
+            [(&mut incoming, numbers[0], numbers[1]), (&mut outgoing, numbers[8], numbers[9])]
+        {
+            load.packets += packets;
+            load.octets += octets.saturating_sub(LINK_HEADER * packets);
+        }
+    }
+    (incoming, outgoing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        assert_eq!(resident("Name:\tx\nVmRSS:\t    1234 kB\n"), Some(1_263_616));
+        assert_eq!(resident("Name:\tx\n"), None);
+        let devices = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    \
+            lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  \
+            eth0: 1140 10 0 0 0 0 0 0 2280 20 0 0 0 0 0 0\n  \
+            eth1: 114 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+        let (incoming, outgoing) = loads(devices);
+        assert_eq!(incoming, Load { packets: 11, octets: 1_100 });
+        assert_eq!(outgoing, Load { packets: 20, octets: 2_000 });
+        assert_eq!(outgoing.since(Load { packets: 5, octets: 100 }).packets, 15);
+    }
+
+    #[test]
+    fn this_very_process_can_be_looked_at() {
+        let before = Sample::of(std::process::id()).expect("it runs");
+        assert!(before.memory > 100_000 && before.at > Time::ZERO);
+    }
+}

@@ -1,0 +1,128 @@
+//! The results as tables for the terminal.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+
+use super::published::Published;
+use super::resident::Residents;
+use super::setup::SetUps;
+
+/// Resident sessions: one row a daemon.
+pub fn residents(results: &[Residents]) -> String {
+    let mut table = table(&[
+        "resident sessions",
+        "daemon",
+        "R\ns",
+        "messages in\n1/s",
+        "octets in\n1/s",
+        "messages out\n1/s",
+        "octets out\n1/s",
+        "processor\n%",
+        "relayed refresh\nus",
+        "memory\noctets/session",
+    ]);
+    for result in results {
+        for daemon in &result.daemons {
+            let relay = daemon.relay_us.map_or_else(|| "-".to_owned(), |us| format!("{us:.2}"));
+            let cells = [
+                format!("{} {}", spaced(result.sessions.into()), result.name),
+                daemon.node.clone(),
+                format!("{}", result.refresh_s),
+                spaced(daemon.packets_in.round() as u64),
+                spaced(daemon.octets_in.round() as u64),
+                spaced(daemon.packets_out.round() as u64),
+                spaced(daemon.octets_out.round() as u64),
+                format!("{:.2}", daemon.processor * 100.0),
+                relay,
+                format!("{:.0}", daemon.memory_octets),
+            ];
+            add(&mut table, 2, cells);
+        }
+    }
+    table.to_string()
+}
+
+/// Set-ups: one row a measurement.
+pub fn set_ups(results: &[SetUps]) -> String {
+    let mut table = table(&[
+        "sessions",
+        "offered",
+        "installed",
+        "time\ns",
+        "rate\n1/s",
+        "p50\nms",
+        "p99\nms",
+        "messages\nlost",
+        "sessions\nrecovered",
+        "r2 processor\nus/session",
+        "r2 memory\noctets/session",
+    ]);
+    for result in results {
+        let cells = [
+            spaced(result.sessions.into()),
+            result.offer.describe(),
+            spaced(result.installed.into()),
+            format!("{:.2}", result.seconds),
+            spaced(result.rate.round() as u64),
+            format!("{:.2}", result.latency_p50_ms),
+            format!("{:.2}", result.latency_p99_ms),
+            spaced(result.lost_messages),
+            spaced(result.recovered.into()),
+            format!("{:.1}", result.processor_us),
+            format!("{:.0}", result.memory_octets),
+        ];
+        add(&mut table, 0, cells);
+    }
+    table.to_string()
+}
+
+/// What others have measured, on other machines.
+pub fn published(figures: &[Published]) -> String {
+    let mut table = table(&["for comparison, from other machines", "what", "figure"]);
+    for Published { engine, what, figure } in figures {
+        add(&mut table, 3, [engine, what, figure].map(|text| (*text).to_owned()));
+    }
+    table.to_string()
+}
+
+fn table(headers: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(headers.iter().copied());
+    table
+}
+
+/// Adds a row; the first `words` columns are words, the others numbers.
+fn add<const N: usize>(table: &mut Table, words: usize, cells: [String; N]) {
+    let cells = cells.into_iter().map(Cell::new).enumerate();
+    table.add_row(cells.map(|(column, cell)| match column < words {
+        true => cell,
+        false => cell.set_alignment(CellAlignment::Right),
+    }));
+}
+
+/// A number with a space between groups of three digits.
+fn spaced(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        assert_eq!(
+            [0, 12, 999, 1_000, 1_234_567].map(spaced),
+            ["0", "12", "999", "1 000", "1 234 567"]
+        );
+    }
+}
