@@ -3,43 +3,48 @@
 
 use super::bundle::Bundle;
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, Frames, UnknownClass};
+use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
 use super::front::{self, Front};
 use super::iana::{MessageType, ObjectClass};
-use super::message::{Body, List, RawObject};
+use super::message::{Body, List, Message, RawObject};
 use super::reduction::{RefreshNames, Srefresh};
 use super::{hello, integrity, reduction};
 
-/// Reads such a message; `None` if the type is not one of theirs. `objects` is everything behind the common header.
+/// Reads such a message; `objects` is everything behind the common header.
 #[cold]
 #[inline(never)]
-pub(super) fn body<'a>(
+pub(super) fn message<'a>(
+    header: CommonHeader,
     message_type: MessageType,
     objects: &'a [u8],
-) -> Option<Result<(Front<'a>, Body<'a>), ParseError>> {
-    Some(match message_type {
+) -> Result<Message<'a>, ParseError> {
+    let (front, body) = match message_type {
         // A Bundle has no objects of its own, so it has no front either (RFC 2961 section 3.2).
-        MessageType::Bundle => {
-            Bundle::new(objects).map(|bundle| (Front::NONE, Body::Bundle(bundle)))
-        }
-        MessageType::Ack => ack(objects),
-        MessageType::Srefresh => srefresh(objects),
+        MessageType::Bundle => (Front::NONE, Body::Bundle(Bundle::new(objects)?)),
+        MessageType::Ack => ack(objects)?,
+        MessageType::Srefresh => srefresh(objects)?,
         MessageType::Hello => {
-            single(objects, ObjectClass::Hello, |object| hello::hello(object).map(Body::Hello))
+            let (front, hello) = single(objects, ObjectClass::Hello, hello::hello)?;
+            (front, Body::Hello(hello))
         }
-        MessageType::IntegrityChallenge => single(objects, ObjectClass::Challenge, |object| {
-            integrity::challenge(object).map(Body::IntegrityChallenge)
-        })
-        .and_then(|(front, body)| unsigned(front, body, objects)),
-        MessageType::IntegrityResponse => single(objects, ObjectClass::Challenge, |object| {
-            integrity::challenge(object).map(Body::IntegrityResponse)
-        })
-        .and_then(|(front, body)| match front.integrity {
-            Some(_) => Ok((front, body)),
-            None => Err(missing(ObjectClass::Integrity, objects)),
-        }),
-        _ => return None,
-    })
+        // Comes from who has no sequence number to sign it with, or no key (RFC 2747 section 4.3).
+        MessageType::IntegrityChallenge => {
+            let (front, challenge) = single(objects, ObjectClass::Challenge, integrity::challenge)?;
+            if front.integrity.is_some() {
+                return Err(illegal(ObjectClass::Integrity, objects));
+            }
+            (front, Body::IntegrityChallenge(challenge))
+        }
+        MessageType::IntegrityResponse => {
+            let (front, challenge) = single(objects, ObjectClass::Challenge, integrity::challenge)?;
+            if front.integrity.is_none() {
+                return Err(missing(ObjectClass::Integrity, objects));
+            }
+            (front, Body::IntegrityResponse(challenge))
+        }
+        _ => return Err(ParseError::header(ErrorKind::MessageType, 1)),
+    };
+    Ok(front.before(header, body))
 }
 
 /// Acknowledgements, which stand in front, and nothing else (RFC 2961 section 4.4).
@@ -80,11 +85,11 @@ fn srefresh(objects: &[u8]) -> Result<(Front<'_>, Body<'_>), ParseError> {
 }
 
 /// A message that has one object behind its front.
-fn single<'a>(
+fn single<'a, T>(
     objects: &'a [u8],
     class: ObjectClass,
-    decode: impl Fn(&RawObject<'a>) -> Result<Body<'a>, ParseError>,
-) -> Result<(Front<'a>, Body<'a>), ParseError> {
+    decode: impl Fn(&RawObject<'a>) -> Result<T, ParseError>,
+) -> Result<(Front<'a>, T), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
     let front = Front::take(&mut frames, objects)?;
     let mut body = None;
@@ -99,18 +104,6 @@ fn single<'a>(
     }
     let body = body.ok_or_else(|| missing(class, objects))?;
     Ok((front, body))
-}
-
-/// An Integrity Challenge comes from who has no sequence number to sign it with, or no key (RFC 2747 section 4.3).
-fn unsigned<'a>(
-    front: Front<'a>,
-    body: Body<'a>,
-    objects: &[u8],
-) -> Result<(Front<'a>, Body<'a>), ParseError> {
-    match front.integrity {
-        None => Ok((front, body)),
-        Some(_) => Err(illegal(ObjectClass::Integrity, objects)),
-    }
 }
 
 /// Whether it is an object of the class that the message is made of; if it is not, it must be one to ignore. Nothing is

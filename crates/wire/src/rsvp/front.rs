@@ -2,10 +2,10 @@
 //! 4.1). They speak of the hop from neighbour to neighbour, not of what the message is about.
 
 use super::error::{ErrorKind, ParseError};
-use super::frame::{COMMON_HEADER, Frames, UnknownClass};
+use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
 use super::iana::ObjectClass;
 use super::integrity::Integrity;
-use super::message::{List, RawObject};
+use super::message::{Body, List, Message, RawObject};
 use super::reduction::{self, Acknowledgement, MessageId};
 
 /// What was found of them.
@@ -26,6 +26,15 @@ impl<'a> Front<'a> {
         frames: &mut Frames<'a>,
         objects: &'a [u8],
     ) -> Result<Front<'a>, ParseError> {
+        const SESSION: u8 = ObjectClass::Session.code();
+        // Most messages have nothing of it.
+        match objects {
+            [_, _, SESSION, ..] => Ok(Front::NONE),
+            _ => Front::take_some(frames, objects),
+        }
+    }
+
+    fn take_some(frames: &mut Frames<'a>, objects: &'a [u8]) -> Result<Front<'a>, ParseError> {
         let mut front = Front::NONE;
         let mut acknowledgements = None;
         let mut ahead = *frames;
@@ -59,6 +68,14 @@ impl<'a> Front<'a> {
             *frames = ahead;
         }
         Ok(front)
+    }
+
+    /// The message of which this is the front.
+    #[inline]
+    pub(super) fn before(self, header: CommonHeader, body: Body<'a>) -> Message<'a> {
+        let CommonHeader { flags, send_ttl, .. } = header;
+        let Front { integrity, acknowledgements, message_id } = self;
+        Message { flags, send_ttl, integrity, acknowledgements, message_id, body }
     }
 }
 

@@ -30,30 +30,26 @@ impl<'a> Message<'a> {
     /// The first thing found wrong; [`ParseError::report`] says whether to answer it.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, ParseError> {
         let (header, objects) = common_header(bytes)?;
-        let message_type = MessageType::from_code(header.message_type);
-        let (flags, send_ttl) = (header.flags, header.send_ttl);
-        if message_type == MessageType::Path
-            && let Some((message_id, body)) = usual::path(objects)
-        {
-            let acknowledgements = List::EMPTY;
-            let integrity = None;
-            return Ok(Message { flags, send_ttl, integrity, acknowledgements, message_id, body });
+        if header.message_type == MessageType::Path.code() {
+            let (message_id, behind) = usual::message_id(objects);
+            if let Some(body) = usual::path(behind) {
+                let CommonHeader { flags, send_ttl, .. } = header;
+                return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
+            }
         }
-        let (front, body) = any_body(message_type, bytes, objects)?;
-        let Front { integrity, acknowledgements, message_id } = front;
-        Ok(Message { flags, send_ttl, integrity, acknowledgements, message_id, body })
+        any_message(header, bytes, objects)
     }
 }
 
 /// Object by object, whatever the message and the order.
-fn any_body<'a>(
-    message_type: MessageType,
+fn any_message<'a>(
+    header: CommonHeader,
     bytes: &[u8],
     objects: &'a [u8],
-) -> Result<(Front<'a>, Body<'a>), ParseError> {
+) -> Result<Message<'a>, ParseError> {
+    let message_type = MessageType::from_code(header.message_type);
     let Some(rules) = Rules::of(message_type) else {
-        return control::body(message_type, objects)
-            .unwrap_or(Err(ParseError::header(ErrorKind::MessageType, 1)));
+        return control::message(header, message_type, objects);
     };
     let mut found = Found::default();
     let mut frames = Frames::new(objects, COMMON_HEADER);
@@ -70,8 +66,10 @@ fn any_body<'a>(
         ),
         None => None,
     };
-    let body = found.body(message_type, objects, flows);
-    Ok((front, body.ok_or_else(|| missing(rules.required, bytes))?))
+    match found.body(message_type, objects, flows) {
+        Some(body) => Ok(front.before(header, body)),
+        None => Err(missing(rules.required, bytes)),
+    }
 }
 
 /// The common header, checked against the whole message, and the objects after it.
@@ -125,26 +123,12 @@ impl<'a> Found<'a> {
         message_type: MessageType,
         behind: &'a [u8],
     ) -> Result<(), ParseError> {
-        let class = ObjectClass::from_code(object.class_num());
-        let bit = bit(class);
-        match class {
-            ObjectClass::Null => return Ok(()),
-            ObjectClass::Unknown(number) => {
-                match UnknownClass::of(number) {
-                    UnknownClass::Reject => return Err(object.error(ErrorKind::UnknownClass)),
-                    UnknownClass::Ignore => {}
-                    UnknownClass::Forward => self.carried = true,
-                }
-                return Ok(());
-            }
-            ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
-                return Err(front::too_late(object));
-            }
-            _ => {}
-        }
+        let number = object.class_num();
+        let bit = if number < 16 { 1 << number } else { 0 };
         if rules.allowed & bit == 0 {
-            return Err(object.error(ErrorKind::IllegalObject));
+            return self.add_other(object);
         }
+        let class = ObjectClass::from_code(number);
         if self.seen & bit & !REPEATABLE != 0 {
             return Err(object.error(ErrorKind::DuplicateObject));
         }
@@ -153,6 +137,26 @@ impl<'a> Found<'a> {
         }
         self.seen |= bit;
         self.decode(class, object, message_type, behind)
+    }
+
+    /// Takes in an object of a class that the rules of the message do not name.
+    #[cold]
+    fn add_other(&mut self, object: &RawObject<'a>) -> Result<(), ParseError> {
+        match ObjectClass::from_code(object.class_num()) {
+            ObjectClass::Null => Ok(()),
+            ObjectClass::Unknown(number) => match UnknownClass::of(number) {
+                UnknownClass::Reject => Err(object.error(ErrorKind::UnknownClass)),
+                UnknownClass::Ignore => Ok(()),
+                UnknownClass::Forward => {
+                    self.carried = true;
+                    Ok(())
+                }
+            },
+            ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
+                Err(front::too_late(object))
+            }
+            _ => Err(object.error(ErrorKind::IllegalObject)),
+        }
     }
 
     #[inline]
@@ -423,17 +427,20 @@ mod tests {
             let message = Message { message_id, ..Message::new(1, body) };
             let mut wire = std::vec![0; message.buffer_len()];
             prop_assert!(message.emit(&mut wire).is_ok());
-            if let Some((at, octet)) = damage
-                && let Some(target) = wire.get_mut(at)
-            {
-                *target = octet;
-            } else {
-                let usual = port != 0 || source_port == 0;
-                prop_assert_eq!(usual::path(&wire[8..]), usual.then_some((message_id, body)));
+            let damage = damage.filter(|(at, _)| *at < wire.len());
+            if let Some((at, octet)) = damage {
+                wire[at] = octet;
             }
-            if let Some((message_id, short)) = usual::path(&wire[8..]) {
-                let front = Front { message_id, ..Front::NONE };
-                prop_assert_eq!(any_body(MessageType::Path, &wire, &wire[8..]), Ok((front, short)));
+            let (name, behind) = usual::message_id(&wire[8..]);
+            if damage.is_none() {
+                let usual = port != 0 || source_port == 0;
+                prop_assert_eq!(usual::path(behind), usual.then_some(body));
+                prop_assert_eq!(name, message_id);
+            }
+            if let Some(short) = usual::path(behind) {
+                let (header, objects) = CommonHeader::split(&wire).expect("it is long enough");
+                let message = Message { message_id: name, ..Message::new(1, short) };
+                prop_assert_eq!(any_message(header, &wire, objects), Ok(message));
             }
         }
     }

@@ -21,21 +21,24 @@ const SENDER_TSPEC: u32 = 0x0024_0c02;
 /// Class and C-Type of ADSPEC.
 const ADSPEC: u32 = 0x0d02;
 
-/// Name and body of the Path in `objects`, which is everything behind the common header, if it is of the usual shape.
+/// The MESSAGE_ID that `objects`, which are everything behind the common header, begin with, and what is behind it.
 #[inline]
-pub(super) fn path(objects: &[u8]) -> Option<(Option<MessageId>, Body<'_>)> {
-    let ([h0, h1, h2, h3, flags, e0, e1, e2, i0, i1, i2, i3], behind) =
-        objects.split_first_chunk::<12>()?;
-    if u32::from_be_bytes([*h0, *h1, *h2, *h3]) != MESSAGE_ID {
-        return Some((None, nameless(objects)?));
+pub(super) fn message_id(objects: &[u8]) -> (Option<MessageId>, &[u8]) {
+    match objects.split_first_chunk::<12>() {
+        Some(([h0, h1, h2, h3, flags, e0, e1, e2, i0, i1, i2, i3], behind))
+            if u32::from_be_bytes([*h0, *h1, *h2, *h3]) == MESSAGE_ID =>
+        {
+            let epoch = u32::from_be_bytes([0, *e0, *e1, *e2]);
+            let id = u32::from_be_bytes([*i0, *i1, *i2, *i3]);
+            (Some(MessageId { flags: *flags, epoch, id }), behind)
+        }
+        _ => (None, objects),
     }
-    let epoch = u32::from_be_bytes([0, *e0, *e1, *e2]);
-    let id = u32::from_be_bytes([*i0, *i1, *i2, *i3]);
-    Some((Some(MessageId { flags: *flags, epoch, id }), nameless(behind)?))
 }
 
+/// The body of the Path in `objects`, with nothing in front of it, if it is of the usual shape.
 #[inline]
-fn nameless(objects: &[u8]) -> Option<Body<'_>> {
+pub(super) fn path(objects: &[u8]) -> Option<Body<'_>> {
     let (words, _) = objects.as_chunks::<4>();
     let (words, _) = words.split_first_chunk::<12>()?;
     let word = |place: usize| u32::from_be_bytes(words[place]);
