@@ -64,11 +64,13 @@ pub enum Effect<E> {
 pub struct Effects<E> {
     list: Vec<Effect<E>>,
     octets: Vec<u8>,
+    /// Where messages stand while they are written anew.
+    spare: Vec<u8>,
 }
 
 impl<E> Default for Effects<E> {
     fn default() -> Self {
-        Effects { list: Vec::new(), octets: Vec::new() }
+        Effects { list: Vec::new(), octets: Vec::new(), spare: Vec::new() }
     }
 }
 
@@ -117,6 +119,41 @@ impl<E> Effects<E> {
     /// Tells whoever listens.
     pub fn notify(&mut self, event: impl Into<E>) {
         self.list.push(Effect::Notify(event.into()));
+    }
+
+    /// Writes the messages since effect `from` anew. For each, `rewrite` gets the number of its effect, how it leaves,
+    /// its octets, and where to append those that shall leave instead; `false` says that it must not leave at all.
+    pub fn rewrite_messages(
+        &mut self,
+        from: usize,
+        mut rewrite: impl FnMut(usize, &mut Outgoing, &[u8], &mut Vec<u8>) -> bool,
+    ) {
+        let sent = |effect: &Effect<E>| match effect {
+            Effect::Send(_, range) => Some(range.start as usize),
+            _ => None,
+        };
+        let Some(start) = self.list.iter().skip(from).find_map(sent) else { return };
+        self.spare.clear();
+        self.spare.extend_from_slice(&self.octets[start..]);
+        self.octets.truncate(start);
+        let (octets, spare) = (&mut self.octets, &self.spare);
+        let mut number = 0;
+        self.list.retain_mut(|effect| {
+            let this = number;
+            number += 1;
+            let Effect::Send(how, range) = effect else { return true };
+            if this < from {
+                return true;
+            }
+            let old = &spare[range.start as usize - start..range.end as usize - start];
+            let begin = octets.len();
+            let leaves = rewrite(this, how, old, octets);
+            if !leaves {
+                octets.truncate(begin);
+            }
+            *range = begin as u32..octets.len() as u32;
+            leaves
+        });
     }
 
     /// All effects so far, oldest first.
@@ -183,6 +220,37 @@ mod tests {
         assert_eq!(seen, [&[0xaa; 3][..], &[], &[0xcc; 2]]);
         assert_eq!(effects.iter().nth(1), Some(&Effect::Remove(CLAIM)));
         assert_eq!(effects.iter().last(), Some(&Effect::Notify(7)));
+    }
+
+    #[test]
+    fn messages_are_written_anew_without_touching_what_was_there_before() {
+        let mut effects = Effects::<u8>::new();
+        effects.send(HOW, 2).fill(0xaa);
+        let from = effects.len();
+        effects.rewrite_messages(from, |_, _, _, _| panic!("there is none"));
+        effects.notify(1);
+        for (length, octet) in [(1, 1), (3, 2), (0, 3), (2, 4)] {
+            effects.send(HOW, length).fill(octet);
+        }
+        effects.remove(CLAIM);
+        effects.rewrite_messages(from, |number, how, old, new| {
+            how.ttl = number as u8;
+            new.extend_from_slice(&[0xff; 2]);
+            new.extend_from_slice(old);
+            old != [2, 2, 2]
+        });
+        let seen: Vec<(u8, &[u8])> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Send(how, range) => Some((how.ttl, effects.octets(range))),
+                _ => None,
+            })
+            .collect();
+        let expected: [(u8, &[u8]); 4] =
+            [(1, &[0xaa; 2]), (2, &[0xff, 0xff, 1]), (4, &[0xff; 2]), (5, &[0xff, 0xff, 4, 4])];
+        assert_eq!(seen, expected);
+        assert_eq!(effects.len(), 6);
+        assert_eq!(effects.iter().last(), Some(&Effect::Remove(CLAIM)));
     }
 
     /// In steady state nothing is allocated.

@@ -74,6 +74,9 @@ pub fn event(event: &Event) -> String {
             error_text(error),
             Rate::from_bps(*available_bps)
         ),
+        LastKeyExpired { key } => format!(
+            "key {key} is used although its time is over, for there is no other; add a key that is valid"
+        ),
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())
         }

@@ -223,6 +223,12 @@ pub enum Event {
         /// What could have been granted, bits per second.
         available_bps: u64,
     },
+    /// A key is used although its time is over, because there is no other for its purpose (RFC 2747 section 5.3). Told
+    /// once a key.
+    LastKeyExpired {
+        /// Its Key Identifier.
+        key: u64,
+    },
     /// A message was thrown away.
     Dropped {
         /// Why.

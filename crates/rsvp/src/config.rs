@@ -6,6 +6,8 @@ use core::time::Duration;
 use earmark_core::InterfaceId;
 use serde::{Deserialize, Serialize};
 
+use crate::integrity;
+
 /// Settings of one RSVP engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -26,6 +28,8 @@ pub struct Config {
     /// Most octets of a message's ADSPEC, and of what it carries for others (POLICY_DATA, unknown objects), that are
     /// kept; a message with more is refused.
     pub max_kept_octets: u32,
+    /// Which messages are signed and verified (RFC 2747).
+    pub integrity: integrity::Settings,
 }
 
 impl Default for Config {
@@ -38,6 +42,7 @@ impl Default for Config {
             max_senders: 4_096,
             max_next_hops: 64,
             max_kept_octets: 4_096,
+            integrity: integrity::Settings::default(),
         }
     }
 }

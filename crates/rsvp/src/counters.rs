@@ -33,11 +33,29 @@ pub enum DropReason {
     Refused,
     /// It is addressed to this node but nobody here waits for it.
     NotForUs,
+    /// It carries no INTEGRITY, and came through an interface where it must (RFC 2747 section 4).
+    MissingIntegrity,
+    /// It is signed with a key that is not known here, or does not serve there.
+    UnknownKey,
+    /// It is signed with a key whose time has not come, or is over.
+    KeyNotValid,
+    /// Its digest has another length than those of its key.
+    DigestLength,
+    /// Its digest is wrong.
+    WrongDigest,
+    /// Its sequence number was seen before, or is too old.
+    Replayed,
+    /// Its sender has not answered our challenge yet.
+    HandshakePending,
+    /// It answers a challenge that is not ours, or was answered before.
+    UnknownChallenge,
+    /// It should leave signed, and there is no key for it.
+    NotSigned,
 }
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 13] = [
+    pub const ALL: [DropReason; 22] = [
         DropReason::Malformed,
         DropReason::ZeroRefreshPeriod,
         DropReason::BadHop,
@@ -51,6 +69,15 @@ impl DropReason {
         DropReason::Limit,
         DropReason::Refused,
         DropReason::NotForUs,
+        DropReason::MissingIntegrity,
+        DropReason::UnknownKey,
+        DropReason::KeyNotValid,
+        DropReason::DigestLength,
+        DropReason::WrongDigest,
+        DropReason::Replayed,
+        DropReason::HandshakePending,
+        DropReason::UnknownChallenge,
+        DropReason::NotSigned,
     ];
 
     /// Its name in counters.
@@ -69,6 +96,15 @@ impl DropReason {
             DropReason::Limit => "limit",
             DropReason::Refused => "refused",
             DropReason::NotForUs => "not_for_us",
+            DropReason::MissingIntegrity => "missing_integrity",
+            DropReason::UnknownKey => "unknown_key",
+            DropReason::KeyNotValid => "key_not_valid",
+            DropReason::DigestLength => "digest_length",
+            DropReason::WrongDigest => "wrong_digest",
+            DropReason::Replayed => "replayed",
+            DropReason::HandshakePending => "handshake_pending",
+            DropReason::UnknownChallenge => "unknown_challenge",
+            DropReason::NotSigned => "not_signed",
         }
     }
 }

@@ -24,21 +24,16 @@ impl Engine for Rsvp {
         context: &mut Context<'_>,
         out: &mut Effects<E>,
     ) {
+        let before = out.len();
         let mut turn = Turn { now, context, out };
         match input {
             Input::Datagram(datagram) => self.datagram_arrives(&mut turn, &datagram),
             Input::Expire => self.timers_expire(&mut turn),
             Input::Command(command) => self.command(&mut turn, command),
-            Input::Host(HostEvent::TrafficControlRefused { claim, owner, errno }) => {
-                self.traffic_control_refuses(&mut turn, claim, owner, errno);
-            }
-            // The next Path of each sender asks for its route anew (RFC 2209, "if there is no route change
-            // notification in place"), and interfaces are looked at when they are used.
-            Input::Host(
-                HostEvent::RouteChanged(_)
-                | HostEvent::MulticastRouteChanged { .. }
-                | HostEvent::InterfaceChanged(_),
-            ) => {}
+            Input::Host(event) => self.host_changes(&mut turn, &event),
+        }
+        if let Some(integrity) = &mut self.integrity {
+            integrity.sign(now, turn.context, before, &mut self.counters, turn.out);
         }
     }
 
@@ -48,11 +43,30 @@ impl Engine for Rsvp {
 }
 
 impl Rsvp {
+    fn host_changes<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, event: &HostEvent) {
+        if self.integrity.is_some() {
+            self.greet_neighbors(turn, event);
+        }
+        match *event {
+            HostEvent::TrafficControlRefused { claim, owner, errno } => {
+                self.traffic_control_refuses(turn, claim, owner, errno);
+            }
+            // The next Path of each sender asks for its route anew (RFC 2209, "if there is no route change
+            // notification in place"), and interfaces are looked at when they are used.
+            HostEvent::RouteChanged(_)
+            | HostEvent::MulticastRouteChanged { .. }
+            | HostEvent::InterfaceChanged(_) => {}
+        }
+    }
+
     fn datagram_arrives<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
+        if self.integrity.is_some() && !self.is_authentic(turn, datagram) {
+            return;
+        }
         let takes_part =
             turn.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
         let message = match Message::parse(datagram.payload) {
@@ -124,6 +138,7 @@ impl Rsvp {
             match timer.kind {
                 TimerKind::Sender => self.sender_is_due(turn, timer.block),
                 TimerKind::Reservation => self.reservation_is_due(turn, timer.block),
+                TimerKind::Handshake => self.handshake_is_due(turn),
             }
         }
     }

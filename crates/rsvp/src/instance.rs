@@ -1,5 +1,6 @@
 //! One instance of RSVP: its state, and what every rule needs in order to act.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use earmark_core::random::{RandomStreams, Stream};
@@ -10,6 +11,7 @@ use crate::api::Event;
 use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
+use crate::integrity::Integrity;
 use crate::store::Store;
 
 /// RSVP's IP protocol number.
@@ -36,6 +38,8 @@ pub struct Rsvp {
     pub(crate) scratch: Vec<u8>,
     /// What makes the logical interface handles of this engine's life differ from those of its last one.
     pub(crate) lih_offset: u32,
+    /// Signs and verifies messages; `None` where nothing is configured.
+    pub(crate) integrity: Option<Box<Integrity>>,
 }
 
 /// The surroundings of one input: when it is, what may be looked at, where consequences go.
@@ -46,9 +50,11 @@ pub(crate) struct Turn<'t, 'c, E> {
 }
 
 impl Rsvp {
-    /// An engine without state. It draws from the streams `rsvp/jitter`, `rsvp/hash` and `rsvp/lih`.
+    /// An engine without state. It draws from the streams `rsvp/jitter`, `rsvp/hash`, `rsvp/lih` and
+    /// `rsvp/cookie`.
     pub fn new(config: Config, random: &RandomStreams) -> Rsvp {
         Rsvp {
+            integrity: Integrity::new(&config.integrity, random).map(Box::new),
             config,
             store: Store::new(random.stream("rsvp/hash").hash_key()),
             applications: Applications::default(),
@@ -87,6 +93,10 @@ impl Rsvp {
             return self.drop(turn, datagram, DropReason::TtlExpired);
         }
         self.counters.relayed += 1;
+        if let Some(integrity) = &mut self.integrity {
+            // It speaks for another node.
+            integrity.leave_as_it_is(turn.out.len());
+        }
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: None,

@@ -36,12 +36,11 @@
 //! # Scope and limits
 //!
 //! Unicast sessions with the fixed-filter style, in IPv4 and IPv6 formats. Not here yet: wildcard and shared-explicit
-//! styles, multicast, blockade state, local repair before the next refresh, refresh reduction (RFC 2961), INTEGRITY
-//! (RFC 2747; the object is skipped), policy (POLICY_DATA is carried on unread), and sender and receiver on one host.
+//! styles, multicast, blockade state, local repair before the next refresh, refresh reduction (RFC 2961), policy (POLICY_DATA is carried on unread), and sender and receiver on one host.
 //!
 //! # References
 //!
-//! RFC 2205, 2209, 2210, 2211, 2212, 2215. Instruction counts: `cargo bench -p earmark-rsvp`.
+//! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 3097. Instruction counts: `cargo bench -p earmark-rsvp`.
 //!
 //! [`Psb`]: state::Psb
 //! [`Tcsb`]: state::Tcsb
@@ -60,6 +59,7 @@ mod engine;
 mod error;
 mod host;
 mod instance;
+pub mod integrity;
 mod merge;
 mod path;
 mod refresh;

@@ -213,6 +213,8 @@ pub enum TimerKind {
     Sender,
     /// A reservation's end.
     Reservation,
+    /// A neighbour that has not answered a challenge.
+    Handshake,
 }
 
 /// What a timer is for.

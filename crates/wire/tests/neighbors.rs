@@ -335,6 +335,25 @@ fn a_seal_changes_nothing_that_it_covers() {
     assert_eq!(refused, Err(EmitError::Contradiction));
 }
 
+/// To insert an INTEGRITY is the same as to emit with one.
+#[test]
+fn an_integrity_can_be_put_in_later() {
+    let resv = sample(MessageType::Resv, Style::FixedFilter, true);
+    let integrity = Integrity::blank(Integrity::HANDSHAKE, 3, 4, 20);
+    let plain = octets(&resv.message());
+    let mut expected = octets(&Message { integrity: Some(integrity), ..resv.message() });
+    let mut wire = vec![0xa5; plain.len() + integrity.object_len()];
+    assert_eq!(integrity.insert(&plain, &mut wire), Ok(expected.len()));
+    for message in [&mut expected, &mut wire] {
+        assert_eq!(Integrity::seal(message, &[7; 20]), Ok(()));
+    }
+    assert_eq!(wire, expected);
+
+    assert_eq!(integrity.insert(&plain, &mut wire[1..]), Err(EmitError::BufferTooShort));
+    assert_eq!(integrity.insert(&plain[..7], &mut wire), Err(EmitError::Contradiction));
+    assert_eq!(integrity.insert(&[0; 65_500], &mut wire), Err(EmitError::TooLong));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 

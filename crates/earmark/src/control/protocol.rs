@@ -332,7 +332,11 @@ pub fn application_of(event: &Event) -> Option<u64> {
         | ResvError { application, .. }
         | Confirmed { application, .. }
         | Rejected { application, .. } => Some(application.0),
-        PathState { .. } | Reservation { .. } | Refused { .. } | Dropped { .. } => None,
+        PathState { .. }
+        | Reservation { .. }
+        | Refused { .. }
+        | LastKeyExpired { .. }
+        | Dropped { .. } => None,
     }
 }
 

@@ -16,7 +16,7 @@ use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, OBJECT_HEADER};
 use super::iana::{ObjectClass, c_type};
 use super::message::RawObject;
-use crate::writer::EmitError;
+use crate::writer::{EmitError, Writer};
 
 /// INTEGRITY (class 4, C-Type 1; RFC 2747 section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,29 @@ impl<'a> Integrity<'a> {
         Some(before.into_iter().chain(whole).chain([remainder, behind]))
     }
 
+    /// Copies an emitted message that has no INTEGRITY, with this one as its first object; the length is put right, the
+    /// checksum is not yet: [`Integrity::seal`] comes next. Says how many octets were written,
+    /// [`Integrity::object_len`] more than the message has.
+    ///
+    /// # Errors
+    /// The buffer is too short, the message would be longer than its length field can say, or it has no common header.
+    pub fn insert(&self, message: &[u8], buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let (header, objects) =
+            message.split_first_chunk::<COMMON_HEADER>().ok_or(EmitError::Contradiction)?;
+        let length = message.len() + self.object_len();
+        let octets = |length| u16::try_from(length).map(u16::to_be_bytes);
+        let [l0, l1] = octets(length).map_err(|_| EmitError::TooLong)?;
+        let [o0, o1] = octets(self.object_len()).map_err(|_| EmitError::TooLong)?;
+        let [version_flags, message_type, _, _, send_ttl, reserved, _, _] = *header;
+        let mut writer = Writer::new(buffer);
+        writer.put([version_flags, message_type, 0, 0, send_ttl, reserved, l0, l1])?;
+        writer.put([o0, o1, ObjectClass::Integrity.code(), c_type::INTEGRITY])?;
+        writer.put(self.fixed_octets())?;
+        writer.put_slice(self.digest)?;
+        writer.put_slice(objects)?;
+        Ok(length)
+    }
+
     /// Puts the digest into an emitted message and computes the checksum anew.
     ///
     /// # Errors
@@ -112,7 +135,7 @@ impl<'a> Integrity<'a> {
 
     /// Length of the object, octets.
     #[inline]
-    pub(super) fn object_len(&self) -> usize {
+    pub fn object_len(&self) -> usize {
         OBJECT_HEADER + 16 + self.digest.len()
     }
 }

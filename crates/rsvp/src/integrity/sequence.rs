@@ -1,0 +1,150 @@
+//! Sequence numbers: those that this node gives, and those that it has seen (RFC 2747 sections 3 and 4.2).
+
+use alloc::vec::Vec;
+
+use earmark_core::Time;
+
+/// Gives sequence numbers off a clock that survives restarts (RFC 2747 section 3.2): 2^-32 seconds since 1900, as NTP
+/// counts, or since whatever the driver says, as long as it does not start lower in the next life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SequenceClock {
+    /// The number at [`Time::ZERO`].
+    start: u64,
+}
+
+impl SequenceClock {
+    pub(super) fn new(start: u64) -> SequenceClock {
+        SequenceClock { start }
+    }
+
+    /// The next number after `last`: that of the clock, or just one more where the clock has not moved on.
+    pub(super) fn next(&self, now: Time, last: Option<u64>) -> u64 {
+        let seconds = now.as_nanos() / 1_000_000_000;
+        let fraction = ((now.as_nanos() % 1_000_000_000) << 32) / 1_000_000_000;
+        let clock = self.start.wrapping_add(seconds << 32).wrapping_add(fraction);
+        match last {
+            Some(last) if !is_newer(clock, last) => last.wrapping_add(1),
+            _ => clock,
+        }
+    }
+}
+
+/// Whether `one` comes after `other`, modulo 2^64.
+fn is_newer(one: u64, other: u64) -> bool {
+    one.wrapping_sub(other).cast_signed() > 0
+}
+
+/// The last N sequence numbers that were accepted, oldest first: what is older than all of them, or among them, is a
+/// replay. N = 1 allows no reordering.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    seen: Vec<u64>,
+}
+
+impl Window {
+    /// A window whose sender has last used `sequence`.
+    pub(super) fn starting_at(sequence: u64) -> Window {
+        Window { seen: alloc::vec![sequence] }
+    }
+
+    /// Whether `sequence` is new; if so, it is not any more. `size` is N, at least 1.
+    pub(super) fn accept(&mut self, sequence: u64, size: usize) -> bool {
+        // As distances to the newest, so that the order holds across 2^64.
+        let newest = self.seen.last().copied().unwrap_or(sequence.wrapping_sub(1));
+        if is_newer(sequence, newest) {
+            self.seen.push(sequence);
+        } else {
+            let age = newest.wrapping_sub(sequence);
+            let place = self.seen.partition_point(|&other| newest.wrapping_sub(other) > age);
+            if place == 0 || self.seen.get(place) == Some(&sequence) {
+                return false;
+            }
+            self.seen.insert(place, sequence);
+        }
+        if self.seen.len() > size {
+            self.seen.remove(0);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use core::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_follow_the_clock_and_never_repeat() {
+        let clock = SequenceClock::new(7 << 32);
+        assert_eq!(clock.next(Time::ZERO, None), 7 << 32);
+        assert_eq!(clock.next(Time::from_millis(1_500), None), (8 << 32) + (1 << 31));
+        let last = clock.next(Time::from_secs(1), None);
+        assert_eq!(clock.next(Time::from_secs(1), Some(last)), last + 1);
+        assert_eq!(clock.next(Time::from_secs(1), Some(last + 5)), last + 6);
+        // A nanosecond is more than four steps of the clock.
+        let later = Time::from_secs(1) + Duration::from_nanos(1);
+        assert_eq!(clock.next(later, Some(last)), last + 4);
+        // Across 2^64.
+        let clock = SequenceClock::new(u64::MAX);
+        assert_eq!(clock.next(Time::ZERO, Some(u64::MAX)), 0);
+        assert_eq!(clock.next(Time::from_secs(1), Some(0)), (1 << 32) - 1);
+    }
+
+    /// A script of numbers and whether they pass, for windows of 1 and of 3.
+    #[test]
+    fn what_is_old_or_seen_is_a_replay() {
+        let scripts: [(usize, &[(u64, bool)]); 2] = [
+            (1, &[(10, false), (9, false), (11, true), (11, false), (13, true), (12, false)]),
+            (
+                3,
+                &[
+                    (9, false),  // older than all that is known
+                    (20, true),  // 10 20
+                    (15, true),  // 10 15 20
+                    (15, false), // seen
+                    (18, true),  // 15 18 20
+                    (12, false), // below the lower end now
+                    (19, true),  // 18 19 20
+                    (20, false),
+                    (21, true),
+                ],
+            ),
+        ];
+        for (size, script) in scripts {
+            let mut window = Window::starting_at(10);
+            for &(sequence, fresh) in script {
+                assert_eq!(window.accept(sequence, size), fresh, "{sequence} in {size}");
+            }
+        }
+        let mut across = Window::starting_at(u64::MAX);
+        assert!(across.accept(2, 3) && across.accept(0, 3) && !across.accept(0, 3));
+        assert!(!across.accept(u64::MAX - 1, 3));
+    }
+
+    proptest! {
+        /// No number ever passes twice, whatever the order; and in order, all do.
+        #[test]
+        fn no_number_passes_twice(
+            numbers in proptest::collection::vec(0_u64..64, 1..200),
+            size in 1_usize..40,
+            base in any::<u64>(),
+        ) {
+            let mut window = Window::starting_at(base);
+            let mut passed = std::collections::BTreeSet::new();
+            for number in &numbers {
+                if window.accept(base.wrapping_add(*number), size) {
+                    prop_assert!(passed.insert(*number));
+                }
+                prop_assert!(window.seen.len() <= size.max(1));
+            }
+            let mut window = Window::starting_at(base);
+            for number in 1..100 {
+                prop_assert!(window.accept(base.wrapping_add(number), size));
+            }
+        }
+    }
+}
