@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use earmark_core::random::RandomStreams;
-use earmark_core::{Hop, Interface, InterfaceId, Prefix, Rate, Route};
+use earmark_core::{Hop, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route};
 use earmark_node::{HostUpdate, NodeConfig};
 use earmark_rsvp::{Config, Rsvp};
 use serde::Deserialize;
@@ -26,6 +26,8 @@ pub(crate) struct Topology {
     interfaces: Vec<Link>,
     #[serde(default, rename = "route")]
     routes: Vec<Way>,
+    #[serde(default)]
+    branches: Vec<Tree>,
 }
 
 /// An interface of the node under test.
@@ -52,6 +54,20 @@ struct Way {
     to: String,
     interface: String,
     via: Option<IpAddr>,
+    /// Lower wins.
+    #[serde(default)]
+    metric: u32,
+}
+
+/// A multicast forwarding entry of the node under test.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tree {
+    group: IpAddr,
+    /// Every source, where none is named.
+    source: Option<IpAddr>,
+    r#in: Option<String>,
+    out: Vec<String>,
 }
 
 fn seed() -> u64 {
@@ -85,7 +101,16 @@ impl Topology {
         }
         for way in &self.routes {
             let interface = self.id(&way.interface)?;
-            updates.push(HostUpdate::Route(route(&way.to, interface, way.via)?));
+            let route = route(&way.to, interface, way.via)?;
+            updates.push(HostUpdate::Route(Route { metric: way.metric, ..route }));
+        }
+        for tree in &self.branches {
+            updates.push(HostUpdate::MulticastRoute(MulticastRoute {
+                source: tree.source,
+                group: tree.group,
+                incoming: tree.r#in.as_ref().map(|name| self.id(name)).transpose()?,
+                outgoing: tree.out.iter().map(|name| self.id(name)).collect::<Result<_, _>>()?,
+            }));
         }
         Ok(updates)
     }
