@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use common::{Bench, Family, group};
+use common::{Bench, Family};
 use earmark_core::{MulticastRoute, Rate, Time};
 use earmark_sim::{Faults, NodeId, Source, StreamId};
 
@@ -26,7 +26,14 @@ fn ring(family: Family) -> Ring {
     }
     let hosts = (0..4).map(|n| bench.host(&format!("h{n}"), routers[n], speed).0).collect();
     bench.route();
-    Ring { bench, routers, hosts, group: group(family, 1) }
+    Ring { bench, routers, hosts, group: group(family) }
+}
+
+fn group(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::new(239, 1, 0, 1)),
+        Family::V6 => IpAddr::V6(Ipv6Addr::new(0xff1e, 0, 0, 0, 0, 0, 1, 1)),
+    }
 }
 
 impl Ring {

@@ -137,11 +137,3 @@ fn addresses(family: Family, number: u16) -> (Prefix, [IpAddr; 2]) {
         }
     }
 }
-
-/// The n-th group.
-pub(crate) fn group(family: Family, number: u8) -> IpAddr {
-    match family {
-        Family::V4 => IpAddr::V4(Ipv4Addr::new(239, 1, 0, number)),
-        Family::V6 => IpAddr::V6(Ipv6Addr::new(0xff1e, 0, 0, 0, 0, 0, 1, u16::from(number))),
-    }
-}

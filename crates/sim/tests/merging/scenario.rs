@@ -1,0 +1,172 @@
+//! Random stories: a network, who sends and who asks for what when, and what goes wrong meanwhile.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::common::Family;
+
+/// Most routers of a network.
+const ROUTERS: usize = 6;
+/// Most senders, and most receivers.
+const HOSTS: usize = 8;
+
+/// A story. Every receiver has a session of its own, which any of the senders may send to.
+#[derive(Clone)]
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) family: Family,
+    /// For each router but the first one that it is joined to, of those before it.
+    pub(crate) parents: Vec<usize>,
+    /// More links between routers, which make circles.
+    pub(crate) shortcuts: BTreeSet<(usize, usize)>,
+    /// The router that each sender's host is behind.
+    pub(crate) senders: Vec<usize>,
+    /// The router that each receiver's host is behind.
+    pub(crate) receivers: Vec<usize>,
+    /// Guaranteed service is asked for, not controlled load.
+    pub(crate) guaranteed: bool,
+    pub(crate) faults: Percent,
+    /// What happens, each after this time.
+    pub(crate) steps: Vec<(Duration, Step)>,
+}
+
+/// How bad the links are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Percent {
+    pub(crate) loss: u8,
+    pub(crate) duplication: u8,
+    pub(crate) corruption: u8,
+    /// Milliseconds.
+    pub(crate) jitter: u8,
+}
+
+/// One thing that happens. Numbers past those that there are wrap around.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A sender announces itself to a receiver, or something else than before.
+    Send { sender: usize, receiver: usize, amount: u8 },
+    /// A sender stops.
+    Stop { sender: usize, receiver: usize },
+    /// A receiver asks for this much for each of some senders, those of the bits of `wanted`.
+    Ask { receiver: usize, wanted: u8, amount: u8 },
+    /// A receiver leaves.
+    Leave { receiver: usize },
+    /// The daemon of a router dies.
+    Kill { router: usize },
+    /// A new one starts where there is none.
+    Start { router: usize },
+    /// A link between routers fails.
+    Fail { link: usize },
+    /// It works again.
+    Mend { link: usize },
+}
+
+impl Scenario {
+    pub(crate) fn routers(&self) -> usize {
+        self.parents.len() + 1
+    }
+}
+
+/// All stories.
+pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
+    let network = (
+        any::<u64>(),
+        prop_oneof![Just(Family::V4), Just(Family::V6)],
+        vec(any::<usize>(), 0..ROUTERS),
+        vec((0..ROUTERS, 0..ROUTERS), 0..3),
+        hosts(),
+        hosts(),
+    );
+    (network, any::<bool>(), faults(), vec((pause(), step()), 1..80)).prop_map(
+        |((seed, family, parents, shortcuts, senders, receivers), guaranteed, faults, steps)| {
+            let parents: Vec<usize> =
+                parents.into_iter().enumerate().map(|(n, parent)| parent % (n + 1)).collect();
+            let routers = parents.len() + 1;
+            let joined = |router: usize| router.checked_sub(1).map(|n| parents[n]);
+            let shortcuts = shortcuts
+                .into_iter()
+                .map(|(a, b)| ((a % routers).min(b % routers), (a % routers).max(b % routers)))
+                .filter(|&(a, b)| a != b && joined(b) != Some(a))
+                .collect();
+            let behind = |hosts: Vec<usize>| hosts.into_iter().map(|at| at % routers).collect();
+            Scenario {
+                seed,
+                family,
+                shortcuts,
+                parents,
+                senders: behind(senders),
+                receivers: behind(receivers),
+                guaranteed,
+                faults,
+                steps,
+            }
+        },
+    )
+}
+
+/// The routers that hosts are behind. Few hosts meet more often.
+fn hosts() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![vec(0..ROUTERS, 1..=3), vec(0..ROUTERS, 1..=HOSTS)]
+}
+
+fn faults() -> impl Strategy<Value = Percent> {
+    let bad = (0..=30_u8, 0..=20_u8, 0..=10_u8, 0..=50_u8);
+    let none = Just((0, 0, 0, 0));
+    prop_oneof![1 => none, 3 => bad].prop_map(|(loss, duplication, corruption, jitter)| Percent {
+        loss,
+        duplication,
+        corruption,
+        jitter,
+    })
+}
+
+/// Mostly quick, so that things meet; now and then long enough for state to run out.
+fn pause() -> impl Strategy<Value = Duration> {
+    prop_oneof![6 => 0..100_u64, 3 => 100..3_000_u64, 1 => 3_000..15_000_u64]
+        .prop_map(Duration::from_millis)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (sender, receiver, amount) = (|| 0..HOSTS, || 0..HOSTS, || 1..9_u8);
+    prop_oneof![
+        6 => (sender(), receiver(), amount())
+            .prop_map(|(sender, receiver, amount)| Step::Send { sender, receiver, amount }),
+        2 => (sender(), receiver()).prop_map(|(sender, receiver)| Step::Stop { sender, receiver }),
+        6 => (receiver(), any::<u8>(), amount())
+            .prop_map(|(receiver, wanted, amount)| Step::Ask { receiver, wanted, amount }),
+        1 => receiver().prop_map(|receiver| Step::Leave { receiver }),
+        1 => (0..ROUTERS).prop_map(|router| Step::Kill { router }),
+        1 => (0..ROUTERS).prop_map(|router| Step::Start { router }),
+        1 => (0..ROUTERS).prop_map(|link| Step::Fail { link }),
+        1 => (0..ROUTERS).prop_map(|link| Step::Mend { link }),
+    ]
+}
+
+/// As a script, to be read when a test fails.
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let service = if self.guaranteed { "guaranteed service" } else { "controlled load" };
+        writeln!(f, "seed {}, IP{:?}, {service}, {:?} %", self.seed, self.family, self.faults)?;
+        write!(f, "routers r0")?;
+        for (n, parent) in self.parents.iter().enumerate() {
+            write!(f, ", r{} at r{parent}", n + 1)?;
+        }
+        for (a, b) in &self.shortcuts {
+            write!(f, ", r{a} also at r{b}")?;
+        }
+        writeln!(f)?;
+        for (kind, hosts) in [("s", &self.senders), ("d", &self.receivers)] {
+            let hosts = hosts.iter().enumerate();
+            let hosts: Vec<String> = hosts.map(|(n, at)| format!("{kind}{n} at r{at}")).collect();
+            writeln!(f, "{}", hosts.join(", "))?;
+        }
+        for (pause, step) in &self.steps {
+            writeln!(f, "{:>6} ms later: {step:?}", pause.as_millis())?;
+        }
+        Ok(())
+    }
+}
