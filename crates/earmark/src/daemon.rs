@@ -19,9 +19,11 @@ use earmark_linux::{
     capabilities,
 };
 use earmark_node::NodeConfig;
+use earmark_rsvp::integrity;
+use jiff::Timestamp;
 use tracing::info;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, InterfaceConfig, KeyFile};
 use crate::control::{Hub, Listener, ListenerError};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
@@ -123,6 +125,8 @@ fn start(
     listener: Listener,
 ) -> Result<EventLoop, DaemonError> {
     let clock = Clock::start();
+    let origin = Timestamp::now();
+    let keys = config.load_keys()?;
     let netlink = |error: &dyn std::error::Error| DaemonError::System {
         doing: "read the kernel's interfaces and routes",
         cause: with_cause(error),
@@ -136,7 +140,7 @@ fn start(
     let planned = plans.iter().map(|plan| plan.interface).collect();
     let system = System::new(socket, traffic_control, planned, hands_off, adopted.len() as u64);
 
-    let node_config = node_config(config);
+    let node_config = node_config(config, keys.as_ref(), origin);
     let recorder = match &config.record {
         None => None,
         Some(path) => {
@@ -147,7 +151,8 @@ fn start(
     info!(node = %node_config.name, seed = node_config.seed, "the node");
     let mut driver = Driver::new(node_config, system, recorder);
     let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver);
-    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name))
+    let keys = config.integrity.as_ref().map(|integrity| (integrity.keys.clone(), origin));
+    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), keys)
         .map_err(DaemonError::system("wait for events"))
 }
 
@@ -189,11 +194,58 @@ fn links(config: &Config, initial: &[Update]) -> Result<Links, ConfigError> {
     Ok(links)
 }
 
-fn node_config(config: &Config) -> NodeConfig {
+fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> NodeConfig {
     NodeConfig {
         name: config.name.clone(),
         // The standard library's own keys come from the system's source of randomness.
         seed: config.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
-        rsvp: earmark_rsvp::Config { timing: config.timing, ..earmark_rsvp::Config::default() },
+        rsvp: earmark_rsvp::Config {
+            timing: config.timing,
+            integrity: integrity_settings(config, keys, origin),
+            ..earmark_rsvp::Config::default()
+        },
+    }
+}
+
+fn integrity_settings(
+    config: &Config,
+    keys: Option<&KeyFile>,
+    origin: Timestamp,
+) -> integrity::Settings {
+    let defaults = integrity::Settings::default();
+    let secured =
+        |interface: &InterfaceConfig| Some((interface.name.clone(), interface.integrity?));
+    integrity::Settings {
+        interfaces: config.interfaces.iter().filter_map(secured).collect(),
+        keys: keys.map(|keys| keys.keys(origin)).unwrap_or_default(),
+        window: config.integrity.as_ref().map_or(defaults.window, |integrity| integrity.window),
+        handshake: config.integrity.as_ref().map_or(defaults.handshake, |i| i.handshake),
+        sequence_start: ntp(origin),
+        ..defaults
+    }
+}
+
+/// A moment as NTP counts it, modulo 2^64: units of 2^-32 seconds since 1900 (RFC 2747 section 3.2).
+fn ntp(at: Timestamp) -> u64 {
+    const UNIX_EPOCH: i64 = 2_208_988_800;
+    let seconds = at.as_second().wrapping_add(UNIX_EPOCH).cast_unsigned();
+    let nanoseconds = u64::from(at.subsec_nanosecond().max(0).cast_unsigned());
+    (seconds << 32) | ((nanoseconds << 32) / 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NTP's own example: 1 January 1972 is 2 272 060 800 seconds after 1900.
+    #[test]
+    fn sequence_numbers_start_at_the_time_as_ntp_counts_it() {
+        assert_eq!(
+            ntp("1972-01-01T00:00:00.5Z".parse().unwrap()),
+            (2_272_060_800 << 32) + (1 << 31)
+        );
+        let before: Timestamp = "2036-02-07T06:28:15.999Z".parse().unwrap();
+        let after: Timestamp = "2036-02-07T06:28:16Z".parse().unwrap();
+        assert!(ntp(after).wrapping_sub(ntp(before)) < 1 << 32, "it goes round, and on");
     }
 }

@@ -7,16 +7,20 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_linux::clock::Clock;
+use earmark_node::{Command, Input};
+use jiff::Timestamp;
 use rustix::event::epoll;
 use rustix::fs::Timespec;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use tracing::{info, warn};
 
+use crate::config::KeyFile;
 use crate::control::{ClientId, Hub, Listener};
 use crate::driver::Driver;
 use crate::system::System;
@@ -39,6 +43,8 @@ pub(crate) struct EventLoop {
     pub(crate) watch: Watch,
     pub(crate) listener: Listener,
     pub(crate) hub: Hub,
+    /// The key file, to be read again on SIGHUP, and the moment when the clock began.
+    keys: Option<(PathBuf, Timestamp)>,
     set: WaitSet,
     signals: Signals,
 }
@@ -50,14 +56,16 @@ impl EventLoop {
         watch: Watch,
         listener: Listener,
         hub: Hub,
+        keys: Option<(PathBuf, Timestamp)>,
     ) -> io::Result<EventLoop> {
         let signals = Signals::catch()?;
         let mut set = WaitSet::new()?;
-        set.add(Source::Signals, signals.stream.as_fd())?;
+        set.add(Source::Signals, signals.end.as_fd())?;
+        set.add(Source::Signals, signals.reload.as_fd())?;
         set.add(Source::Messages, driver.kernel_ref().socket.as_fd())?;
         set.add(Source::Mirror, watch.mirror.as_fd())?;
         set.add(Source::Listener, listener.as_fd())?;
-        Ok(EventLoop { clock, driver, watch, listener, hub, set, signals })
+        Ok(EventLoop { clock, driver, watch, listener, hub, keys, set, signals })
     }
 
     /// Serves until a signal ends it.
@@ -70,10 +78,14 @@ impl EventLoop {
             let ready = self.set.wait(wait)?;
             for (source, readable) in ready {
                 if source == Source::Signals {
-                    if self.signals.take()? {
+                    let told = self.signals.take()?;
+                    if told.end {
                         info!("told to end: the daemon stops");
                         self.hub.stop();
                         return Ok(());
+                    }
+                    if told.reload {
+                        self.reload_keys();
                     }
                     continue;
                 }
@@ -108,6 +120,20 @@ impl EventLoop {
         }
         self.hub.publish(now, &mut self.driver);
         Ok(())
+    }
+
+    /// Reads the key file again. One that cannot be used leaves the keys as they are.
+    fn reload_keys(&mut self) {
+        let Some((path, origin)) = &self.keys else { return };
+        match KeyFile::load(path) {
+            Ok(file) => {
+                info!(keys = file.len(), "keys read again");
+                let keys = file.keys(*origin);
+                let command = earmark_rsvp::Command::Keys { keys };
+                self.driver.handle(self.clock.now(), Input::Command(Command::Rsvp(command)));
+            }
+            Err(error) => warn!(%error, "the old keys stay"),
+        }
     }
 
     fn accept(&mut self) {
@@ -244,29 +270,47 @@ impl WaitSet {
     }
 }
 
-/// SIGTERM and SIGINT as something to read: the handler writes to a socket pair, the loop reads from it.
+/// SIGTERM, SIGINT and SIGHUP as something to read: the handlers write to socket pairs, the loop reads from them.
 struct Signals {
-    stream: UnixStream,
-    handlers: [signal_hook::SigId; 2],
+    end: UnixStream,
+    reload: UnixStream,
+    handlers: [signal_hook::SigId; 3],
+}
+
+/// What signals have asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    end: bool,
+    reload: bool,
 }
 
 impl Signals {
     fn catch() -> io::Result<Signals> {
-        let (stream, handler) = UnixStream::pair()?;
-        stream.set_nonblocking(true)?;
-        let second = handler.try_clone()?;
-        let handlers = [pipe::register(SIGTERM, handler)?, pipe::register(SIGINT, second)?];
-        Ok(Signals { stream, handlers })
+        let (end, end_handler) = UnixStream::pair()?;
+        let (reload, reload_handler) = UnixStream::pair()?;
+        end.set_nonblocking(true)?;
+        reload.set_nonblocking(true)?;
+        let second = end_handler.try_clone()?;
+        let handlers = [
+            pipe::register(SIGTERM, end_handler)?,
+            pipe::register(SIGINT, second)?,
+            pipe::register(SIGHUP, reload_handler)?,
+        ];
+        Ok(Signals { end, reload, handlers })
     }
 
-    /// Whether one came.
-    fn take(&mut self) -> io::Result<bool> {
-        let mut octets = [0; 16];
-        match self.stream.read(&mut octets) {
-            Ok(length) => Ok(length > 0),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
-        }
+    fn take(&mut self) -> io::Result<Told> {
+        Ok(Told { end: any(&mut self.end)?, reload: any(&mut self.reload)? })
+    }
+}
+
+/// Whether there is something to read; reads it.
+fn any(stream: &mut UnixStream) -> io::Result<bool> {
+    let mut octets = [0; 16];
+    match stream.read(&mut octets) {
+        Ok(length) => Ok(length > 0),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

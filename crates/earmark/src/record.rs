@@ -10,6 +10,7 @@ use std::path::Path;
 use earmark_core::record::{Octets, RecordedDatagram, Timed};
 use earmark_core::{Datagram, Effects, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
+use earmark_rsvp::integrity::Key;
 use serde::{Deserialize, Serialize};
 
 /// The form of recordings that this program writes and reads.
@@ -133,24 +134,37 @@ pub enum ReplayError {
 
 /// Replays a recording and writes the effects of each input, one JSON object a line; gives how many inputs there were.
 ///
+/// Recordings hold no secrets. Where messages were signed, `keys` must be those of the daemon that was recorded, or
+/// nothing will be believed.
+///
 /// # Errors
 /// The recording ends badly: a line too long, cut off or of another form. The effects up to there are written.
-pub fn replay(mut from: impl BufRead, out: &mut dyn Write) -> Result<usize, ReplayError> {
+pub fn replay(
+    mut from: impl BufRead,
+    keys: &[Key],
+    out: &mut dyn Write,
+) -> Result<usize, ReplayError> {
     let mut text = String::new();
     if !read_line(&mut from, &mut text, 1)? {
         return Err(ReplayError::NoRecording("it is empty".to_owned()));
     }
-    let header: Header =
+    let mut header: Header =
         serde_json::from_str(&text).map_err(|error| ReplayError::NoRecording(error.to_string()))?;
     if header.earmark_recording != FORM {
         return Err(ReplayError::NoRecording(format!("it has form {}", header.earmark_recording)));
     }
+    Key::restore_secrets(&mut header.node.rsvp.integrity.keys, keys);
     let mut node = Node::new(header.node);
     let mut effects = Effects::<Event>::new();
     let mut inputs = 0;
     while read_line(&mut from, &mut text, inputs + 2)? {
-        let entry: Timed<Recorded> = serde_json::from_str(&text)
+        let mut entry: Timed<Recorded> = serde_json::from_str(&text)
             .map_err(|error| ReplayError::Line { line: inputs + 2, text: error.to_string() })?;
+        if let Recorded::Command(Command::Rsvp(earmark_rsvp::Command::Keys { keys: new })) =
+            &mut entry.what
+        {
+            Key::restore_secrets(new, keys);
+        }
         effects.clear();
         node.handle(entry.at, entry.what.replay(), &mut effects);
         for what in effects.records() {

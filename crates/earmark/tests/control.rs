@@ -437,7 +437,7 @@ fn a_recording_replays_to_the_same_effects() {
 
     let mut effects = Vec::new();
     let recording = BufReader::new(std::fs::File::open(&file).unwrap());
-    let inputs = replay(recording, &mut effects).unwrap();
+    let inputs = replay(recording, &[], &mut effects).unwrap();
     std::fs::remove_file(&file).unwrap();
     // Interface, route, the session and its sender, three expirations.
     assert_eq!(inputs, 7);

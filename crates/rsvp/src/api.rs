@@ -1,5 +1,6 @@
 //! The application interface of RFC 2205 section 3.11.1 as values: commands down, upcalls up.
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
@@ -8,6 +9,7 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec, SenderTemplate, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
+use crate::integrity::Key;
 
 /// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -48,6 +50,12 @@ pub enum Command {
     Release {
         /// Who.
         application: Application,
+    },
+    /// These are the keys from now on (RFC 2747 section 5.2); without effect where no interface is secured. Associations
+    /// go on with the keys that stay.
+    Keys {
+        /// All of them.
+        keys: Vec<Key>,
     },
 }
 

@@ -45,7 +45,7 @@ impl Engine for Rsvp {
 impl Rsvp {
     fn host_changes<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, event: &HostEvent) {
         if self.integrity.is_some() {
-            self.greet_neighbors(turn, event);
+            self.host_changes_for_neighbors(turn, event);
         }
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, errno } => {

@@ -33,6 +33,7 @@ impl Rsvp {
             Command::Release { application } => {
                 (application, self.release_application(turn, application))
             }
+            Command::Keys { keys } => return self.replace_keys(turn, keys),
         };
         if let Err(reason) = done {
             turn.out.notify(Event::Rejected { application, reason });

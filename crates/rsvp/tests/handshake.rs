@@ -148,3 +148,18 @@ fn a_challenge_is_answered_and_the_last_second_repeated() {
     let answered = (0..500).filter(|_| !sent_octets(&ask(&mut bench)).is_empty()).count();
     assert_eq!(answered, 98, "a hundred a second");
 }
+
+/// RFC 2747 section 5.2: keys can be taken away and added while the engine runs. What is known by those that stay is kept.
+#[test]
+fn keys_can_be_replaced() {
+    let mut bench = router_with_key();
+    let path = |sequence, key| Signer { sequence, key, ..SIGNER }.sign(&path_octets());
+    path_arrives(&mut bench, &path(5, KEY));
+    let keys = vec![key(KEY, Algorithm::HmacSha256), key(9, Algorithm::HmacSha256)];
+    bench.command(earmark_rsvp::Command::Keys { keys });
+    assert_eq!(dropped(&path_arrives(&mut bench, &path(5, KEY))), [DropReason::Replayed]);
+    assert_eq!(dropped(&path_arrives(&mut bench, &path(1, 9))), []);
+    bench.command(earmark_rsvp::Command::Keys { keys: vec![key(9, Algorithm::HmacSha256)] });
+    assert_eq!(dropped(&path_arrives(&mut bench, &path(6, KEY))), [DropReason::UnknownKey]);
+    assert_eq!(dropped(&path_arrives(&mut bench, &path(2, 9))), []);
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
 use earmark_node::{Ask, Command, Event, Listen};
+use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secret, Secured, Settings};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{Entry, LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, What};
 use earmark_wire::intserv::TokenBucket;
@@ -29,9 +30,14 @@ fn address(text: &str) -> IpAddr {
 }
 
 fn net(seed: u64) -> Net {
+    net_that_signs(seed, &Settings::default())
+}
+
+fn net_that_signs(seed: u64, integrity: &Settings) -> Net {
     let mut network = Network::new(seed);
     let timing = rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
-    let config = || rsvp::Config { timing, ..rsvp::Config::default() };
+    let integrity = || integrity.clone();
+    let config = || rsvp::Config { timing, integrity: integrity(), ..rsvp::Config::default() };
     let h1 = network.add_node("h1", false, config());
     let r1 = network.add_node("r1", true, config());
     let h2 = network.add_node("h2", false, config());
@@ -166,6 +172,50 @@ fn a_reservation_keeps_its_rate_until_released() {
     assert!(net.loss(stream, 13, 18) > 0.3);
     let r1 = net.network.node(net.r1).unwrap();
     assert_eq!(r1.link_rows().map(|link| link.held_bps.as_bps()).sum::<u64>(), 0);
+}
+
+/// Neighbours that know nothing of each other challenge each other first (RFC 2747 section 4.3). What was lost meanwhile
+/// is sent again at once, so a set-up takes a few round trips of 2 ms more, and not a refresh period. It is refreshed and
+/// ends as it should, too.
+#[test]
+fn neighbors_that_sign_reserve_as_if_they_did_not() {
+    let mut plain = net(1);
+    let mut signing = net_that_signs(1, &signed_by(b"only these three know"));
+    let confirmed = [&mut plain, &mut signing].map(|net| {
+        net.reserve(2);
+        let event = |_, event: &Event| matches!(event, Event::Rsvp(rsvp::Event::Confirmed { .. }));
+        net.network.run_until_event(Time::from_secs(1), event).expect("a ResvConf").at
+    });
+    assert!(confirmed[0] < confirmed[1], "there was a handshake");
+    assert!(confirmed[1] < Time::from_millis(20), "{confirmed:?}");
+    signing.run(60);
+    let held = |net: &Net| {
+        let r1 = net.network.node(net.r1).unwrap();
+        r1.link_rows().map(|link| link.held_bps.as_bps()).sum::<u64>()
+    };
+    assert_eq!(held(&signing), 2_000_000, "it was refreshed");
+    signing.release();
+    signing.run(62);
+    assert_eq!(held(&signing), 0);
+}
+
+fn signed_by(secret: &[u8]) -> Settings {
+    let key = Key {
+        id: 1,
+        algorithm: Algorithm::HmacSha256,
+        secret: Secret::new(secret.to_vec()),
+        purpose: Purpose::Both,
+        start: Time::ZERO,
+        end: Time::MAX,
+        interfaces: vec![],
+        neighbors: vec![],
+    };
+    Settings {
+        interfaces: ["eth0", "eth1"].map(|name| (name.to_owned(), Secured::Both)).into(),
+        keys: vec![key],
+        handshake: HandshakeMode::Required,
+        ..Settings::default()
+    }
 }
 
 /// Ten Mbit/s do not fit 7.5: the receiver hears of it, and r1 holds nothing.

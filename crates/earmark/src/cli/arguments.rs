@@ -138,6 +138,9 @@ Example:
     Replay {
         /// The recording; `-` reads standard input.
         file: PathBuf,
+        /// The key file of the daemon that was recorded, if it signed messages; recordings hold no secrets.
+        #[arg(long, value_name = "FILE")]
+        keys: Option<PathBuf>,
     },
 }
 

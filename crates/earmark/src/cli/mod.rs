@@ -56,7 +56,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
     match command {
         Command::Daemon(options) => service::daemon(&options, control),
         Command::Config(what) => service::config(&what, &mut out),
-        Command::Replay { file } => service::replay(&file, &mut out),
+        Command::Replay { file, keys } => service::replay(&file, keys.as_deref(), &mut out),
         Command::Decode { file } => service::decode(&file, &mut out),
         Command::Show { what, limit } => listings::show(&mut connect()?, what, limit, &mut out),
         Command::Send(options) => reservations::send(&mut connect()?, &options, &mut out),

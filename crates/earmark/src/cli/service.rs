@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use sd_notify::NotifyState;
 use serde_json::json;
 use tracing::{info, warn};
 
 use super::arguments::{ConfigCommand, DaemonOptions};
 use super::{Failure, Outcome, Output};
-use crate::config::{Config, EXAMPLE};
+use crate::config::{Config, EXAMPLE, KeyFile};
 use crate::daemon;
 use crate::decode::{self, DecodeError, Format};
 use crate::record::{self, ReplayError};
@@ -51,10 +52,18 @@ pub(super) fn config(what: &ConfigCommand, out: &mut Output) -> Result<Outcome, 
                 let place = format!("{}: {}", error.place, error.message);
                 Failure::new("configuration", place, error.hint)
             })?;
+            let keys = config.load_keys().map_err(|error| {
+                let place = format!("{}: {}", error.place, error.message);
+                Failure::new("configuration", place, error.hint)
+            })?;
+            let keys = keys.map_or(0, |keys| keys.len());
             let count = config.interfaces.len();
             let text =
                 format!("{} is valid: node {}, {count} interfaces", file.display(), config.name);
-            out.line(&text, &json!({ "valid": true, "node": config.name, "interfaces": count }))?;
+            let text = if keys > 0 { format!("{text}, {keys} keys") } else { text };
+            let json =
+                json!({ "valid": true, "node": config.name, "interfaces": count, "keys": keys });
+            out.line(&text, &json)?;
         }
     }
     Ok(Outcome::Done)
@@ -81,9 +90,18 @@ pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> 
     Ok(Outcome::Done)
 }
 
-pub(super) fn replay(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
+pub(super) fn replay(
+    file: &Path,
+    keys: Option<&Path>,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
     let input = BufReader::new(open(file)?);
-    let count = record::replay(input, &mut out.to).map_err(|error| match error {
+    // Only the secrets matter: when a key was valid stands in the recording.
+    let keys = keys.map(KeyFile::load).transpose().map_err(|error| {
+        Failure::new("configuration", format!("{}: {}", error.place, error.message), error.hint)
+    })?;
+    let keys = keys.map(|keys| keys.keys(Timestamp::UNIX_EPOCH)).unwrap_or_default();
+    let count = record::replay(input, &keys, &mut out.to).map_err(|error| match error {
         ReplayError::Write(error) => Failure::from(error),
         other => Failure::new("recording", format!("{}: {other}", file.display()), ""),
     })?;

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_rsvp::Timing;
+use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Config, ConfigError, Control, DEFAULT_SOCKET, InterfaceConfig, Place};
+use super::{
+    Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Place,
+};
 use crate::units::parse_duration;
 
 #[derive(Deserialize)]
@@ -26,6 +29,8 @@ struct File {
     interface: Vec<InterfaceTable>,
     #[serde(default)]
     rsvp: RsvpTable,
+    #[serde(default)]
+    integrity: IntegrityTable,
     #[serde(default)]
     daemon: DaemonTable,
 }
@@ -55,6 +60,7 @@ struct InterfaceTable {
     classes: Option<Spanned<u32>>,
     queue_packets: Option<Spanned<u32>>,
     traffic_control: Option<bool>,
+    integrity: Option<Secured>,
 }
 
 /// `0.75`, `"75%"` or `"7.5Mbit"`.
@@ -70,6 +76,14 @@ enum Share {
 struct RsvpTable {
     refresh: Option<Spanned<String>>,
     lifetime_factor: Option<Spanned<u32>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IntegrityTable {
+    keys: Option<PathBuf>,
+    window: Option<Spanned<u32>>,
+    handshake: Option<HandshakeMode>,
 }
 
 #[derive(Default, Deserialize)]
@@ -105,11 +119,13 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         Some(name) => name.into_inner(),
         None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
     };
+    let interfaces = source.interfaces(file.interface)?;
     Ok(Config {
         name,
         seed: file.node.seed,
         control: source.control(file.control)?,
-        interfaces: source.interfaces(file.interface)?,
+        integrity: source.integrity(file.integrity, &interfaces)?,
+        interfaces,
         timing: source.timing(&file.rsvp)?,
         record: file.daemon.record,
         user: file.daemon.user,
@@ -194,6 +210,7 @@ impl Source<'_> {
             classes: self.within(table.classes, 1..MOST_CLASSES + 1, defaults.classes)?,
             queue_packets: self.within(table.queue_packets, 1..100_001, defaults.queue_packets)?,
             traffic_control: table.traffic_control.unwrap_or(true),
+            integrity: table.integrity,
             place: Some(place),
             ..defaults
         })
@@ -233,6 +250,31 @@ impl Source<'_> {
                 "at most the link's bandwidth; best effort gets what is left",
             )),
         }
+    }
+
+    fn integrity(
+        &self,
+        table: IntegrityTable,
+        interfaces: &[InterfaceConfig],
+    ) -> Result<Option<IntegrityConfig>, ConfigError> {
+        let defaults = integrity::Settings::default();
+        let window = self.within(table.window, 1..1_025, u32::from(defaults.window))?;
+        let secured = interfaces.iter().find(|interface| interface.integrity.is_some());
+        let Some(keys) = table.keys else {
+            return match secured {
+                None => Ok(None),
+                Some(secured) => Err(ConfigError::at(
+                    secured.place.clone().unwrap_or_default(),
+                    format!("{} is to be secured, but there are no keys", secured.name),
+                    "[integrity] with keys = \"/etc/earmark/keys.toml\" names the file that has them",
+                )),
+            };
+        };
+        Ok(Some(IntegrityConfig {
+            keys,
+            window: u16::try_from(window).unwrap_or(u16::MAX),
+            handshake: table.handshake.unwrap_or(defaults.handshake),
+        }))
     }
 
     fn timing(&self, table: &RsvpTable) -> Result<Timing, ConfigError> {

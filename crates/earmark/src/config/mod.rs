@@ -6,14 +6,17 @@
 
 mod error;
 mod file;
+mod keys;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_rsvp::Timing;
+use earmark_rsvp::integrity::{HandshakeMode, Secured};
 
 pub use error::{ConfigError, Place};
+pub use keys::KeyFile;
 
 /// A configuration to start from, with every setting explained. `earmark config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -34,6 +37,8 @@ pub struct Config {
     pub interfaces: Vec<InterfaceConfig>,
     /// RSVP's timing, the same on all interfaces.
     pub timing: Timing,
+    /// How messages are signed and verified, where interfaces are secured.
+    pub integrity: Option<IntegrityConfig>,
     /// The file to record inputs into.
     pub record: Option<PathBuf>,
     /// The user to become when everything that needs root is done; the one it was started as where there is none.
@@ -53,6 +58,17 @@ pub struct Control {
     pub group: Option<String>,
 }
 
+/// How messages are signed and verified (RFC 2747).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntegrityConfig {
+    /// The file with the keys; see [`KeyFile`].
+    pub keys: PathBuf,
+    /// How many places a message may be late.
+    pub window: u16,
+    /// Whether new neighbours are challenged.
+    pub handshake: HandshakeMode,
+}
+
 /// One interface that takes part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterfaceConfig {
@@ -70,6 +86,8 @@ pub struct InterfaceConfig {
     pub queue_packets: u32,
     /// Whether the kernel's queues are programmed. Without, reservations here are only kept account of.
     pub traffic_control: bool,
+    /// In which directions messages are signed and verified; `None` for neither.
+    pub integrity: Option<Secured>,
     /// Where the file says so; `None` in settings that come from no file.
     pub place: Option<Place>,
 }
@@ -85,6 +103,7 @@ impl InterfaceConfig {
             classes: 256,
             queue_packets: 50,
             traffic_control: true,
+            integrity: None,
             place: None,
         }
     }
@@ -99,6 +118,7 @@ impl Config {
             control: Control { socket: socket.into(), group: None },
             interfaces: Vec::new(),
             timing: Timing::default(),
+            integrity: None,
             record: None,
             user: None,
             keep_reservations_on_exit: true,
@@ -122,6 +142,14 @@ impl Config {
     /// As of [`Config::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         file::parse(text, path)
+    }
+
+    /// Reads the key file, if there is one.
+    ///
+    /// # Errors
+    /// As of [`KeyFile::load`].
+    pub fn load_keys(&self) -> Result<Option<KeyFile>, ConfigError> {
+        self.integrity.as_ref().map(|integrity| KeyFile::load(&integrity.keys)).transpose()
     }
 
     /// How long state lives that nobody refreshes, by this node's own timing: L = (K + 0.5) * 1.5 * R

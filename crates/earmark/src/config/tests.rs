@@ -37,7 +37,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
     let config = read(&full).unwrap();
     assert_eq!(config.user.as_deref(), Some("earmark"));
     let mut keys = 0;
-    for table in ["[node]", "[control]", "[[interface]]", "[rsvp]", "[daemon]"] {
+    for table in ["[node]", "[control]", "[[interface]]", "[rsvp]", "[integrity]", "[daemon]"] {
         let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
         let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
         let section = after.split("\n[").next().unwrap_or_default();
@@ -173,6 +173,23 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[rsvp]\nrefresh = '30'", 2, "rsvp.refresh", "unit"),
     ("[rsvp]\nrefresh = '1us'", 2, "rsvp.refresh", "out of range"),
     ("[rsvp]\nlifetime_factor = 0", 2, "rsvp.lifetime_factor", "out of range"),
+    ("[integrity]\nkeys = 3", 2, "integrity.keys", "invalid type"),
+    ("[integrity]\nwindow = 0", 2, "integrity.window", "out of range"),
+    ("[integrity]\nwindow = 2000", 2, "integrity.window", "out of range"),
+    ("[integrity]\nhandshake = 'sometimes'", 2, "integrity.handshake", "unknown variant"),
+    ("[integrity]\nsecret = 'a secret'", 2, "integrity.secret", "unknown field"),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nintegrity = 'yes'",
+        4,
+        "interface.integrity",
+        "unknown variant",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nintegrity = 'both'",
+        2,
+        "interface.name",
+        "there are no keys",
+    ),
     ("[daemon]\nuser = 3", 2, "daemon.user", "invalid type"),
     ("[daemon]\nrecord = 3", 2, "daemon.record", "invalid type"),
     (

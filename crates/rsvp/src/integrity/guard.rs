@@ -1,5 +1,6 @@
 //! What arrives through a secured interface: only what is genuine and new goes on (RFC 2747 section 4.2).
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::{Datagram, HostEvent, Interface, Time};
@@ -163,19 +164,29 @@ impl Rsvp {
         Ok(())
     }
 
-    /// The host has changed: neighbours that keys name may be within reach now, and are challenged in advance.
+    /// The host has changed: neighbours that keys name may be within reach now.
     #[cold]
-    pub(crate) fn greet_neighbors<E: From<Event>>(
+    pub(crate) fn host_changes_for_neighbors<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         event: &HostEvent,
     ) {
+        match event {
+            HostEvent::RouteChanged(prefix) => {
+                self.greet_neighbors(turn, |neighbor| prefix.contains(neighbor));
+            }
+            HostEvent::InterfaceChanged(_) => self.greet_neighbors(turn, |_| true),
+            _ => {}
+        }
+    }
+
+    /// Challenges neighbours that keys name, of whom nothing is known, in advance.
+    fn greet_neighbors<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        concerned: impl Fn(IpAddr) -> bool,
+    ) {
         let Some(integrity) = &mut self.integrity else { return };
-        let concerned = |neighbor: IpAddr| match event {
-            HostEvent::RouteChanged(prefix) => prefix.contains(neighbor),
-            HostEvent::InterfaceChanged(_) => true,
-            _ => false,
-        };
         let Integrity { settings, handshakes, .. } = &mut **integrity;
         for key in &settings.keys {
             if !key.purpose.accepts() || !key.is_valid(turn.now) || key.secret.is_empty() {
@@ -193,6 +204,18 @@ impl Rsvp {
             }
         }
         self.send_challenges(turn);
+    }
+
+    /// A command: other keys.
+    pub(crate) fn replace_keys<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        keys: Vec<Key>,
+    ) {
+        if let Some(integrity) = &mut self.integrity {
+            integrity.replace_keys(keys);
+            self.greet_neighbors(turn, |_| true);
+        }
     }
 
     /// Sends the challenges that are due, and sets the timer for the next ones.

@@ -162,6 +162,12 @@ impl Handshakes {
         }
     }
 
+    /// Gives up the associations of these keys.
+    pub(super) fn forget(&mut self, gone: impl Fn(u64) -> bool) {
+        self.associations.retain(|peer, _| !gone(peer.0));
+        self.due.retain(|(_, peer)| !gone(peer.0));
+    }
+
     /// When [`next_challenge`](Handshakes::next_challenge) has one again.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.due.first().map(|&(at, _)| at)

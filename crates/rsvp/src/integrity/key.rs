@@ -72,6 +72,14 @@ impl Key {
     /// The largest Key Identifier there is.
     pub const LARGEST_ID: u64 = 0xffff_ffff_ffff;
 
+    /// Gives keys that were read back from a recording their secrets, as far as `known` has the same keys.
+    pub fn restore_secrets(keys: &mut [Key], known: &[Key]) {
+        for key in keys.iter_mut().filter(|key| key.secret.is_empty()) {
+            let same = known.iter().find(|other| key.is_ambiguous_with(other));
+            key.secret = same.map(|other| other.secret.clone()).unwrap_or_default();
+        }
+    }
+
     /// Whether it is valid at `now`.
     pub fn is_valid(&self, now: Time) -> bool {
         self.start <= now && now < self.end

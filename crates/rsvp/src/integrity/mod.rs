@@ -151,9 +151,8 @@ impl Integrity {
         if settings.interfaces.is_empty() {
             return None;
         }
-        let hash = |key: &Key| KeyedHash::new(key.algorithm, key.secret.octets());
         Some(Integrity {
-            hashes: settings.keys.iter().map(hash).collect(),
+            hashes: hashes(&settings.keys),
             clock: SequenceClock::new(settings.sequence_start),
             given: BTreeMap::new(),
             handshakes: Handshakes::new(random.stream("rsvp/cookie").hash_key(), settings),
@@ -164,7 +163,19 @@ impl Integrity {
         })
     }
 
+    /// Takes other keys; what is known of neighbours by keys that stay is kept.
+    fn replace_keys(&mut self, keys: Vec<Key>) {
+        self.hashes = hashes(&keys);
+        self.overdue = alloc::vec![false; keys.len()];
+        self.handshakes.forget(|id| !keys.iter().any(|key| key.id == id));
+        self.settings.keys = keys;
+    }
+
     fn secured(&self, interface: &str) -> Option<Secured> {
         self.settings.interfaces.get(interface).copied()
     }
+}
+
+fn hashes(keys: &[Key]) -> Vec<KeyedHash> {
+    keys.iter().map(|key| KeyedHash::new(key.algorithm, key.secret.octets())).collect()
 }
