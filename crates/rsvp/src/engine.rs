@@ -74,9 +74,6 @@ impl Rsvp {
             Err(error) => return self.malformed_arrives(turn, datagram, &error, takes_part),
         };
         mark(Checkpoint::Parse);
-        if message.body.session().is_none() {
-            return self.unsupported_arrives(turn, datagram, takes_part);
-        }
         // RFC 2209, MESSAGE ARRIVES: what is on its way to another node goes on, but for the kinds that every node
         // on the way must look at.
         let for_every_node =
@@ -95,7 +92,7 @@ impl Rsvp {
             Body::PathTear(tear) => self.path_tear_arrives(turn, datagram, tear),
             Body::ResvTear(tear) => self.resv_tear_arrives(turn, datagram, tear),
             Body::ResvConf(confirmation) => self.resv_conf_arrives(turn, datagram, confirmation),
-            _ => {}
+            _ => self.unsupported_arrives(turn, datagram),
         }
     }
 
@@ -105,11 +102,7 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
-        takes_part: bool,
     ) {
-        if !takes_part {
-            return self.relay(turn, datagram);
-        }
         *self.counters.malformed.entry(ErrorKind::MessageType.name()).or_default() += 1;
         self.drop(turn, datagram, DropReason::Malformed);
     }

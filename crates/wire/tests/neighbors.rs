@@ -3,19 +3,11 @@
 
 mod common;
 
-use common::{octets, sample, seal};
+use common::{hex, octets, sample, seal};
 use earmark_wire::EmitError;
 use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::*;
 use proptest::prelude::*;
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: String = text.split_whitespace().collect();
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"))
-        .collect()
-}
 
 /// The message whose type and objects are given.
 fn wire(message_type: u8, objects: &str) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use earmark_wire::EmitError;
 use earmark_wire::rsvp::*;
 
 fn hex(digits: &str) -> Vec<u8> {
@@ -27,42 +28,55 @@ fn reads(digits: &str, expected: Object<'_>) {
     assert_eq!(object.object, expected, "{digits}");
 }
 
+/// The octets are read as `expected`, and `expected` is written as the octets, into any buffer that is long enough.
+fn both_ways(digits: &str, expected: Object<'_>) {
+    reads(digits, expected);
+    let octets = hex(digits);
+    let mut buffer = vec![0xa5; octets.len()];
+    for length in 0..octets.len() {
+        let refused = expected.emit(&mut buffer[..length]);
+        assert_eq!(refused, Err(EmitError::BufferTooShort), "{digits}");
+    }
+    assert_eq!(expected.emit(&mut buffer), Ok(octets.len()));
+    assert_eq!(buffer, octets);
+}
+
 const V6: &str = "20010db8 00000000 00000000 00000001";
 
 #[test]
-fn every_object_is_read_as_it_is_drawn() {
+fn every_object_is_read_and_written_as_it_is_drawn() {
     let v4 = address("10.1.2.3");
     let v6 = address("2001:db8::1");
     let session = |destination| Session { destination, protocol: 17, flags: 1, port: 6000 };
-    reads("000c0101 0a010203 11011770", Object::Session(session(v4)));
-    reads(&format!("00180102 {V6} 11011770"), Object::Session(session(v6)));
+    both_ways("000c0101 0a010203 11011770", Object::Session(session(v4)));
+    both_ways(&format!("00180102 {V6} 11011770"), Object::Session(session(v6)));
     let hop = |address| RsvpHop { address, lih: 0x0102_0304 };
-    reads("000c0301 0a010203 01020304", Object::RsvpHop(hop(v4)));
-    reads(&format!("00180302 {V6} 01020304"), Object::RsvpHop(hop(v6)));
-    reads("00080501 00007530", Object::TimeValues(30_000));
+    both_ways("000c0301 0a010203 01020304", Object::RsvpHop(hop(v4)));
+    both_ways(&format!("00180302 {V6} 01020304"), Object::RsvpHop(hop(v6)));
+    both_ways("00080501 00007530", Object::TimeValues(30_000));
     let error = |node| ErrorSpec {
         node,
         flags: ErrorSpec::IN_PLACE,
         code: ErrorCode::AdmissionControlFailure,
         value: 2,
     };
-    reads("000c0601 0a010203 01010002", Object::ErrorSpec(error(v4)));
-    reads(&format!("00180602 {V6} 01010002"), Object::ErrorSpec(error(v6)));
-    reads("000c0701 0a010203 0a010204", Object::Scope(List::Items(&[v4, address("10.1.2.4")])));
-    reads(&format!("00140702 {V6}"), Object::Scope(List::Items(&[v6])));
-    reads("00040701", Object::Scope(List::Items(&[])));
-    reads("00080801 00000011", Object::Style(Style::Wildcard));
-    reads("00080801 0000000a", Object::Style(Style::FixedFilter));
-    reads("00080801 00000012", Object::Style(Style::SharedExplicit));
+    both_ways("000c0601 0a010203 01010002", Object::ErrorSpec(error(v4)));
+    both_ways(&format!("00180602 {V6} 01010002"), Object::ErrorSpec(error(v6)));
+    both_ways("000c0701 0a010203 0a010204", Object::Scope(List::Items(&[v4, address("10.1.2.4")])));
+    both_ways(&format!("00140702 {V6}"), Object::Scope(List::Items(&[v6])));
+    both_ways("00040701", Object::Scope(List::Items(&[])));
+    both_ways("00080801 00000011", Object::Style(Style::Wildcard));
+    both_ways("00080801 0000000a", Object::Style(Style::FixedFilter));
+    both_ways("00080801 00000012", Object::Style(Style::SharedExplicit));
     let filter = |source, selector| FilterSpec { source, selector };
     let port = SourceSelector::Port(5000);
-    reads("000c0a01 0a010203 00001388", Object::FilterSpec(filter(v4, port)));
-    reads(&format!("00180a02 {V6} 00001388"), Object::FilterSpec(filter(v6, port)));
+    both_ways("000c0a01 0a010203 00001388", Object::FilterSpec(filter(v4, port)));
+    both_ways(&format!("00180a02 {V6} 00001388"), Object::FilterSpec(filter(v6, port)));
     let label = SourceSelector::FlowLabel(0x000a_bcde);
-    reads(&format!("00180b03 {V6} 000abcde"), Object::SenderTemplate(filter(v6, label)));
-    reads("00080f01 0a010203", Object::ResvConfirm(v4));
-    reads(&format!("00140f02 {V6}"), Object::ResvConfirm(v6));
-    reads(
+    both_ways(&format!("00180b03 {V6} 000abcde"), Object::SenderTemplate(filter(v6, label)));
+    both_ways("00080f01 0a010203", Object::ResvConfirm(v4));
+    both_ways(&format!("00140f02 {V6}"), Object::ResvConfirm(v6));
+    both_ways(
         "00180401 8000 000000000102 0000000000000103 01020304",
         Object::Integrity(Integrity {
             flags: Integrity::HANDSHAKE,
@@ -71,7 +85,9 @@ fn every_object_is_read_as_it_is_drawn() {
             digest: &[1, 2, 3, 4],
         }),
     );
-    reads("00080e01 01020304", Object::PolicyData(&[1, 2, 3, 4]));
+    reads("00080e02 01020304", Object::UnknownPolicyData(&[1, 2, 3, 4]));
+    let code_points = [Dscp(0b00_1010), Dscp(0b10_1110)];
+    both_ways("000ce101 00000028 000000b8", Object::DClass(List::Items(&code_points)));
     reads("0008c807 01020304", Object::Unknown(&[1, 2, 3, 4]));
     reads("00040063", Object::Null);
 }

@@ -62,6 +62,8 @@ fn object(classes: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     (class, any::<u8>(), vec(any::<[u8; 4]>(), 0..6)).prop_map(|(class, c_type, words)| {
         let length = u16::try_from(4 + 4 * words.len()).expect("short");
         let [high, low] = length.to_be_bytes();
+        // POLICY_DATA of C-Type 1 has a form, which messages do not look at but the object layer does.
+        let c_type = if class == 14 { c_type.max(2) } else { c_type };
         [vec![high, low, class, c_type], words.concat()].concat()
     })
 }
@@ -279,7 +281,9 @@ fn touch(octets: &[u8]) {
         Ok(message) => {
             let wire = common::octets(&message);
             assert_eq!(Message::parse(&wire), Ok(message));
-            assert_eq!(salvage.session, message.body.session().copied());
+            if let Some(session) = message.body.session() {
+                assert_eq!(salvage.session.as_ref(), Some(session));
+            }
         }
         Err(error) => {
             assert!(error.offset <= octets.len() + 4, "{error}");

@@ -1,5 +1,5 @@
-//! Messages between neighbours that are about no session: Bundle, Ack and Srefresh (RFC 2961), Hello (RFC 3209), and the
-//! handshake of RFC 2747.
+//! Messages beside the seven of RFC 2205: Bundle, Ack and Srefresh (RFC 2961), Hello (RFC 3209) and the handshake of
+//! RFC 2747, which go between neighbours and are about no session, and the diagnostics of RFC 2745.
 
 use super::bundle::Bundle;
 use super::error::{ErrorKind, ParseError};
@@ -8,7 +8,7 @@ use super::front::{self, Front};
 use super::iana::{MessageType, ObjectClass};
 use super::message::{Body, List, Message, RawObject};
 use super::reduction::{RefreshNames, Srefresh};
-use super::{hello, integrity, reduction};
+use super::{diagnostics, hello, integrity, reduction};
 
 /// Reads such a message; `objects` is everything behind the common header.
 #[cold]
@@ -41,6 +41,14 @@ pub(super) fn message<'a>(
                 return Err(missing(ObjectClass::Integrity, objects));
             }
             (front, Body::IntegrityResponse(challenge))
+        }
+        MessageType::Dreq => {
+            let (front, diagnosis) = diagnostics::diagnosis(objects)?;
+            (front, Body::Dreq(diagnosis))
+        }
+        MessageType::Drep => {
+            let (front, diagnosis) = diagnostics::diagnosis(objects)?;
+            (front, Body::Drep(diagnosis))
         }
         _ => return Err(ParseError::header(ErrorKind::MessageType, 1)),
     };

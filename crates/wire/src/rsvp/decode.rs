@@ -31,6 +31,20 @@ fn address_and<const N: usize>(object: &RawObject<'_>) -> Result<(IpAddr, [u8; N
     }
 }
 
+/// The next address of `rest`, and `rest` moved behind it.
+#[inline]
+pub(super) fn take_address(rest: &mut &[u8], ipv4: bool) -> Option<IpAddr> {
+    let (address, behind) = if ipv4 {
+        let (octets, behind) = rest.split_first_chunk::<4>()?;
+        (Ipv4Addr::from(*octets).into(), behind)
+    } else {
+        let (octets, behind) = rest.split_first_chunk::<16>()?;
+        (Ipv6Addr::from(*octets).into(), behind)
+    };
+    *rest = behind;
+    Some(address)
+}
+
 #[inline]
 pub(super) fn session(object: &RawObject<'_>) -> Result<Session, ParseError> {
     let (destination, [protocol, flags, p0, p1]) = address_and(object)?;

@@ -4,8 +4,11 @@
 //! Every octet of the message is written, reserved ones as zero, so the buffer may be dirty.
 
 mod control;
+mod object;
 
 use core::net::IpAddr;
+
+pub(super) use control::put_integrity;
 
 use super::frame::{COMMON_HEADER, OBJECT_HEADER, VERSION_1};
 use super::hello::Hello;
@@ -133,6 +136,7 @@ impl Body<'_> {
             Body::Srefresh(m) => m.objects_len(),
             Body::Hello(_) => Hello::OBJECT_LEN,
             Body::IntegrityChallenge(_) | Body::IntegrityResponse(_) => Challenge::OBJECT_LEN,
+            Body::Dreq(m) | Body::Drep(m) => session + hop(&m.hop) + m.rest_len(),
         }
     }
 
@@ -201,6 +205,10 @@ impl Body<'_> {
             Body::IntegrityChallenge(challenge) | Body::IntegrityResponse(challenge) => {
                 control::put_challenge(w, challenge)
             }
+            Body::Dreq(m) | Body::Drep(m) => {
+                put_hop(w, &m.hop)?;
+                m.put_rest(w)
+            }
         }
     }
 }
@@ -248,17 +256,17 @@ const TSPEC: usize = OBJECT_HEADER + SenderTspec::BODY_LEN;
 
 /// Length of an object that is one address and `more` octets.
 #[inline]
-fn with_address_len(address: IpAddr, more: usize) -> usize {
+pub(super) fn with_address_len(address: IpAddr, more: usize) -> usize {
     OBJECT_HEADER + if address.is_ipv4() { 4 } else { 16 } + more
 }
 
 #[inline]
-fn filter_len(filter: &FilterSpec) -> usize {
+pub(super) fn filter_len(filter: &FilterSpec) -> usize {
     with_address_len(filter.source, 4)
 }
 
 #[inline]
-fn scope_len(scope: &Option<List<'_, IpAddr>>) -> usize {
+pub(super) fn scope_len(scope: &Option<List<'_, IpAddr>>) -> usize {
     let octets = |senders: List<'_, IpAddr>| -> usize {
         OBJECT_HEADER + senders.iter().map(|a| if a.is_ipv4() { 4 } else { 16 }).sum::<usize>()
     };
@@ -267,7 +275,7 @@ fn scope_len(scope: &Option<List<'_, IpAddr>>) -> usize {
 
 /// An object's header in front of `body` octets.
 #[inline]
-fn put_header(
+pub(super) fn put_header(
     w: &mut Writer<'_>,
     class: ObjectClass,
     c_type: u8,
@@ -279,7 +287,7 @@ fn put_header(
 }
 
 #[inline]
-fn put_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), EmitError> {
+pub(super) fn put_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), EmitError> {
     match address {
         IpAddr::V4(address) => w.put(address.octets()),
         IpAddr::V6(address) => w.put(address.octets()),
@@ -313,7 +321,7 @@ pub(super) fn put_hop(w: &mut Writer<'_>, hop: &RsvpHop) -> Result<(), EmitError
 }
 
 #[inline]
-fn put_time_values(w: &mut Writer<'_>, refresh_ms: u32) -> Result<(), EmitError> {
+pub(super) fn put_time_values(w: &mut Writer<'_>, refresh_ms: u32) -> Result<(), EmitError> {
     put_header(w, ObjectClass::TimeValues, c_type::TIME_VALUES, 4)?;
     w.put(refresh_ms.to_be_bytes())
 }
@@ -332,7 +340,7 @@ fn put_confirm(w: &mut Writer<'_>, receiver: IpAddr) -> Result<(), EmitError> {
 
 /// `session` says which family it is, for a list without addresses does not.
 #[inline]
-fn put_scope(
+pub(super) fn put_scope(
     w: &mut Writer<'_>,
     scope: &Option<List<'_, IpAddr>>,
     session: IpAddr,

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::iana::{ErrorCode, ObjectClass, TrafficControlError};
+use super::iana::{ErrorCode, ObjectClass, PolicyControlError, TrafficControlError};
 use crate::intserv::FormatProblem;
 
 /// What is wrong with a message (the list at the end of RFC 2205 appendix B, and what it leaves unsaid).
@@ -50,6 +50,10 @@ pub enum ErrorKind {
     HopAddress,
     /// A source port although the SESSION has no destination port (RFC 2205 section 3.2, rule 2).
     BadSourcePort,
+    /// An option of POLICY_DATA, or Data Offset, is wrong (RFC 2750 section 3.2).
+    PolicyOption,
+    /// A policy element of POLICY_DATA is wrong (RFC 2750 section 3.3).
+    PolicyElement,
     /// Integrated-services data that cannot be read.
     Intserv(FormatProblem),
 }
@@ -79,6 +83,8 @@ impl ErrorKind {
             ErrorKind::ZeroAddress => "zero_address",
             ErrorKind::HopAddress => "hop_address",
             ErrorKind::BadSourcePort => "bad_source_port",
+            ErrorKind::PolicyOption => "policy_option",
+            ErrorKind::PolicyElement => "policy_element",
             ErrorKind::Intserv(problem) => problem.name(),
         }
     }
@@ -120,6 +126,8 @@ impl fmt::Display for ErrorKind {
             ErrorKind::ZeroAddress => "address is zero",
             ErrorKind::HopAddress => "address is none that a hop can have",
             ErrorKind::BadSourcePort => "source port without destination port",
+            ErrorKind::PolicyOption => "an option of policy data is wrong",
+            ErrorKind::PolicyElement => "a policy element is wrong",
             ErrorKind::Intserv(problem) => return problem.fmt(f),
         };
         f.write_str(text)
@@ -156,6 +164,12 @@ impl ParseError {
             ErrorKind::UnknownClass => Some((ErrorCode::UnknownObjectClass, object)),
             ErrorKind::UnknownCType => Some((ErrorCode::UnknownObjectCType, object)),
             ErrorKind::UnknownStyle => Some((ErrorCode::UnknownStyle, 0)),
+            ErrorKind::PolicyOption => {
+                Some((ErrorCode::PolicyControlFailure, PolicyControlError::BadPolicyData.code()))
+            }
+            ErrorKind::PolicyElement => {
+                Some((ErrorCode::PolicyControlFailure, PolicyControlError::BadPolicyElement.code()))
+            }
             ErrorKind::Intserv(problem) => {
                 let value = match (problem, ObjectClass::from_code(self.class_num)) {
                     (FormatProblem::UnknownService, _) => TrafficControlError::ServiceUnsupported,

@@ -2,7 +2,8 @@
 //! (<https://www.iana.org/assignments/rsvp-parameters>).
 
 code_points! {
-    /// Message types (registry "Message Types"; RFC 2205 section 3.1.1, RFC 2961, RFC 3097, RFC 3209 section 7.1).
+    /// Message types (registry "Message Types"; RFC 2205 section 3.1.1, RFC 2745,
+    /// RFC 2961, RFC 3097, RFC 3209 section 7.1).
     pub enum MessageType: u8 {
         Path = 1 "Path",
         Resv = 2 "Resv",
@@ -11,6 +12,8 @@ code_points! {
         PathTear = 5 "PathTear",
         ResvTear = 6 "ResvTear",
         ResvConf = 7 "ResvConf",
+        Dreq = 8 "DREQ",
+        Drep = 9 "DREP",
         Bundle = 12 "Bundle",
         Ack = 13 "Ack",
         Srefresh = 15 "Srefresh",
@@ -21,8 +24,8 @@ code_points! {
 }
 
 code_points! {
-    /// Object classes (registry "Class Names, Class Numbers, and Class Types"; RFC 2205 appendix A, RFC 2747, RFC 2961,
-    /// RFC 3209 section 7.2).
+    /// Object classes (registry "Class Names, Class Numbers, and Class Types"; RFC 2205 appendix A, RFC 2745, RFC 2747,
+    /// RFC 2961, RFC 2996, RFC 3209 section 7.2).
     pub enum ObjectClass: u8 {
         Null = 0 "NULL",
         Session = 1 "SESSION",
@@ -43,13 +46,18 @@ code_points! {
         MessageId = 23 "MESSAGE_ID",
         MessageIdAck = 24 "MESSAGE_ID_ACK",
         MessageIdList = 25 "MESSAGE_ID_LIST",
+        Diagnostic = 30 "DIAGNOSTIC",
+        Route = 31 "ROUTE",
+        DiagResponse = 32 "DIAG_RESPONSE",
+        DiagSelect = 33 "DIAG_SELECT",
         Challenge = 64 "CHALLENGE",
+        DClass = 225 "DCLASS",
     }
 }
 
 code_points! {
     /// Error codes of ERROR_SPEC (registry "Error Codes and Globally-Defined Error Value Sub-Codes"; RFC 2205
-    /// appendix B).
+    /// appendix B, RFC 3209 section 7.3, RFC 3175 section 3.2).
     pub enum ErrorCode: u8 {
         Confirmation = 0 "Confirmation",
         AdmissionControlFailure = 1 "Admission Control Failure",
@@ -67,6 +75,9 @@ code_points! {
         TrafficControlError = 21 "Traffic Control Error",
         TrafficControlSystemError = 22 "Traffic Control System error",
         RsvpSystemError = 23 "RSVP System error",
+        RoutingProblem = 24 "Routing Problem",
+        NotifyError = 25 "Notify Error",
+        NewAggregateNeeded = 26 "New aggregate needed",
     }
 }
 
@@ -108,6 +119,12 @@ pub mod c_type {
     pub const MCAST_LIST_IPV6: u8 = 5;
     /// CHALLENGE.
     pub const CHALLENGE: u8 = 1;
+    /// DIAG_SELECT.
+    pub const DIAG_SELECT: u8 = 1;
+    /// POLICY_DATA as RFC 2750 fills it.
+    pub const POLICY_DATA: u8 = 1;
+    /// DCLASS.
+    pub const DCLASS: u8 = 1;
 }
 
 code_points! {
@@ -127,6 +144,104 @@ code_points! {
         BadFlowspec = 3 "Bad Flowspec value",
         BadTspec = 4 "Bad Tspec value",
         BadAdspec = 5 "Bad Adspec value",
+    }
+}
+
+code_points! {
+    /// Error values of [`ErrorCode::PolicyControlFailure`] (RFC 2750 appendix A, RFC 4495 section 5.1).
+    pub enum PolicyControlError: u16 {
+        Information = 0 "Information reporting",
+        Warning = 1 "Warning",
+        ReasonUnknown = 2 "Reason unknown",
+        Rejected = 3 "Generic policy rejection",
+        QuotaExceeded = 4 "Quota or accounting violation",
+        Preempted = 5 "Flow was preempted",
+        Expired = 6 "Previously installed policy expired",
+        Replaced = 7 "Previous policy data was replaced and caused rejection",
+        NotMergeable = 8 "Policies could not be merged",
+        DecisionPointDown = 9 "PDP down or non functioning",
+        ServerUnavailable = 10 "Third party server unavailable",
+        BadPolicyData = 11 "POLICY_DATA object has bad syntax",
+        PolicyDataIntegrity = 12 "POLICY_DATA object failed integrity check",
+        BadPolicyElement = 13 "Policy element has bad syntax",
+        MissingPolicyElement = 14 "Mandatory policy element missing",
+        OutOfResources = 15 "PEP out of resources to handle policies",
+        BadRsvpObject = 16 "PDP encountered bad RSVP objects or syntax",
+        ServiceRejected = 17 "Service type was rejected",
+        StyleRejected = 18 "Reservation style was rejected",
+        FlowSpecRejected = 19 "Flowspec was rejected (too large)",
+        PartiallyPreempted = 102 "Flow was preempted in part",
+    }
+}
+
+code_points! {
+    /// P-Types of policy elements (registry "Policy Data Object Policy Elements"; RFC 3181, 3182, 6401).
+    pub enum PolicyElementType: u16 {
+        PreemptionPriority = 1 "PREEMPTION_PRI",
+        AuthUser = 2 "AUTH_USER",
+        AuthApplication = 3 "AUTH_APP",
+        AdmissionPriority = 5 "ADMISSION_PRI",
+        ResourcePriority = 6 "APP_RESOURCE_PRI",
+    }
+}
+
+code_points! {
+    /// Merge strategies of PREEMPTION_PRI and ADMISSION_PRI (RFC 3181 section 4, RFC 6401 section 5.1).
+    pub enum MergeStrategy: u8 {
+        HighestQos = 1 "Take priority of highest QoS",
+        HighestPriority = 2 "Take highest priority",
+        ForceError = 3 "Force error on heterogeneous merge",
+    }
+}
+
+code_points! {
+    /// Error codes of PREEMPTION_PRI and ADMISSION_PRI (RFC 3181 section 4, RFC 6401 section 5.1).
+    pub enum PreemptionError: u8 {
+        NoError = 0 "No error",
+        Preemption = 1 "This previously admitted flow was preempted",
+        Heterogeneous = 2 "This element encountered heterogeneous merge",
+    }
+}
+
+code_points! {
+    /// A-Types of authentication attributes (RFC 3182 section 3.3).
+    pub enum AttributeType: u8 {
+        PolicyLocator = 1 "POLICY_LOCATOR",
+        Credential = 2 "CREDENTIAL",
+        DigitalSignature = 3 "DIGITAL_SIGNATURE",
+        PolicyErrorObject = 4 "POLICY_ERROR_OBJECT",
+    }
+}
+
+code_points! {
+    /// SubTypes of [`AttributeType::PolicyLocator`] (RFC 3182 section 3.3.1).
+    pub enum LocatorForm: u8 {
+        AsciiDn = 1 "ASCII_DN",
+        UnicodeDn = 2 "UNICODE_DN",
+        AsciiDnEncrypted = 3 "ASCII_DN_ENCRYPT",
+        UnicodeDnEncrypted = 4 "UNICODE_DN_ENCRYPT",
+    }
+}
+
+code_points! {
+    /// SubTypes of [`AttributeType::Credential`] (RFC 3182 section 3.3.2).
+    pub enum CredentialForm: u8 {
+        AsciiId = 1 "ASCII_ID",
+        UnicodeId = 2 "UNICODE_ID",
+        KerberosTicket = 3 "KERBEROS_TKT",
+        X509Certificate = 4 "X509_V3_CERT",
+        PgpCertificate = 5 "PGP_CERT",
+    }
+}
+
+code_points! {
+    /// ErrorValues of [`AttributeType::PolicyErrorObject`] (RFC 3182 section 3.3.4).
+    pub enum IdentityError: u16 {
+        NoMoreInfo = 1 "ERROR_NO_MORE_INFO",
+        UnsupportedCredentialType = 2 "UNSUPPORTED_CREDENTIAL_TYPE",
+        InsufficientPrivileges = 3 "INSUFFICIENT_PRIVILEGES",
+        ExpiredCredential = 4 "EXPIRED_CREDENTIAL",
+        IdentityChanged = 5 "IDENTITY_CHANGED",
     }
 }
 

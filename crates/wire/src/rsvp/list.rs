@@ -4,13 +4,17 @@
 //! `Wire` of other octets, iteration ends where it no longer understands them.
 
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::IpAddr;
 
+use super::dclass::Dscp;
 use super::decode;
+use super::diagnostics::{DiagResponse, Selected};
 use super::frame::{Frames, OBJECT_HEADER};
 use super::iana::{ObjectClass, c_type};
+use super::identity::Attribute;
 use super::message::{FixedFilterFlow, List, RawObject};
 use super::objects::FilterSpec;
+use super::policy::{PolicyElement, PolicyOption, ResourcePriority};
 use super::reduction::{Acknowledgement, MulticastRefresh, RefreshList, SourceRefresh};
 use crate::intserv::FlowSpec;
 
@@ -35,6 +39,13 @@ mod sealed {
     impl Sealed for u32 {}
     impl Sealed for super::SourceRefresh {}
     impl Sealed for super::MulticastRefresh {}
+    impl Sealed for super::PolicyOption<'_> {}
+    impl Sealed for super::PolicyElement<'_> {}
+    impl Sealed for super::ResourcePriority {}
+    impl Sealed for super::Attribute<'_> {}
+    impl Sealed for super::Dscp {}
+    impl Sealed for super::Selected {}
+    impl Sealed for super::DiagResponse<'_> {}
 }
 
 /// Iterates over a [`List`], by value.
@@ -162,29 +173,21 @@ impl<'a> Item<'a> for FixedFilterFlow {
     }
 }
 
-/// On the wire: the SCOPE object, header included. What is remembered is its C-Type.
+/// On the wire: a SCOPE or ROUTE object, header included. What is remembered is its C-Type.
 impl<'a> Item<'a> for IpAddr {
     type Memory = u8;
 
     #[inline]
     fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<IpAddr> {
+        const ROUTE: u8 = ObjectClass::Route.code();
         if *memory == 0 {
-            let (header, addresses) = rest.split_first_chunk::<OBJECT_HEADER>()?;
-            let [_, _, _, c_type] = *header;
-            *memory = c_type;
-            *rest = addresses;
+            let ([_, _, class, c_type], body) = rest.split_first_chunk::<OBJECT_HEADER>()?;
+            *memory = *c_type;
+            *rest = if *class == ROUTE { body.get(4..)? } else { body };
         }
         match *memory {
-            c_type::IPV4 => {
-                let (octets, behind) = rest.split_first_chunk::<4>()?;
-                *rest = behind;
-                Some(Ipv4Addr::from(*octets).into())
-            }
-            c_type::IPV6 => {
-                let (octets, behind) = rest.split_first_chunk::<16>()?;
-                *rest = behind;
-                Some(Ipv6Addr::from(*octets).into())
-            }
+            c_type::IPV4 => decode::take_address(rest, true),
+            c_type::IPV6 => decode::take_address(rest, false),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@
 use core::net::IpAddr;
 
 use super::bundle::Bundle;
+use super::diagnostics::Diagnosis;
 use super::hello::Hello;
 use super::iana::MessageType;
 use super::integrity::{Challenge, Integrity};
@@ -49,6 +50,10 @@ pub enum Body<'a> {
     IntegrityChallenge(Challenge),
     /// Answers a challenge; is signed.
     IntegrityResponse(Challenge),
+    /// A question about a session's state (RFC 2745).
+    Dreq(Diagnosis<'a>),
+    /// The answer, or a part of it.
+    Drep(Diagnosis<'a>),
 }
 
 /// One object, whole: header and body, a multiple of four octets.
@@ -233,6 +238,8 @@ impl Body<'_> {
             Body::Hello(_) => MessageType::Hello,
             Body::IntegrityChallenge(_) => MessageType::IntegrityChallenge,
             Body::IntegrityResponse(_) => MessageType::IntegrityResponse,
+            Body::Dreq(_) => MessageType::Dreq,
+            Body::Drep(_) => MessageType::Drep,
         }
     }
 
@@ -247,6 +254,7 @@ impl Body<'_> {
             Body::PathTear(m) => &m.session,
             Body::ResvTear(m) => &m.session,
             Body::ResvConf(m) => &m.session,
+            Body::Dreq(m) | Body::Drep(m) => &m.session,
             Body::Bundle(_)
             | Body::Ack
             | Body::Srefresh(_)

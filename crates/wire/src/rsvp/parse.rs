@@ -152,6 +152,10 @@ impl<'a> Found<'a> {
                     Ok(())
                 }
             },
+            ObjectClass::DClass => {
+                self.carried = true;
+                Ok(())
+            }
             ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
                 Err(front::too_late(object))
             }
@@ -226,15 +230,8 @@ impl<'a> Found<'a> {
                 self.note_address(receiver);
                 self.confirm = Some(receiver);
             }
-            // Dealt with before, or in no message's rules.
-            ObjectClass::Null
-            | ObjectClass::Integrity
-            | ObjectClass::Hello
-            | ObjectClass::MessageId
-            | ObjectClass::MessageIdAck
-            | ObjectClass::MessageIdList
-            | ObjectClass::Challenge
-            | ObjectClass::Unknown(_) => {}
+            // In no message's rules.
+            _ => {}
         }
         Ok(())
     }

@@ -4,10 +4,11 @@
 //! A message's name is an epoch, which its maker draws when it starts, and a number that it counts up. Names are the
 //! maker's own: the address of the node that made one belongs to it, but is not in it (section 4.5).
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::decode::take_address;
 use super::error::{ErrorKind, ParseError};
 use super::frame::OBJECT_HEADER;
 use super::iana::{ObjectClass, c_type};
@@ -248,13 +249,4 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (octets, behind) = rest.split_first_chunk::<N>()?;
     *rest = behind;
     Some(*octets)
-}
-
-#[inline]
-fn take_address(rest: &mut &[u8], ipv4: bool) -> Option<IpAddr> {
-    if ipv4 {
-        take::<4>(rest).map(|octets| Ipv4Addr::from(octets).into())
-    } else {
-        take::<16>(rest).map(|octets| Ipv6Addr::from(octets).into())
-    }
 }

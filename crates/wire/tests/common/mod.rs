@@ -212,3 +212,86 @@ pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
         filters: vec![first, second],
     }
 }
+
+/// Octets from hexadecimal digits with any white space between.
+pub(crate) fn hex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"))
+        .collect()
+}
+
+/// What a DREQ or DREP is made of, owned; [`DiagnosisParts::diagnosis`] borrows from it.
+pub(crate) struct DiagnosisParts {
+    whole: Diagnosis<'static>,
+    nodes: Vec<IpAddr>,
+    responses: Vec<DiagResponse<'static>>,
+}
+
+impl DiagnosisParts {
+    pub(crate) fn diagnosis(&self) -> Diagnosis<'_> {
+        Diagnosis {
+            route: Some(Route { pointer: 2, nodes: List::Items(&self.nodes) }),
+            responses: List::Items(&self.responses),
+            ..self.whole
+        }
+    }
+
+    pub(crate) fn responses(&self) -> &[DiagResponse<'static>] {
+        &self.responses
+    }
+}
+
+/// A question that has been at two nodes.
+pub(crate) fn diagnosis_parts(ipv6: bool) -> DiagnosisParts {
+    const SELECT: [Selected; 3] = [
+        Selected { class_num: 12, c_type: 0 },
+        Selected { class_num: 9, c_type: 1 },
+        Selected { class_num: 8, c_type: 0 },
+    ];
+    let Parts { session, hop, filters, .. } = sample(MessageType::Resv, Style::FixedFilter, ipv6);
+    let address = |network: u8, host: u8| -> IpAddr {
+        match ipv6 {
+            true => format!("2001:db8:{network}::{host}").parse().expect("an address"),
+            false => [10, 0, network, host].into(),
+        }
+    };
+    let response = DiagResponse {
+        arrival: 0x0001_8000,
+        incoming: address(3, 1),
+        outgoing: address(2, 1),
+        previous_hop: address(1, 1),
+        ip_hops: 1,
+        merged: true,
+        error: 0,
+        refresh_multiple: 3,
+        refresh_s: 30,
+        objects: &[0, 8, 8, 1, 0, 0, 0, 0x0a],
+    };
+    let requester = FilterSpec { source: address(4, 4), selector: SourceSelector::Port(8080) };
+    let diagnostic = Diagnostic {
+        max_hops: 16,
+        hop_count: 2,
+        more_fragments: false,
+        request_id: 99,
+        path_mtu: 1500,
+        fragment_offset: 0,
+        last_hop: address(9, 9),
+        sender: filters[0],
+        requester,
+    };
+    DiagnosisParts {
+        whole: Diagnosis {
+            session,
+            hop,
+            diagnostic,
+            select: Some(List::Items(&SELECT)),
+            route: None,
+            responses: List::EMPTY,
+            carried: Carried::NONE,
+        },
+        nodes: vec![address(9, 9), address(3, 1)],
+        responses: vec![response; 2],
+    }
+}

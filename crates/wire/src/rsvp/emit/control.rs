@@ -27,19 +27,10 @@ impl Message<'_> {
         if let Some(integrity) = &self.integrity {
             put_integrity(w, integrity)?;
         }
-        for Acknowledgement { kind, epoch, id } in self.acknowledgements {
-            let c_type = match kind {
-                AcknowledgementKind::Ack => c_type::MESSAGE_ID_ACK,
-                AcknowledgementKind::Nack => c_type::MESSAGE_ID_NACK,
-            };
-            put_name(w, ObjectClass::MessageIdAck, c_type, 0, epoch, id)?;
+        for acknowledgement in self.acknowledgements {
+            put_acknowledgement(w, &acknowledgement)?;
         }
-        match self.message_id {
-            Some(MessageId { flags, epoch, id }) => {
-                put_name(w, ObjectClass::MessageId, c_type::MESSAGE_ID, flags, epoch, id)
-            }
-            None => Ok(()),
-        }
+        self.message_id.as_ref().map_or(Ok(()), |id| put_message_id(w, id))
     }
 
     /// Whether front and body go together; what does not would not be read by anybody.
@@ -55,7 +46,10 @@ impl Message<'_> {
     }
 }
 
-fn put_integrity(w: &mut Writer<'_>, integrity: &Integrity<'_>) -> Result<(), EmitError> {
+pub(in crate::rsvp) fn put_integrity(
+    w: &mut Writer<'_>,
+    integrity: &Integrity<'_>,
+) -> Result<(), EmitError> {
     let digest = integrity.digest;
     if digest.is_empty() || !digest.len().is_multiple_of(4) {
         return Err(EmitError::Contradiction);
@@ -63,6 +57,24 @@ fn put_integrity(w: &mut Writer<'_>, integrity: &Integrity<'_>) -> Result<(), Em
     put_header(w, ObjectClass::Integrity, c_type::INTEGRITY, 16 + digest.len())?;
     w.put(integrity.fixed_octets())?;
     w.put_slice(digest)
+}
+
+#[inline]
+pub(super) fn put_message_id(w: &mut Writer<'_>, id: &MessageId) -> Result<(), EmitError> {
+    put_name(w, ObjectClass::MessageId, c_type::MESSAGE_ID, id.flags, id.epoch, id.id)
+}
+
+#[inline]
+pub(super) fn put_acknowledgement(
+    w: &mut Writer<'_>,
+    acknowledgement: &Acknowledgement,
+) -> Result<(), EmitError> {
+    let Acknowledgement { kind, epoch, id } = *acknowledgement;
+    let c_type = match kind {
+        AcknowledgementKind::Ack => c_type::MESSAGE_ID_ACK,
+        AcknowledgementKind::Nack => c_type::MESSAGE_ID_NACK,
+    };
+    put_name(w, ObjectClass::MessageIdAck, c_type, 0, epoch, id)
 }
 
 /// MESSAGE_ID, MESSAGE_ID_ACK and MESSAGE_ID_NACK.
@@ -172,6 +184,13 @@ impl RefreshList<'_> {
             }),
         }
     }
+}
+
+pub(super) fn put_refresh_list(
+    w: &mut Writer<'_>,
+    list: &RefreshList<'_>,
+) -> Result<(), EmitError> {
+    list.put(w)
 }
 
 /// Length of a list of items of `item` octets, octets.

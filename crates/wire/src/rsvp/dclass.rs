@@ -1,0 +1,54 @@
+//! DCLASS (RFC 2996): the code points with which a sender shall mark its packets, so that a differentiated-services network
+//! treats them as was promised.
+//!
+//! Its class is one of those that are carried on by who does not know them, so it travels in [`Carried`].
+
+use serde::{Deserialize, Serialize};
+
+use super::emit::put_header;
+use super::error::{ErrorKind, ParseError};
+use super::iana::{ObjectClass, c_type};
+use super::list::Item;
+use super::message::{Carried, List, RawObject};
+use crate::writer::{EmitError, Writer};
+
+/// A differentiated-services code point, 6 bits; higher ones are not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Dscp(pub u8);
+
+impl<'a> Carried<'a> {
+    /// The code points of the first DCLASS that can be read, if there is one.
+    pub fn dclass(&self) -> Option<List<'a, Dscp>> {
+        self.iter()
+            .filter(|object| object.class_num() == ObjectClass::DClass.code())
+            .find_map(|object| dclass(&object).ok())
+    }
+}
+
+/// One code point or several.
+pub(super) fn dclass<'a>(object: &RawObject<'a>) -> Result<List<'a, Dscp>, ParseError> {
+    if object.c_type() != c_type::DCLASS {
+        return Err(object.error(ErrorKind::UnknownCType));
+    }
+    // Of whole words, like every object.
+    match object.body() {
+        [] => Err(object.error(ErrorKind::ObjectSize)),
+        words => Ok(List::Wire(words)),
+    }
+}
+
+pub(super) fn put_dclass(w: &mut Writer<'_>, code_points: List<'_, Dscp>) -> Result<(), EmitError> {
+    put_header(w, ObjectClass::DClass, c_type::DCLASS, code_points.len() * 4)?;
+    code_points.iter().try_for_each(|Dscp(code_point)| w.put([0, 0, 0, code_point << 2]))
+}
+
+/// On the wire: words, each with the code point in the six high bits of its last octet.
+impl<'a> Item<'a> for Dscp {
+    type Memory = ();
+
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Dscp> {
+        let ([_, _, _, octet], behind) = rest.split_first_chunk()?;
+        *rest = behind;
+        Some(Dscp(octet >> 2))
+    }
+}

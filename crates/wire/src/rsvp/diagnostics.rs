@@ -1,0 +1,411 @@
+//! Questions about a session's state, asked hop by hop from a last hop towards the sender (RFC 2745).
+//!
+//! A DREQ gathers one [`DiagResponse`] from every node that it passes, and comes back as a DREP, directly or along the
+//! [`Route`] that it recorded.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use serde::{Deserialize, Serialize};
+
+use super::decode;
+use super::emit::{put_address, put_filter, put_header};
+use super::error::{ErrorKind, ParseError};
+use super::frame::{COMMON_HEADER, Frames, OBJECT_HEADER, UnknownClass};
+use super::front::{self, Front};
+use super::iana::{ObjectClass, c_type};
+use super::list::{Item, next_object};
+use super::message::{Carried, List, RawObject};
+use super::objects::{FilterSpec, RsvpHop, SenderTemplate, Session};
+use crate::writer::{EmitError, Writer};
+
+/// What DREQ and DREP are made of (RFC 2745 section 3).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Diagnosis<'a> {
+    /// The session that is asked about.
+    pub session: Session,
+    /// The next hop's LIH for the interface that the DREQ arrives through.
+    pub hop: RsvpHop,
+    /// Where the question starts, ends, and is answered to.
+    pub diagnostic: Diagnostic,
+    /// Which objects every node shall report; without it SENDER_TSPEC, STYLE and FLOWSPEC.
+    pub select: Option<List<'a, Selected>>,
+    /// The way so far, if the answer shall come back along it.
+    pub route: Option<Route<'a>>,
+    /// What the nodes on the way said.
+    pub responses: List<'a, DiagResponse<'a>>,
+    /// Objects to be carried on.
+    pub carried: Carried<'a>,
+}
+
+/// DIAGNOSTIC (class 30; RFC 2745 section 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// Max-RSVP-hops: after how many nodes to turn back; 0 for no limit.
+    pub max_hops: u8,
+    /// RSVP-hop-count: how many nodes it has passed.
+    pub hop_count: u8,
+    /// MF flag: this DREP is not the last part of the answer.
+    pub more_fragments: bool,
+    /// Request ID, chosen by the requester.
+    pub request_id: u32,
+    /// Path MTU, octets.
+    pub path_mtu: u16,
+    /// Where this part belongs within the whole answer, octets.
+    pub fragment_offset: u16,
+    /// LAST-HOP: the node where gathering begins.
+    pub last_hop: IpAddr,
+    /// The sender where it ends.
+    pub sender: SenderTemplate,
+    /// Where the answer goes.
+    pub requester: FilterSpec,
+}
+
+/// An entry of DIAG_SELECT (class 33; RFC 2745 section 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selected {
+    /// Class-Num of the objects wanted.
+    pub class_num: u8,
+    /// Their C-Type, 0 for any.
+    pub c_type: u8,
+}
+
+/// ROUTE (class 31; RFC 2745 section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Route<'a> {
+    /// R-pointer: how many nodes the message has to pass yet on its way back.
+    pub pointer: u8,
+    /// The nodes from LAST-HOP on.
+    pub nodes: List<'a, IpAddr>,
+}
+
+/// DIAG_RESPONSE (class 32; RFC 2745 section 3.6). Addresses that the node does not know are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiagResponse<'a> {
+    /// DREQ Arrival Time: the middle 32 bits of an NTP timestamp, in units of 2^-16 s.
+    pub arrival: u32,
+    /// Address of the interface through which the sender's messages come.
+    pub incoming: IpAddr,
+    /// Address of the interface through which the DREQ came, and the data goes.
+    pub outgoing: IpAddr,
+    /// The previous RSVP hop towards the sender.
+    pub previous_hop: IpAddr,
+    /// D-TTL: IP hops from the RSVP node before; more than 1 shows nodes without RSVP.
+    pub ip_hops: u8,
+    /// M flag: the reservation is merged with those of other interfaces.
+    pub merged: bool,
+    /// R-error, 3 bits: [`DiagResponse::NO_PATH_STATE`] and others.
+    pub error: u8,
+    /// K: the refresh timer multiple, 4 bits.
+    pub refresh_multiple: u8,
+    /// Timer value: the refresh period, seconds.
+    pub refresh_s: u16,
+    /// The node's objects, one after the other; [`super::objects_of`] reads them.
+    pub objects: &'a [u8],
+}
+
+impl DiagResponse<'_> {
+    /// R-error: the node has no path state of the session.
+    pub const NO_PATH_STATE: u8 = 0x01;
+    /// R-error: the message would have exceeded the path MTU.
+    pub const PACKET_TOO_BIG: u8 = 0x02;
+    /// R-error: ROUTE was emptied, for it was too long.
+    pub const ROUTE_TOO_BIG: u8 = 0x04;
+}
+
+/// The places of the objects; each comes once, but for the last (RFC 2745 section 3).
+fn place(class: ObjectClass) -> Option<u8> {
+    Some(match class {
+        ObjectClass::Session => 1,
+        ObjectClass::RsvpHop => 2,
+        ObjectClass::Diagnostic => 3,
+        ObjectClass::DiagSelect => 4,
+        ObjectClass::Route => 5,
+        ObjectClass::DiagResponse => 6,
+        _ => return None,
+    })
+}
+
+/// Reads the objects of a DREQ or DREP.
+pub(super) fn diagnosis(objects: &[u8]) -> Result<(Front<'_>, Diagnosis<'_>), ParseError> {
+    let mut frames = Frames::new(objects, COMMON_HEADER);
+    let front = Front::take(&mut frames, objects)?;
+    let (mut session, mut hop, mut asked, mut select, mut route) = (None, None, None, None, None);
+    let (mut last, mut responses) = (0, false);
+    for object in frames {
+        let object = object?;
+        let class = ObjectClass::from_code(object.class_num());
+        let Some(place) = place(class) else {
+            no_place(class, &object)?;
+            continue;
+        };
+        if place < last {
+            return Err(object.error(ErrorKind::ObjectOrder));
+        }
+        if place == last && class != ObjectClass::DiagResponse {
+            return Err(object.error(ErrorKind::DuplicateObject));
+        }
+        last = place;
+        match class {
+            ObjectClass::Session => session = Some(decode::session(&object)?),
+            ObjectClass::RsvpHop => hop = Some(decode::rsvp_hop(&object)?),
+            ObjectClass::Diagnostic => asked = Some(diagnostic(&object)?),
+            ObjectClass::DiagSelect => select = Some(diag_select(&object)?),
+            ObjectClass::Route => route = Some(self::route(&object)?),
+            _ => {
+                diag_response(&object)?;
+                responses = true;
+            }
+        }
+        let ipv4 = session.is_some_and(|session| session.destination.is_ipv4());
+        let has_family = class != ObjectClass::DiagSelect && session.is_some();
+        if has_family && ipv4 != (object.c_type() == c_type::IPV4) {
+            return Err(object.error(ErrorKind::AddressFamily));
+        }
+    }
+    let missing = |class: ObjectClass| {
+        let offset = COMMON_HEADER + objects.len();
+        ParseError { kind: ErrorKind::MissingObject, offset, class_num: class.code(), c_type: 0 }
+    };
+    let diagnosis = Diagnosis {
+        session: session.ok_or(missing(ObjectClass::Session))?,
+        hop: hop.ok_or(missing(ObjectClass::RsvpHop))?,
+        diagnostic: asked.ok_or(missing(ObjectClass::Diagnostic))?,
+        select,
+        route,
+        responses: if responses { List::Wire(objects) } else { List::EMPTY },
+        carried: Carried::Wire(objects),
+    };
+    Ok((front, diagnosis))
+}
+
+/// An object that has no place in these messages must be one to ignore, or to carry on.
+fn no_place(class: ObjectClass, object: &RawObject<'_>) -> Result<(), ParseError> {
+    match class {
+        ObjectClass::Null | ObjectClass::DClass | ObjectClass::PolicyData => Ok(()),
+        ObjectClass::Unknown(number) if UnknownClass::of(number) != UnknownClass::Reject => Ok(()),
+        ObjectClass::Unknown(_) => Err(object.error(ErrorKind::UnknownClass)),
+        ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
+            Err(front::too_late(object))
+        }
+        _ => Err(object.error(ErrorKind::IllegalObject)),
+    }
+}
+
+pub(super) fn diagnostic(object: &RawObject<'_>) -> Result<Diagnostic, ParseError> {
+    let ipv4 = is_ipv4(object)?;
+    let read = || -> Option<(Diagnostic, &[u8])> {
+        let ([max_hops, hop_count, _, flags, id @ .., m0, m1, f0, f1], mut rest) =
+            object.body().split_first_chunk::<12>()?;
+        let last_hop = decode::take_address(&mut rest, ipv4)?;
+        let mut embedded = |class: ObjectClass| {
+            let filter = next_object(&mut rest).filter(|o| o.class_num() == class.code())?;
+            decode::filter_spec(&filter).ok().filter(|filter| filter.source.is_ipv4() == ipv4)
+        };
+        let sender = embedded(ObjectClass::SenderTemplate)?;
+        let requester = embedded(ObjectClass::FilterSpec)?;
+        let diagnostic = Diagnostic {
+            max_hops: *max_hops,
+            hop_count: *hop_count,
+            more_fragments: flags & 1 != 0,
+            request_id: u32::from_be_bytes(*id),
+            path_mtu: u16::from_be_bytes([*m0, *m1]),
+            fragment_offset: u16::from_be_bytes([*f0, *f1]),
+            last_hop,
+            sender,
+            requester,
+        };
+        Some((diagnostic, rest))
+    };
+    match read() {
+        Some((diagnostic, [])) => Ok(diagnostic),
+        _ => Err(object.error(ErrorKind::ObjectSize)),
+    }
+}
+
+pub(super) fn diag_select<'a>(object: &RawObject<'a>) -> Result<List<'a, Selected>, ParseError> {
+    match object.c_type() {
+        c_type::DIAG_SELECT => Ok(List::Wire(object.body())),
+        _ => Err(object.error(ErrorKind::UnknownCType)),
+    }
+}
+
+pub(super) fn route<'a>(object: &RawObject<'a>) -> Result<Route<'a>, ParseError> {
+    let size = if is_ipv4(object)? { 4 } else { 16 };
+    match object.body().split_first_chunk() {
+        Some(([_, _, _, pointer], nodes)) if nodes.len().is_multiple_of(size) => {
+            Ok(Route { pointer: *pointer, nodes: List::Wire(object.bytes) })
+        }
+        _ => Err(object.error(ErrorKind::ObjectSize)),
+    }
+}
+
+pub(super) fn diag_response<'a>(object: &RawObject<'a>) -> Result<DiagResponse<'a>, ParseError> {
+    let ipv4 = is_ipv4(object)?;
+    let read = || {
+        let (arrival, mut rest) = object.body().split_first_chunk()?;
+        let mut address = || decode::take_address(&mut rest, ipv4);
+        let (incoming, outgoing, previous_hop) = (address()?, address()?, address()?);
+        let ([ip_hops, bits, t0, t1], objects) = rest.split_first_chunk()?;
+        Some(DiagResponse {
+            arrival: u32::from_be_bytes(*arrival),
+            incoming,
+            outgoing,
+            previous_hop,
+            ip_hops: *ip_hops,
+            merged: bits & 0x80 != 0,
+            error: bits >> 4 & 0x07,
+            refresh_multiple: bits & 0x0f,
+            refresh_s: u16::from_be_bytes([*t0, *t1]),
+            objects,
+        })
+    };
+    let response = read().ok_or_else(|| object.error(ErrorKind::ObjectSize))?;
+    let start = object.offset + object.bytes.len() - response.objects.len();
+    Frames::new(response.objects, start).try_for_each(|object| object.map(|_| ()))?;
+    Ok(response)
+}
+
+fn is_ipv4(object: &RawObject<'_>) -> Result<bool, ParseError> {
+    match object.c_type() {
+        c_type::IPV4 => Ok(true),
+        c_type::IPV6 => Ok(false),
+        _ => Err(object.error(ErrorKind::UnknownCType)),
+    }
+}
+
+/// On the wire: pairs of octets; one of zeros fills the last word.
+impl<'a> Item<'a> for Selected {
+    type Memory = ();
+
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Selected> {
+        let ([class_num, c_type], behind) = rest.split_first_chunk()?;
+        *rest = behind;
+        let fill = behind.is_empty() && (*class_num, *c_type) == (0, 0);
+        (!fill).then_some(Selected { class_num: *class_num, c_type: *c_type })
+    }
+}
+
+/// On the wire: all objects of the message.
+impl<'a> Item<'a> for DiagResponse<'a> {
+    type Memory = ();
+
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<DiagResponse<'a>> {
+        loop {
+            let object = next_object(rest)?;
+            if object.class_num() == ObjectClass::DiagResponse.code() {
+                return diag_response(&object).ok();
+            }
+        }
+    }
+}
+
+impl Diagnosis<'_> {
+    /// Length of all objects behind RSVP_HOP, octets.
+    pub(super) fn rest_len(&self) -> usize {
+        self.diagnostic.object_len()
+            + self.select.map_or(0, select_len)
+            + self.route.map_or(0, |route| route.object_len(self.session.destination))
+            + self.responses.iter().map(|response| response.object_len()).sum::<usize>()
+            + self.carried.octets()
+    }
+
+    /// Writes all objects behind RSVP_HOP.
+    pub(super) fn put_rest(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.diagnostic.put(w)?;
+        if let Some(select) = self.select {
+            put_select(w, select)?;
+        }
+        if let Some(route) = self.route {
+            route.put(w, self.session.destination)?;
+        }
+        self.responses.iter().try_for_each(|response| response.put(w))?;
+        self.carried.iter().try_for_each(|object| w.put_slice(object.bytes))
+    }
+}
+
+impl Diagnostic {
+    pub(super) fn object_len(&self) -> usize {
+        let address = address_len(self.last_hop);
+        OBJECT_HEADER + 12 + address + 2 * (OBJECT_HEADER + address + 4)
+    }
+
+    pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        let ipv4 = self.last_hop.is_ipv4();
+        if self.sender.source.is_ipv4() != ipv4 || self.requester.source.is_ipv4() != ipv4 {
+            return Err(EmitError::Contradiction);
+        }
+        let body = self.object_len() - OBJECT_HEADER;
+        put_header(w, ObjectClass::Diagnostic, family(self.last_hop), body)?;
+        w.put([self.max_hops, self.hop_count, 0, self.more_fragments.into()])?;
+        w.put(self.request_id.to_be_bytes())?;
+        w.put(self.path_mtu.to_be_bytes())?;
+        w.put(self.fragment_offset.to_be_bytes())?;
+        put_address(w, self.last_hop)?;
+        put_filter(w, ObjectClass::SenderTemplate, &self.sender)?;
+        put_filter(w, ObjectClass::FilterSpec, &self.requester)
+    }
+}
+
+pub(super) fn select_len(select: List<'_, Selected>) -> usize {
+    OBJECT_HEADER + (select.len() * 2).next_multiple_of(4)
+}
+
+pub(super) fn put_select(w: &mut Writer<'_>, select: List<'_, Selected>) -> Result<(), EmitError> {
+    let body = select_len(select) - OBJECT_HEADER;
+    put_header(w, ObjectClass::DiagSelect, c_type::DIAG_SELECT, body)?;
+    select.iter().try_for_each(|entry| w.put([entry.class_num, entry.c_type]))?;
+    w.put_slice(&[0; 2][..body - select.len() * 2])
+}
+
+impl Route<'_> {
+    /// `like` says of which family it is, for a list without addresses does not.
+    pub(super) fn object_len(&self, like: IpAddr) -> usize {
+        OBJECT_HEADER + 4 + self.nodes.len() * address_len(like)
+    }
+
+    pub(super) fn put(&self, w: &mut Writer<'_>, like: IpAddr) -> Result<(), EmitError> {
+        put_header(w, ObjectClass::Route, family(like), self.object_len(like) - OBJECT_HEADER)?;
+        w.put([0, 0, 0, self.pointer])?;
+        self.nodes.iter().try_for_each(|node| match node.is_ipv4() == like.is_ipv4() {
+            true => put_address(w, node),
+            false => Err(EmitError::Contradiction),
+        })
+    }
+
+    /// An address of the family of the nodes; IPv4 if there are none.
+    pub(super) fn first(&self) -> IpAddr {
+        self.nodes.iter().next().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
+    }
+}
+
+impl DiagResponse<'_> {
+    /// Length of the object, octets.
+    pub fn object_len(&self) -> usize {
+        OBJECT_HEADER + 4 + 3 * address_len(self.incoming) + 4 + self.objects.len()
+    }
+
+    pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        let addresses = [self.incoming, self.outgoing, self.previous_hop];
+        let c_type = family(self.incoming);
+        let whole = Frames::new(self.objects, 0).all(|object| object.is_ok());
+        if addresses.iter().any(|address| family(*address) != c_type) || !whole {
+            return Err(EmitError::Contradiction);
+        }
+        put_header(w, ObjectClass::DiagResponse, c_type, self.object_len() - OBJECT_HEADER)?;
+        w.put(self.arrival.to_be_bytes())?;
+        addresses.iter().try_for_each(|address| put_address(w, *address))?;
+        let bits =
+            u8::from(self.merged) << 7 | (self.error & 0x07) << 4 | self.refresh_multiple & 0x0f;
+        let [t0, t1] = self.refresh_s.to_be_bytes();
+        w.put([self.ip_hops, bits, t0, t1])?;
+        w.put_slice(self.objects)
+    }
+}
+
+fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { c_type::IPV4 } else { c_type::IPV6 }
+}
+
+fn address_len(address: IpAddr) -> usize {
+    if address.is_ipv4() { 4 } else { 16 }
+}

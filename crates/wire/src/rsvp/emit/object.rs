@@ -1,0 +1,68 @@
+//! Writing one object by itself, for whoever puts rows of objects together: what a node reports in a DIAG_RESPONSE, or carries.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use super::control::{
+    put_acknowledgement, put_challenge, put_hello, put_message_id, put_refresh_list,
+};
+use super::*;
+use crate::rsvp::dclass::put_dclass;
+use crate::rsvp::diagnostics::put_select;
+use crate::rsvp::view::Object;
+
+impl Object<'_> {
+    /// Writes the object, header included, to the start of `buffer`; says how many octets it takes. A SCOPE or ROUTE
+    /// without addresses is written as one of IPv4.
+    ///
+    /// # Errors
+    /// The buffer is too short, the object too long, its parts do not go together, or it is one of those that are only
+    /// known as octets ([`Object::Unknown`] and the like), whose header nobody knows.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        if let Object::Adspec(adspec) = self {
+            let body = adspec.buffer_len();
+            let mut writer = Writer::new(&mut *buffer);
+            put_header(&mut writer, ObjectClass::Adspec, c_type::INTSERV, body)?;
+            let rest = buffer.get_mut(OBJECT_HEADER..).ok_or(EmitError::BufferTooShort)?;
+            return adspec.emit(rest).map(|written| OBJECT_HEADER + written);
+        }
+        let mut writer = Writer::new(buffer);
+        self.put(&mut writer)?;
+        Ok(writer.written().len())
+    }
+
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        match self {
+            Object::Null => put_header(w, ObjectClass::Null, 0, 0),
+            Object::Session(session) => put_session(w, session),
+            Object::RsvpHop(hop) => put_hop(w, hop),
+            Object::Integrity(integrity) => put_integrity(w, integrity),
+            Object::TimeValues(refresh_ms) => put_time_values(w, *refresh_ms),
+            Object::ErrorSpec(error) => put_error(w, error),
+            Object::Scope(senders) => {
+                let first = senders.iter().next().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                put_scope(w, &Some(*senders), first)
+            }
+            Object::Style(style) => put_style(w, *style),
+            Object::FlowSpec(flowspec) => put_flowspec(w, &Some(*flowspec)),
+            Object::FilterSpec(filter) => put_filter(w, ObjectClass::FilterSpec, filter),
+            Object::SenderTemplate(filter) => put_filter(w, ObjectClass::SenderTemplate, filter),
+            Object::SenderTspec(tspec) => put_tspec(w, tspec),
+            Object::PolicyData(policy) => policy.put(w),
+            Object::ResvConfirm(receiver) => put_confirm(w, *receiver),
+            Object::Hello(hello) => put_hello(w, hello),
+            Object::MessageId(id) => put_message_id(w, id),
+            Object::MessageIdAck(acknowledgement) => put_acknowledgement(w, acknowledgement),
+            Object::MessageIdList(list) => put_refresh_list(w, list),
+            Object::Challenge(challenge) => put_challenge(w, challenge),
+            Object::Diagnostic(diagnostic) => diagnostic.put(w),
+            Object::Route(route) => route.put(w, route.first()),
+            Object::DiagResponse(response) => response.put(w),
+            Object::DiagSelect(selected) => put_select(w, *selected),
+            Object::DClass(code_points) => put_dclass(w, *code_points),
+            // An ADSPEC writes itself into the buffer.
+            Object::Adspec(_) | Object::UnknownPolicyData(_) | Object::Unknown(_) => {
+                Err(EmitError::Contradiction)
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Who asks for a reservation: the attributes of AUTH_USER and AUTH_APP (RFC 3182), and the names of applications that
+//! policies are found by (RFC 2872).
+
+use super::iana::AttributeType;
+use super::list::Item;
+use super::message::List;
+use crate::writer::{EmitError, Writer};
+
+/// An authentication attribute (RFC 3182 section 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute<'a> {
+    /// A-Type: what it is.
+    pub a_type: AttributeType,
+    /// SubType: in which form, by A-Type; [`super::iana::LocatorForm`], [`super::iana::CredentialForm`].
+    pub sub_type: u8,
+    /// What it says, without padding.
+    pub value: &'a [u8],
+}
+
+/// Length of an attribute's header, octets.
+const HEADER: usize = 4;
+
+/// The attributes that an element's body is made of; `None` if one is framed wrongly.
+pub(super) fn attributes(body: &[u8]) -> Option<List<'_, Attribute<'_>>> {
+    let mut rest = body;
+    while !rest.is_empty() {
+        Attribute::next(&mut rest, &mut ())?;
+    }
+    Some(List::Wire(body))
+}
+
+impl<'a> Attribute<'a> {
+    /// POLICY_ERROR_OBJECT: the reason for a refusal, a number of [`super::iana::IdentityError`], and what may be said
+    /// beside it. `None` if it is another attribute or too short.
+    pub fn policy_error(&self) -> Option<(u16, &'a [u8])> {
+        let ([_, _, e0, e1], text) = self.value.split_first_chunk()?;
+        (self.a_type == AttributeType::PolicyErrorObject)
+            .then_some((u16::from_be_bytes([*e0, *e1]), text))
+    }
+
+    /// The value as text, without the zeros that some end it with; `None` if it is no ASCII.
+    pub fn ascii(&self) -> Option<&'a str> {
+        let end = self.value.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+        core::str::from_utf8(self.value.get(..end)?).ok().filter(|text| text.is_ascii())
+    }
+
+    /// Length on the wire, octets.
+    pub(super) fn padded_len(&self) -> usize {
+        (HEADER + self.value.len()).next_multiple_of(4)
+    }
+
+    pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        let length = HEADER + self.value.len();
+        let [l0, l1] = u16::try_from(length).map_err(|_| EmitError::TooLong)?.to_be_bytes();
+        w.put([l0, l1, self.a_type.code(), self.sub_type])?;
+        w.put_slice(self.value)?;
+        w.put_slice(&[0; 3][..self.padded_len() - length])
+    }
+}
+
+/// On the wire: attributes, each padded to a multiple of four octets.
+impl<'a> Item<'a> for Attribute<'a> {
+    type Memory = ();
+
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Attribute<'a>> {
+        let [l0, l1, a_type, sub_type] = *rest.first_chunk()?;
+        let length = usize::from(u16::from_be_bytes([l0, l1]));
+        let value = rest.get(HEADER..length)?;
+        let a_type = AttributeType::from_code(a_type);
+        *rest = rest.get(length.next_multiple_of(4)..)?;
+        Some(Attribute { a_type, sub_type, value })
+    }
+}
+
+/// The parts of a distinguished name, such as `APP=SAP, VER=1.1`, as keys and values (RFC 2872 section 2): between commas or
+/// semicolons, but for those within quotation marks or behind a backslash (RFC 1779, which RFC 2872 builds on).
+/// Quotation marks around a whole value are taken off; a part without an equals sign has an empty value.
+pub fn name_parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = Some(name);
+    core::iter::from_fn(move || {
+        let text = rest?;
+        let (mut quoted, mut escaped) = (false, false);
+        let end = text.find(|c: char| {
+            let literal = escaped;
+            escaped = !literal && c == '\\';
+            quoted ^= c == '"' && !literal;
+            matches!(c, ',' | ';') && !literal && !quoted
+        });
+        rest = end.and_then(|end| text.get(end + 1..));
+        text.get(..end.unwrap_or(text.len()))
+    })
+    .filter(|part| !part.trim().is_empty())
+    .map(|part| {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let value = value.trim();
+        let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        (key.trim(), inner.unwrap_or(value))
+    })
+}

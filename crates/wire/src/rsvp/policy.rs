@@ -1,0 +1,347 @@
+//! What POLICY_DATA says (RFC 2750): options, which are RSVP objects, and policy elements, of which each is one policy.
+//!
+//! [`super::Message::parse`] does not look into POLICY_DATA, for a node without policy carries it on as it came. A node with
+//! policy picks it out of [`super::Carried`] and reads it with [`PolicyData::parse`], and writes its own with
+//! [`PolicyData::emit`].
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use serde::{Deserialize, Serialize};
+
+use super::decode;
+use super::emit::{
+    filter_len, put_filter, put_header, put_hop, put_integrity, put_scope, put_time_values,
+    scope_len, with_address_len,
+};
+use super::error::{ErrorKind, ParseError};
+use super::frame::{Frames, OBJECT_HEADER};
+use super::iana::{ObjectClass, PolicyElementType, c_type};
+use super::identity::{Attribute, attributes};
+use super::integrity::Integrity;
+use super::list::{Item, next_object};
+use super::message::{List, RawObject};
+use super::objects::{FilterSpec, RsvpHop};
+use crate::writer::{EmitError, Writer};
+
+/// POLICY_DATA (class 14, C-Type 1; RFC 2750 section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PolicyData<'a> {
+    /// Whom it is from, to and about.
+    pub options: List<'a, PolicyOption<'a>>,
+    /// The policies.
+    pub elements: List<'a, PolicyElement<'a>>,
+}
+
+/// An option of POLICY_DATA (RFC 2750 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PolicyOption<'a> {
+    /// FILTER_SPEC: a sender that the object is about. Without any it is about all of the session.
+    Filter(FilterSpec),
+    /// SCOPE: the senders that the object is about; not beside [`PolicyOption::Filter`].
+    Scope(List<'a, IpAddr>),
+    /// RSVP_HOP: the first one is the policy node that made the object, a second one that for which it is meant.
+    Hop(RsvpHop),
+    /// INTEGRITY: proves which policy node made the object (appendix B).
+    Integrity(Integrity<'a>),
+    /// TIME_VALUES: the object need be refreshed only this often, milliseconds.
+    RefreshMs(u32),
+}
+
+/// One policy (RFC 2750 section 3.3).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PolicyElement<'a> {
+    /// No more than a type: takes back what an earlier element of the type said (RFC 2750 section 3.4).
+    Empty(PolicyElementType),
+    /// PREEMPTION_PRI: who gives way to whom.
+    Preemption(PreemptionPriority),
+    /// AUTH_USER: which user asks.
+    User(List<'a, Attribute<'a>>),
+    /// AUTH_APP: which application asks.
+    Application(List<'a, Attribute<'a>>),
+    /// ADMISSION_PRI: which share of a link is open to the flow.
+    Admission(AdmissionPriority),
+    /// APP_RESOURCE_PRI: the priority in the application's own terms.
+    Resource(List<'a, ResourcePriority>),
+    /// A type that is not known here, with what it says: a multiple of four octets, at least four.
+    Unknown(u16, &'a [u8]),
+}
+
+/// PREEMPTION_PRI (P-Type 1; RFC 3181 section 4). Higher numbers are more important.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PreemptionPriority {
+    /// How to merge it with others; [`super::iana::MergeStrategy`].
+    pub merge_strategy: u8,
+    /// Zero, or in an error message what happened; [`super::iana::PreemptionError`].
+    pub error: u8,
+    /// Preemption Priority: against the defending priority of those who were admitted before.
+    pub preemption: u16,
+    /// Defending Priority, once admitted. Ought not to be below `preemption`.
+    pub defending: u16,
+}
+
+/// ADMISSION_PRI (P-Type 5; RFC 6401 section 5.1). Higher numbers are more important.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AdmissionPriority {
+    /// How to merge it with others; [`super::iana::MergeStrategy`].
+    pub merge_strategy: u8,
+    /// Zero, or in an error message what happened; [`super::iana::PreemptionError`].
+    pub error: u8,
+    /// Adm. Priority.
+    pub priority: u8,
+}
+
+/// One item of APP_RESOURCE_PRI (P-Type 6; RFC 6401 section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ResourcePriority {
+    /// ALRP Namespace, a number of the registry "Resource-Priority Namespaces" of SIP.
+    pub namespace: u16,
+    /// ALRP Value within the namespace.
+    pub value: u8,
+}
+
+/// Octets in front of the options: the object's header, Data Offset and a reserved field.
+const HEADER: usize = OBJECT_HEADER + 4;
+/// Length and P-Type of an element, octets.
+const ELEMENT_HEADER: usize = 4;
+
+impl<'a> PolicyData<'a> {
+    /// Reads an object of class 14, down to the fields of the elements that are known.
+    ///
+    /// # Errors
+    /// The C-Type is another, the object is too short, an option is none that RFC 2750 knows or cannot be read, or an
+    /// element is framed wrongly or cannot be read. [`ParseError::report`] has the error value of RFC 2750 for each.
+    pub fn parse(object: &RawObject<'a>) -> Result<PolicyData<'a>, ParseError> {
+        if object.c_type() != c_type::POLICY_DATA {
+            return Err(object.error(ErrorKind::UnknownCType));
+        }
+        let Some([o0, o1, _, _]) = object.body().first_chunk() else {
+            return Err(object.error(ErrorKind::ObjectSize));
+        };
+        let data_offset = usize::from(u16::from_be_bytes([*o0, *o1]));
+        let parts = object.bytes.split_at_checked(data_offset).and_then(|(before, elements)| {
+            Some((before.get(HEADER..)?, elements)).filter(|_| data_offset.is_multiple_of(4))
+        });
+        let Some((options, elements)) = parts else {
+            let offset = object.offset + OBJECT_HEADER;
+            return Err(ParseError { offset, ..object.error(ErrorKind::PolicyOption) });
+        };
+        check_options(object, options)?;
+        check_elements(object, elements, data_offset)?;
+        Ok(PolicyData { options: List::Wire(options), elements: List::Wire(elements) })
+    }
+
+    /// Length of the object, octets.
+    pub fn buffer_len(&self) -> usize {
+        self.data_offset() + self.elements.iter().map(|element| element.len()).sum::<usize>()
+    }
+
+    fn data_offset(&self) -> usize {
+        HEADER + self.options.iter().map(|option| option.len()).sum::<usize>()
+    }
+
+    /// Writes the object, header included, [`PolicyData::buffer_len`] octets; says how many.
+    ///
+    /// # Errors
+    /// The buffer is too short, the object too long, or what is to be written could not be read.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let mut writer = Writer::new(buffer);
+        self.put(&mut writer)?;
+        Ok(writer.written().len())
+    }
+
+    pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        let body = self.buffer_len() - OBJECT_HEADER;
+        put_header(w, ObjectClass::PolicyData, c_type::POLICY_DATA, body)?;
+        let data_offset = u16::try_from(self.data_offset()).map_err(|_| EmitError::TooLong)?;
+        let [o0, o1] = data_offset.to_be_bytes();
+        w.put([o0, o1, 0, 0])?;
+        self.options.iter().try_for_each(|option| option.put(w))?;
+        self.elements.iter().try_for_each(|element| element.put(w))
+    }
+}
+
+/// Every option is framed rightly, of a known class, and can be read.
+fn check_options(object: &RawObject<'_>, options: &[u8]) -> Result<(), ParseError> {
+    for option in Frames::new(options, object.offset + HEADER) {
+        let fault = |error: ParseError| ParseError { kind: ErrorKind::PolicyOption, ..error };
+        let option = option.map_err(fault)?;
+        if PolicyOption::decode(&option).map_err(fault)?.is_none() {
+            return Err(option.error(ErrorKind::PolicyOption));
+        }
+    }
+    Ok(())
+}
+
+/// Every element is framed rightly, and can be read if its type is known.
+fn check_elements(
+    object: &RawObject<'_>,
+    elements: &[u8],
+    data_offset: usize,
+) -> Result<(), ParseError> {
+    let mut rest = elements;
+    while !rest.is_empty() {
+        let offset = object.offset + data_offset + (elements.len() - rest.len());
+        if PolicyElement::next(&mut rest, &mut ()).is_none() {
+            return Err(ParseError { offset, ..object.error(ErrorKind::PolicyElement) });
+        }
+    }
+    Ok(())
+}
+
+impl<'a> PolicyOption<'a> {
+    /// `None` if its class is none that can be an option.
+    fn decode(object: &RawObject<'a>) -> Result<Option<PolicyOption<'a>>, ParseError> {
+        Ok(Some(match ObjectClass::from_code(object.class_num()) {
+            ObjectClass::FilterSpec => PolicyOption::Filter(decode::filter_spec(object)?),
+            ObjectClass::Scope => {
+                decode::scope(object)?;
+                PolicyOption::Scope(List::Wire(object.bytes))
+            }
+            ObjectClass::RsvpHop => PolicyOption::Hop(decode::rsvp_hop(object)?),
+            ObjectClass::Integrity => PolicyOption::Integrity(Integrity::parse(object)?),
+            ObjectClass::TimeValues => PolicyOption::RefreshMs(decode::time_values(object)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            PolicyOption::Filter(filter) => filter_len(filter),
+            PolicyOption::Scope(senders) => scope_len(&Some(*senders)),
+            PolicyOption::Hop(hop) => with_address_len(hop.address, 4),
+            PolicyOption::Integrity(integrity) => integrity.object_len(),
+            PolicyOption::RefreshMs(_) => OBJECT_HEADER + 4,
+        }
+    }
+
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        match self {
+            PolicyOption::Filter(filter) => put_filter(w, ObjectClass::FilterSpec, filter),
+            PolicyOption::Scope(senders) => {
+                let family = senders.iter().next().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+                put_scope(w, &Some(*senders), family)
+            }
+            PolicyOption::Hop(hop) => put_hop(w, hop),
+            PolicyOption::Integrity(integrity) => put_integrity(w, integrity),
+            PolicyOption::RefreshMs(refresh_ms) => put_time_values(w, *refresh_ms),
+        }
+    }
+}
+
+impl<'a> PolicyElement<'a> {
+    /// What an element of the type says; `None` if it cannot be read.
+    fn decode(p_type: PolicyElementType, body: &'a [u8]) -> Option<PolicyElement<'a>> {
+        if body.is_empty() {
+            return Some(PolicyElement::Empty(p_type));
+        }
+        Some(match p_type {
+            PolicyElementType::PreemptionPriority => {
+                let [_, merge_strategy, error, _, p0, p1, d0, d1] = *body.as_array()?;
+                let preemption = u16::from_be_bytes([p0, p1]);
+                let defending = u16::from_be_bytes([d0, d1]);
+                PolicyElement::Preemption(PreemptionPriority {
+                    merge_strategy,
+                    error,
+                    preemption,
+                    defending,
+                })
+            }
+            PolicyElementType::AdmissionPriority => {
+                let [_, merge_strategy, error, _, _, _, _, priority] = *body.as_array()?;
+                PolicyElement::Admission(AdmissionPriority { merge_strategy, error, priority })
+            }
+            PolicyElementType::AuthUser => PolicyElement::User(attributes(body)?),
+            PolicyElementType::AuthApplication => PolicyElement::Application(attributes(body)?),
+            PolicyElementType::ResourcePriority => PolicyElement::Resource(List::Wire(body)),
+            PolicyElementType::Unknown(number) => PolicyElement::Unknown(number, body),
+        })
+    }
+
+    /// Its P-Type.
+    pub fn element_type(&self) -> PolicyElementType {
+        match self {
+            PolicyElement::Empty(p_type) => *p_type,
+            PolicyElement::Preemption(_) => PolicyElementType::PreemptionPriority,
+            PolicyElement::User(_) => PolicyElementType::AuthUser,
+            PolicyElement::Application(_) => PolicyElementType::AuthApplication,
+            PolicyElement::Admission(_) => PolicyElementType::AdmissionPriority,
+            PolicyElement::Resource(_) => PolicyElementType::ResourcePriority,
+            PolicyElement::Unknown(number, _) => PolicyElementType::from_code(*number),
+        }
+    }
+
+    fn len(&self) -> usize {
+        ELEMENT_HEADER
+            + match self {
+                PolicyElement::Empty(_) => 0,
+                PolicyElement::Preemption(_) | PolicyElement::Admission(_) => 8,
+                PolicyElement::User(attributes) | PolicyElement::Application(attributes) => {
+                    attributes.iter().map(|attribute| attribute.padded_len()).sum()
+                }
+                PolicyElement::Resource(priorities) => priorities.len() * 4,
+                PolicyElement::Unknown(_, body) => body.len(),
+            }
+    }
+
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+        let [l0, l1] = u16::try_from(self.len()).map_err(|_| EmitError::TooLong)?.to_be_bytes();
+        let [t0, t1] = self.element_type().code().to_be_bytes();
+        w.put([l0, l1, t0, t1])?;
+        match self {
+            PolicyElement::Empty(_) => Ok(()),
+            PolicyElement::Preemption(priority) => {
+                w.put([0, priority.merge_strategy, priority.error, 0])?;
+                w.put(priority.preemption.to_be_bytes())?;
+                w.put(priority.defending.to_be_bytes())
+            }
+            PolicyElement::Admission(AdmissionPriority { merge_strategy, error, priority }) => {
+                w.put([0, *merge_strategy, *error, 0, 0, 0, 0, *priority])
+            }
+            PolicyElement::User(attributes) | PolicyElement::Application(attributes) => {
+                attributes.iter().try_for_each(|attribute| attribute.put(w))
+            }
+            PolicyElement::Resource(priorities) => priorities.iter().try_for_each(|priority| {
+                let [n0, n1] = priority.namespace.to_be_bytes();
+                w.put([n0, n1, 0, priority.value])
+            }),
+            PolicyElement::Unknown(_, body) if body.len().is_multiple_of(4) => w.put_slice(body),
+            PolicyElement::Unknown(..) => Err(EmitError::Contradiction),
+        }
+    }
+}
+
+/// On the wire: the options, each with its header.
+impl<'a> Item<'a> for PolicyOption<'a> {
+    type Memory = ();
+
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<PolicyOption<'a>> {
+        PolicyOption::decode(&next_object(rest)?).ok()?
+    }
+}
+
+/// On the wire: the elements, each with its header.
+impl<'a> Item<'a> for PolicyElement<'a> {
+    type Memory = ();
+
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<PolicyElement<'a>> {
+        let [l0, l1, t0, t1] = *rest.first_chunk()?;
+        let length = usize::from(u16::from_be_bytes([l0, l1]));
+        let (element, behind) = rest.split_at_checked(length)?;
+        let body = element.get(ELEMENT_HEADER..).filter(|_| length.is_multiple_of(4))?;
+        let p_type = PolicyElementType::from_code(u16::from_be_bytes([t0, t1]));
+        let element = PolicyElement::decode(p_type, body)?;
+        *rest = behind;
+        Some(element)
+    }
+}
+
+/// On the wire: four octets each.
+impl<'a> Item<'a> for ResourcePriority {
+    type Memory = ();
+
+    fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<ResourcePriority> {
+        let ([n0, n1, _, value], behind) = rest.split_first_chunk()?;
+        *rest = behind;
+        Some(ResourcePriority { namespace: u16::from_be_bytes([*n0, *n1]), value: *value })
+    }
+}
