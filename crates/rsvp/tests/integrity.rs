@@ -333,8 +333,9 @@ proptest! {
             3 => {
                 let mut changed = Signer { sequence: (1 << 40) + 1, ..SIGNER }.sign(&plain);
                 let place = octet.index(changed.len());
-                // The checksum is not signed, and a receiver may look at it.
-                prop_assume!(!(2..4).contains(&place));
+                // The checksum is not signed, and a receiver may look at it. With another type the message may be one that
+                // is only for its addressee; such a one goes on unread.
+                prop_assume!(!(1..4).contains(&place));
                 changed[place] ^= 1 << bit;
                 changed
             }
