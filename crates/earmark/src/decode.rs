@@ -7,7 +7,7 @@
 use std::io::{self, Cursor, Read, Write};
 use std::net::IpAddr;
 
-use earmark_wire::rsvp::{Message, MessageType, objects};
+use earmark_wire::rsvp::{Body, Message, MessageType, objects};
 use earmark_wire::{ipv4, ipv6};
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
@@ -77,7 +77,7 @@ pub enum DecodeError {
 ///
 /// Link types: Ethernet (with VLAN tags), Linux cooked v1 and v2, raw IP, null and loopback. One JSON object looks like
 /// `{"frame":1,"protocol":"rsvp","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`;
-/// a message that is malformed has an `"error":{"kind","offset","text"}` as well, whose offset counts from the start of
+/// a Bundle has `"messages"` instead of objects, each like a line without its addresses; a message that is malformed has an `"error":{"kind","offset","text"}` as well, whose offset counts from the start of
 /// the RSVP message.
 ///
 /// # Errors
@@ -283,13 +283,23 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// Adds type, objects, and what is wrong with them.
+/// Adds type, objects, and what is wrong with them; of a Bundle, the messages within.
 fn show_message(octets: &[u8], shown: &mut Map<String, Value>) {
     if let [_, code, _, _, send_ttl, ..] = *octets {
         let message_type = MessageType::from_code(code);
         shown.insert("message_type".into(), code.into());
         shown.insert("message".into(), message_type.name().into());
         shown.insert("send_ttl".into(), send_ttl.into());
+    }
+    let parsed = Message::parse(octets);
+    if let Ok(Message { body: Body::Bundle(bundle), .. }) = parsed {
+        let messages = bundle.iter().map(|octets| {
+            let mut shown = Map::new();
+            show_message(octets, &mut shown);
+            Value::Object(shown)
+        });
+        shown.insert("messages".into(), messages.collect());
+        return;
     }
     let list = objects(octets).map(|object| match object {
         Ok(object) => serde_json::to_value(object).unwrap_or_default(),
@@ -301,27 +311,37 @@ fn show_message(octets: &[u8], shown: &mut Map<String, Value>) {
         }),
     });
     shown.insert("objects".into(), list.collect());
-    if let Err(error) = Message::parse(octets) {
+    if let Err(error) = parsed {
         let text = error.to_string();
         let error = json!({"kind": error.kind.name(), "offset": error.offset, "text": text});
         shown.insert("error".into(), error);
     }
 }
 
-/// The same for people: a line for the message, an indented one for each object.
+/// The same for people: a line for the message, an indented one for each object, and for each message of a Bundle.
 fn write_text(shown: &Map<String, Value>, out: &mut dyn Write) -> io::Result<()> {
     let text = |key: &str| shown.get(key).and_then(Value::as_str).unwrap_or("?");
     let frame = shown.get("frame").and_then(Value::as_u64).unwrap_or(0);
     let (message, source, destination) = (text("message"), text("source"), text("destination"));
     write!(out, "frame {frame}: RSVP {message} {source} -> {destination}")?;
+    write_objects(shown, 4, out)?;
+    for inner in shown.get("messages").and_then(Value::as_array).into_iter().flatten() {
+        write!(out, "    {}", inner["message"].as_str().unwrap_or("?"))?;
+        inner.as_object().map_or(Ok(()), |inner| write_objects(inner, 8, out))?;
+    }
+    Ok(())
+}
+
+/// Ends the line of a message, and writes one for each object.
+fn write_objects(shown: &Map<String, Value>, indent: usize, out: &mut dyn Write) -> io::Result<()> {
     if let Some(reason) = shown.get("error").and_then(|error| error["text"].as_str()) {
         write!(out, ": malformed: {reason}")?;
     }
     writeln!(out)?;
     for object in shown.get("objects").and_then(Value::as_array).into_iter().flatten() {
         match object["class"].as_str() {
-            Some(class) => write!(out, "    {class}")?,
-            None => write!(out, "    class {}", object["class_num"])?,
+            Some(class) => write!(out, "{:indent$}{class}", "")?,
+            None => write!(out, "{:indent$}class {}", "", object["class_num"])?,
         }
         for (field, value) in object.as_object().into_iter().flatten() {
             match (field.as_str(), value) {

@@ -2,7 +2,7 @@
 //!
 //! | module | what it reads and writes |
 //! |---|---|
-//! | [`rsvp`] | RSVP version 1 (RFC 2205) |
+//! | [`rsvp`] | RSVP version 1 (RFC 2205), with refresh reduction, Hello, INTEGRITY, diagnostics and policy |
 //! | [`intserv`] | the traffic and service specifications of RFC 2210, which RSVP and YESSIR carry |
 //! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
 //! | [`checksum`] | the sum that IP and RSVP share (RFC 1071) |

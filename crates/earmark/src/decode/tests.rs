@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, Path, RsvpHop, SenderDescriptor, Session, SourceSelector,
+    Body, Bundle, Carried, FilterSpec, Path, RsvpHop, SenderDescriptor, Session, SourceSelector,
 };
 
 use super::*;
@@ -315,4 +315,31 @@ fn what_is_no_capture_file_is_refused() {
     let mut wild = pcap(101, &[packet4()]);
     wild[32..36].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
     assert!(refused(&wild).is_err());
+}
+
+/// A Bundle shows what is in it, and what is wrong with one message within is said there.
+#[test]
+fn the_messages_of_a_bundle_are_shown() {
+    let mut second = path4();
+    second[4] ^= 1;
+    let mut bundle = [&[0; Bundle::HEADER_LEN][..], &path4(), &second].concat();
+    Bundle::seal(&mut bundle, 0, 63).expect("it fits");
+    let file = pcap(101, &[ipv4_packet(RSVP, &bundle)]);
+    let (lines, summary) = json_lines(&file);
+    assert_eq!((summary.messages, summary.malformed), (1, 0));
+    assert_eq!(lines[0]["message"], "Bundle");
+    assert_eq!(lines[0].get("objects"), None);
+    let inner = lines[0]["messages"].as_array().expect("a list");
+    assert_eq!(inner.len(), 2);
+    assert_eq!(inner[0]["message"], "Path");
+    assert_eq!(inner[0]["objects"][0]["destination"], "10.0.9.9");
+    assert_eq!(inner[0].get("error"), None);
+    assert_eq!(inner[1]["error"]["kind"], "checksum");
+
+    let mut text = Vec::new();
+    decode(&file[..], &mut text, Format::Text).expect("it can be read");
+    let text = String::from_utf8(text).expect("text");
+    assert_eq!(text.lines().next(), Some("frame 1: RSVP Bundle 10.0.1.1 -> 10.0.9.9"));
+    assert!(text.contains("\n    Path\n        SESSION  destination 10.0.9.9"), "{text}");
+    assert!(text.contains("\n    Path: malformed: RSVP Checksum"), "{text}");
 }

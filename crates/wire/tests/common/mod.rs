@@ -295,3 +295,63 @@ pub(crate) fn diagnosis_parts(ipv6: bool) -> DiagnosisParts {
         responses: vec![response; 2],
     }
 }
+
+/// Messages of every kind that came after RFC 2205, and one with everything in front that may stand there.
+pub(crate) fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
+    let integrity = Integrity {
+        flags: Integrity::HANDSHAKE,
+        key_id: 0x0102_0304_0506,
+        sequence: 7,
+        digest: &[0xdd; 16],
+    };
+    let acknowledgements = [
+        Acknowledgement { kind: AcknowledgementKind::Ack, epoch: 0xab_cdef, id: 1 },
+        Acknowledgement { kind: AcknowledgementKind::Nack, epoch: 0xab_cdef, id: 2 },
+    ];
+    let message_id = MessageId { flags: MessageId::ACK_DESIRED, epoch: 0xab_cdef, id: 9 };
+    let path = sample(MessageType::Path, Style::Wildcard, ipv6);
+    let signed = Message {
+        flags: Message::REFRESH_REDUCTION,
+        integrity: Some(integrity),
+        acknowledgements: List::Items(&acknowledgements),
+        message_id: Some(message_id),
+        ..path.message()
+    };
+    let (source, destination) = (path.hop.address, path.session.destination);
+    let sources = [SourceRefresh { id: 5, source }];
+    let multicast = [MulticastRefresh { id: 6, source, destination }];
+    let list = |names| [RefreshList { epoch: 0xab_cdef, names }];
+    let plain = list(RefreshNames::Messages(List::Items(&[5, 6, 7])));
+    let sources = list(RefreshNames::Sources(List::Items(&sources)));
+    let multicast = list(RefreshNames::Multicast(List::Items(&multicast)));
+    let srefresh = |lists| Message::new(63, Body::Srefresh(Srefresh { lists: List::Items(lists) }));
+    let hello =
+        |kind| Body::Hello(Hello { kind, source_instance: 0x11, destination_instance: 0x22 });
+    let challenge = Challenge { key_id: 0x0102_0304_0506, cookie: 0x0102_0304_0506_0708 };
+    let diagnosis = diagnosis_parts(ipv6);
+    let ack =
+        Message { acknowledgements: List::Items(&acknowledgements), ..Message::new(63, Body::Ack) };
+    let response = Message {
+        integrity: Some(integrity),
+        ..Message::new(63, Body::IntegrityResponse(challenge))
+    };
+    let pair = [octets(&signed), octets(&ack)].concat();
+    let bundle = Bundle::new(&pair).expect("two messages");
+    [
+        signed,
+        ack,
+        srefresh(&plain),
+        srefresh(&sources),
+        srefresh(&multicast),
+        Message::new(63, hello(HelloKind::Request)),
+        Message::new(63, hello(HelloKind::Ack)),
+        Message::new(63, Body::IntegrityChallenge(challenge)),
+        response,
+        Message::new(63, Body::Dreq(diagnosis.diagnosis())),
+        Message::new(63, Body::Drep(diagnosis.diagnosis())),
+        Message::new(63, Body::Bundle(bundle)),
+    ]
+    .iter()
+    .map(octets)
+    .collect()
+}
