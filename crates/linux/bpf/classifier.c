@@ -20,22 +20,11 @@
 //
 // Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the map.
 
-#include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/in6.h>
-#include <linux/pkt_cls.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
+#include "packet.h"
 
 // ea4d:3, as in the module `plan` of traffic control.
 #define SIGNALLING_CLASS 0xea4d0003u
-#define PROTOCOL_RSVP 46
-// Octets, more than enough for those of the link and of IP, and the ports.
-#define LONGEST_HEADERS 256
 #define MOST_EXTENSIONS 6
-// TCX_NEXT, by its older name: headers before Linux 6.6 lack the new one.
-#define NEXT_PROGRAM TC_ACT_UNSPEC
 
 // IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port. Label 0: any
 // label; the most significant octet comes first, as in the packet.
@@ -51,19 +40,6 @@ struct flow {
 
 // Made by the loader: struct flow to class (__u32).
 extern const char flows;
-
-// Octets from the network header on. A packet that is forwarded need not be in one piece: drivers may leave all but its
-// first headers in pages (virtio-net does), where only bpf_skb_pull_data fetches them from.
-static __always_inline int load(struct __sk_buff *packet, __u32 offset, void *to, __u32 size)
-{
-	__u32 headers = packet->len < LONGEST_HEADERS ? packet->len : LONGEST_HEADERS;
-
-	if (!bpf_skb_load_bytes_relative(packet, offset, to, size, BPF_HDR_START_NET))
-		return 0;
-	if (bpf_skb_pull_data(packet, headers))
-		return -1;
-	return bpf_skb_load_bytes_relative(packet, offset, to, size, BPF_HDR_START_NET);
-}
 
 static __always_inline int read_ipv4(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
 {

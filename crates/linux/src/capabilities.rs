@@ -7,17 +7,26 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
+use crate::rsvp_socket::Access;
+
 /// What the daemon keeps: netlink and flow maps, and raw sockets.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
-/// Names of the capabilities that this thread lacks of those that it needs to run; empty when it can. Loading the
-/// classifier takes CAP_BPF besides, and finding the one of an earlier daemon CAP_SYS_ADMIN, so
-/// [`crate::TrafficControl::open`] comes before [`drop_to_network_capabilities`].
-pub fn missing() -> io::Result<Vec<&'static str>> {
+/// Names of the capabilities that this thread lacks of those that it needs to run; empty when it can. Signalling inside
+/// UDP only needs no raw sockets, and reservations that are only kept account of need no traffic control.
+///
+/// Loading the classifier and the interceptor takes CAP_BPF besides, and finding the classifier of an earlier daemon
+/// CAP_SYS_ADMIN, so [`crate::TrafficControl::open`] and [`crate::RsvpSocket::open`] come before
+/// [`drop_to_network_capabilities`].
+pub fn missing(access: Access, traffic_control: bool) -> io::Result<Vec<&'static str>> {
     let effective = capabilities(None)?.effective;
-    let needed =
-        [(CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"), (CapabilitySet::NET_RAW, "CAP_NET_RAW")];
-    Ok(needed.into_iter().filter(|(c, _)| !effective.contains(*c)).map(|(_, name)| name).collect())
+    let raw = access == Access::Raw;
+    let needed = [
+        (traffic_control || raw, CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+        (raw, CapabilitySet::NET_RAW, "CAP_NET_RAW"),
+    ];
+    let lacking = needed.into_iter().filter(|(is_so, c, _)| *is_so && !effective.contains(*c));
+    Ok(lacking.map(|(_, _, name)| name).collect())
 }
 
 /// Gives up everything but CAP_NET_ADMIN and CAP_NET_RAW, for good: effective, permitted, inheritable, ambient and

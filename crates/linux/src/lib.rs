@@ -12,6 +12,7 @@
 //! Sockets and netlink work in the network namespace of the thread that opens them; [`netns`] runs code in another.
 //! This is the only crate with `unsafe`, all of it in the private module `sys`.
 
+mod bpf_object;
 pub mod capabilities;
 pub mod clock;
 pub mod link;
@@ -24,7 +25,9 @@ mod sys;
 pub mod traffic_control;
 
 pub use mirror::{InterfaceState, Mirror, Update};
-pub use rsvp_socket::{OpenError, RsvpSocket, SendError};
+pub use rsvp_socket::{
+    Access, Intercept, InterfaceError, InterfaceSignalling, OpenError, RsvpSocket, SendError,
+};
 pub use traffic_control::{
     Adopted, ClassifierChoice, LinkPlan, Reconciliation, Statistics, TcError, TrafficControl,
 };

@@ -1,43 +1,47 @@
-//! RSVP's raw sockets: catching protocol 46 in transit, and sending it with somebody else's source address.
+//! The signalling socket: RSVP messages of both families, however they come and leave.
 //!
-//! A raw socket with `IP_ROUTER_ALERT` takes two kinds of packets: those addressed to this host, and those that are
-//! being *forwarded* and carry the router-alert option; the latter are consumed, so that whoever reads them must send
-//! them on (RFC 2205 section 3.11.3). Fragments arrive put together. The TTL of a packet in transit has not been
-//! decremented yet. Multicast in transit comes only while the host is an active multicast router.
+//! Messages come through raw sockets (addressed to this host, or caught in transit by router alert), through a ring
+//! buffer that a BPF program fills (to groups; and without router alert where an interface is set so), and inside UDP
+//! packets (from hosts without raw sockets). What was in transit is consumed: whoever reads it must send it on (RFC 2205
+//! section 3.11.3). The TTL of a packet in transit has not been decremented yet. All of it fails open: when the process
+//! dies, messages flow on as through a router without RSVP.
 //!
-//! A second raw socket with the option means one of the two daemons is deaf, without an error. So the namespace is
+//! A second raw socket with router alert means one of the two daemons is deaf, without an error. So the namespace is
 //! claimed first, by binding an abstract Unix socket name: these are per network namespace, and free themselves when
 //! the process dies in any way.
+//!
+//! How interfaces are to be used is told after opening ([`RsvpSocket::set_interface`]), also of new ones at any time.
 
+mod frame;
+mod intercept;
+mod raw;
+mod ready;
+mod udp;
+
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use earmark_core::{Datagram, InterfaceId, Outgoing};
-use earmark_wire::ipv4::{MIN_HEADER_LEN, Packet, Repr};
 
-use crate::sys::socket::{Batch, receive_drops, send_packet, set_option};
-use crate::traffic_control::SIGNALLING_CLASS;
+use crate::sys::socket::{Batch, receive_drops, set_option};
+use frame::LONGEST_PACKET;
+pub use intercept::Intercept;
+use intercept::Interceptor;
+use raw::RawSockets;
+use ready::{ReadySet, Source};
+use udp::UdpSockets;
 
 /// IP protocol number of RSVP (RFC 2205 section 3.11.1).
 const RSVP: i32 = 46;
-/// Packets taken out of the kernel at once.
+/// Packets taken out of the kernel at once, of each socket.
 const BATCH: usize = 16;
-/// The longest IP packet, octets.
-const LONGEST_PACKET: usize = 65_535;
 /// Receive buffer, octets, of which only what waits is used: some 80 000 messages of 200 octets, each charged about 800 by
 /// the kernel. So many set-ups may come at once without a loss; a loss is made up for only by the next refresh.
 const RECEIVE_BUFFER: i32 = 64 << 20;
-/// Packet sizes to cut a message into when the link is too narrow for it, widest first: Ethernet, IPv6's least, what
-/// every IPv4 host takes, and what every IPv4 link carries (RFC 791).
-const FRAGMENT_SIZES: [usize; 4] = [1_500, 1_280, 576, 68];
-
-/// Type of service of our packets: internetwork control (RFC 791), class selector 6 (RFC 2474).
-const TYPE_OF_SERVICE: u8 = 0xc0;
-/// The flag of all fragments but the last.
-const MORE_FRAGMENTS: u16 = 1 << 13;
 
 /// Why the sockets could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -58,15 +62,18 @@ pub enum OpenError {
 /// Why a message was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// Only IPv4 signalling can be sent here.
-    #[error("the addresses of an RSVP message must both be IPv4")]
-    NotIpv4,
+    /// Source and destination are not of the same family.
+    #[error("the addresses of an RSVP message must both be IPv4 or both IPv6")]
+    MixedFamilies,
     /// The message is longer than an IP packet can be.
     #[error("a message of {length} octets does not fit an IP packet")]
     TooLong {
         /// Octets of the message.
         length: usize,
     },
+    /// The message is to leave inside UDP, which no interface is set to.
+    #[error("UDP encapsulation is not switched on")]
+    NoEncapsulation,
     /// The kernel's queues are full (`ENOBUFS` or `EAGAIN`): the message is lost, as on a congested link.
     #[error("the kernel has no room to send now")]
     NoRoom,
@@ -75,30 +82,74 @@ pub enum SendError {
     System(#[source] io::Error),
 }
 
+/// Why an interface cannot be used as it is set.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// Messages without router alert cannot be taken.
+    #[error("cannot intercept messages that carry no router alert: {0}")]
+    Intercept(#[source] io::Error),
+    /// The UDP ports cannot be opened.
+    #[error(transparent)]
+    Udp(#[from] OpenError),
+    /// The groups of UDP encapsulation cannot be joined.
+    #[error("cannot join the group of UDP encapsulation: {0}")]
+    Join(#[source] io::Error),
+}
+
+/// By which means a node signals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// By raw sockets, and inside UDP where an interface is set so.
+    #[default]
+    Raw,
+    /// Inside UDP only: for hosts, which then need no CAP_NET_RAW.
+    UdpOnly,
+}
+
+/// How messages pass through one interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceSignalling {
+    /// Which messages are taken out of what arrives.
+    pub intercept: Intercept,
+    /// Whether there are hosts behind it that signal inside UDP (RFC 2205 appendix C): messages in UDP are heard, and
+    /// those that follow the data leave both ways.
+    pub udp: bool,
+}
+
 /// What an [`RsvpSocket`] counted since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketCounters {
     /// Messages handed out.
     pub received: u64,
-    /// Packets not handed out because their IP header was broken.
+    /// Packets not handed out because their IP header was broken, or because they came inside UDP where nobody wants
+    /// that.
     pub malformed: u64,
-    /// Messages the kernel dropped because the receive buffer was full.
+    /// Messages the kernel dropped because the receive buffer, or the interceptor's ring, was full.
     pub overflowed: u64,
     /// Messages sent.
     pub sent: u64,
     /// Messages lost because the kernel had no room ([`SendError::NoRoom`]).
     pub no_room: u64,
+    /// Packets in transit that carried RSVP's router alert but were no whole messages, and were sent on.
+    pub passed_on: u64,
 }
 
 /// The signalling socket of one network namespace.
+///
+/// Interfaces are set by threads of that namespace.
 #[derive(Debug)]
 pub struct RsvpSocket {
-    receiver: OwnedFd,
-    sender: OwnedFd,
+    ready: ReadySet,
+    /// `None` where signalling is by UDP only.
+    raw: Option<RawSockets>,
+    /// Opened when the first interface needs it.
+    udp: Option<UdpSockets>,
+    /// `None` where BPF is not to be had; then why.
+    interceptor: Result<Interceptor, io::ErrorKind>,
     batch: Batch<BATCH>,
-    /// IP identification of the next message that has to be cut; the kernel numbers the others.
-    next_identification: u16,
     counters: SocketCounters,
+    /// Groups, with the interfaces on which they are joined and how often that was asked for.
+    groups: BTreeMap<(IpAddr, InterfaceId), u32>,
     /// Holds the claim on the namespace.
     _claim: UnixDatagram,
 }
@@ -106,54 +157,130 @@ pub struct RsvpSocket {
 impl RsvpSocket {
     /// Opens the sockets in the network namespace of the calling thread, and claims that namespace for this process.
     ///
+    /// Needs CAP_NET_RAW; and CAP_BPF for interception, which is done without where there is none.
+    ///
     /// # Errors
     /// [`OpenError::AlreadyRunning`] where another process (or another value of this type) has claimed it.
     pub fn open() -> Result<RsvpSocket, OpenError> {
-        let claim = claim_namespace()?;
-        let receiver = raw_socket(RSVP)?;
-        let sender = raw_socket(libc::IPPROTO_RAW)?; // implies that the IP header is ours to write
-        let set = |socket: &OwnedFd, doing, level, option, value| {
-            set_option(socket.as_fd(), level, option, value)
-                .map_err(|source| OpenError::System { doing, source })
-        };
-        let ip = libc::IPPROTO_IP;
-        set(&receiver, "ask for router alerts", ip, libc::IP_ROUTER_ALERT, 1)?;
-        set(&receiver, "ask for packet information", ip, libc::IP_PKTINFO, 1)?;
-        let buffer = libc::SO_RCVBUFFORCE;
-        set(&receiver, "size the receive buffer", libc::SOL_SOCKET, buffer, RECEIVE_BUFFER)?;
-        // A Path to a multicast session must not come back to us as if a neighbour had sent it.
-        set(&sender, "turn multicast loops off", ip, libc::IP_MULTICAST_LOOP, 0)?;
-        let class = SIGNALLING_CLASS as i32; // the kernel takes the bits
-        set(&sender, "choose the class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)?;
-        Ok(RsvpSocket {
-            receiver,
-            sender,
-            batch: Batch::new(LONGEST_PACKET),
-            next_identification: std::process::id() as u16, // any start will do
-            counters: SocketCounters::default(),
-            _claim: claim,
-        })
+        RsvpSocket::open_with(Access::Raw)
     }
 
-    /// Takes one batch of messages out of the kernel and hands each well-formed one to `each`. Returns how many
-    /// were taken, 0 when nothing is waiting; call again until then. Messages of our own that were looped back come too.
-    pub fn receive(&mut self, mut each: impl FnMut(Datagram<'_>)) -> io::Result<usize> {
-        let count = self.batch.receive(self.receiver.as_fd())?;
-        for (octets, interface) in self.batch.packets() {
-            let (Some(interface), Ok(packet)) = (interface, Packet::parse(octets)) else {
-                self.counters.malformed += 1;
-                continue;
+    /// The same, by raw sockets or without.
+    pub fn open_with(access: Access) -> Result<RsvpSocket, OpenError> {
+        let claim = claim_namespace()?;
+        let ready = ReadySet::new()?;
+        let mut socket = RsvpSocket {
+            ready,
+            raw: None,
+            udp: None,
+            interceptor: Err(io::ErrorKind::Unsupported),
+            batch: Batch::new(LONGEST_PACKET),
+            counters: SocketCounters::default(),
+            groups: BTreeMap::new(),
+            _claim: claim,
+        };
+        match access {
+            Access::Raw => {
+                let raw = RawSockets::open()?;
+                socket.ready.add(Source::Raw4, raw.receiver4.as_fd())?;
+                if let Some(six) = &raw.six {
+                    socket.ready.add(Source::Raw6, six.receiver.as_fd())?;
+                    socket.ready.add(Source::Transit6, six.transit.as_fd())?;
+                }
+                socket.raw = Some(raw);
+                socket.interceptor = Interceptor::open().map_err(|error| {
+                    tracing::info!(%error, "no interception by BPF here");
+                    error.kind()
+                });
+                if let Ok(interceptor) = &socket.interceptor {
+                    socket.ready.add(Source::Intercepted, interceptor.as_fd())?;
+                }
+            }
+            Access::UdpOnly => socket.open_udp(true)?,
+        }
+        Ok(socket)
+    }
+
+    /// Says how an interface is to be used, for the first time or anew.
+    ///
+    /// # Errors
+    /// It cannot be used so: interception without router alert needs BPF with TCX; the UDP ports may be taken.
+    pub fn set_interface(
+        &mut self,
+        interface: InterfaceId,
+        how: InterfaceSignalling,
+    ) -> Result<(), InterfaceError> {
+        if self.raw.is_some() {
+            let attached = match &mut self.interceptor {
+                Ok(interceptor) => interceptor.attach(interface, how.intercept),
+                Err(kind) => Err((*kind).into()),
             };
-            self.counters.received += 1;
-            each(Datagram {
-                interface: InterfaceId(interface),
-                source: IpAddr::V4(packet.source()),
-                destination: IpAddr::V4(packet.destination()),
-                ttl: packet.ttl(),
-                router_alert: packet.router_alert().is_some(),
-                encapsulated: false,
-                payload: packet.payload(),
-            });
+            match (attached, how.intercept) {
+                (Err(error), Intercept::Protocol) => return Err(InterfaceError::Intercept(error)),
+                // What goes to groups is then seen as far as raw sockets see it.
+                (Err(error), Intercept::RouterAlert) => {
+                    tracing::debug!(%error, interface = interface.0, "not intercepted");
+                }
+                (Ok(()), _) => {}
+            }
+        }
+        let udp = how.udp || self.raw.is_none();
+        if udp && self.udp.is_none() {
+            self.open_udp(false)?;
+        }
+        match &mut self.udp {
+            Some(sockets) => sockets.serve(interface, udp).map_err(InterfaceError::Join),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets an interface that has gone, or takes no part any more.
+    pub fn forget_interface(&mut self, interface: InterfaceId) {
+        if let Ok(interceptor) = &mut self.interceptor {
+            interceptor.detach(interface);
+        }
+        if let Some(Err(error)) = self.udp.as_mut().map(|udp| udp.serve(interface, false)) {
+            tracing::debug!(%error, interface = interface.0, "leaving a group");
+        }
+        // The kernel ends memberships with their interface.
+        self.groups.retain(|(_, on), _| *on != interface);
+    }
+
+    /// Hears what is sent to a group through an interface, as a receiver's host must; as often as it is asked for, until
+    /// it was left as often.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn join(&mut self, group: IpAddr, interface: InterfaceId) -> io::Result<()> {
+        let count = self.groups.get(&(group, interface)).copied().unwrap_or(0);
+        if count == 0 {
+            raw::membership(self.group_socket(group)?, group, interface, true)?;
+        }
+        self.groups.insert((group, interface), count + 1);
+        Ok(())
+    }
+
+    /// Undoes one [`RsvpSocket::join`]. No error where there was none.
+    pub fn leave(&mut self, group: IpAddr, interface: InterfaceId) -> io::Result<()> {
+        match self.groups.get_mut(&(group, interface)) {
+            None => Ok(()),
+            Some(count) if *count > 1 => {
+                *count -= 1;
+                Ok(())
+            }
+            Some(_) => {
+                self.groups.remove(&(group, interface));
+                raw::membership(self.group_socket(group)?, group, interface, false)
+            }
+        }
+    }
+
+    /// Takes one batch of messages out of each socket where some wait, and hands each well-formed one to `each`. Returns
+    /// how many packets were taken, 0 when nothing is waiting; call again until then.
+    pub fn receive(&mut self, mut each: impl FnMut(Datagram<'_>)) -> io::Result<usize> {
+        let mut count = 0;
+        for source in self.ready.now()? {
+            count += self.receive_from(source, &mut each)?;
         }
         Ok(count)
     }
@@ -161,93 +288,137 @@ impl RsvpSocket {
     /// Sends `payload` as `out` says, with the precedence of network control (RFC 791) and in the signalling class of
     /// [`crate::TrafficControl`]. Never blocks.
     ///
-    /// The kernel does not cut packets whose header it did not write; a message that is too long for the link is cut
-    /// here, into the widest fragments that the kernel takes.
+    /// A message that follows the data (one with router alert) leaves raw, and inside UDP as well where the interface is
+    /// set so. The others leave by the way that [`Outgoing::encapsulated`] names.
     pub fn send(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
-        let (IpAddr::V4(source), IpAddr::V4(destination)) = (out.source, out.destination) else {
-            return Err(SendError::NotIpv4);
-        };
-        let header = Repr {
-            tos: TYPE_OF_SERVICE,
-            identification: 0, // the kernel's to choose
-            dont_fragment: false,
-            ttl: out.ttl,
-            protocol: out.protocol,
-            source,
-            destination,
-            router_alert: out.router_alert.then_some(0),
-            payload_len: payload.len(),
-        };
-        if header.header_len() + payload.len() > LONGEST_PACKET {
-            return Err(SendError::TooLong { length: payload.len() });
-        }
-        let interface = out.interface.map(|i| i.0);
-        let mut outcome = self.send_whole(&header, payload, interface);
-        if is_too_wide(&outcome) {
-            outcome = self.send_fragments(&header, payload, interface);
-        }
+        let outcome = self.send_either_way(out, payload);
         match outcome {
             Ok(()) => {
                 self.counters.sent += 1;
                 Ok(())
             }
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => {
+            Err(SendError::System(e))
+                if matches!(e.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) =>
+            {
                 self.counters.no_room += 1;
                 Err(SendError::NoRoom)
             }
-            Err(e) => Err(SendError::System(e)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether messages for destinations of this family can be sent.
+    pub fn can_signal(&self, destination: IpAddr) -> bool {
+        match &self.raw {
+            Some(raw) => destination.is_ipv4() || raw.six.is_some(),
+            None => self.udp.as_ref().is_some_and(|udp| udp.can_signal(destination)),
         }
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> SocketCounters {
-        let overflowed = receive_drops(self.receiver.as_fd()).unwrap_or_default();
+        let drops = |socket: &OwnedFd| receive_drops(socket.as_fd()).unwrap_or_default();
+        let mut overflowed = 0;
+        if let Some(raw) = &self.raw {
+            overflowed += drops(&raw.receiver4);
+            overflowed +=
+                raw.six.as_ref().map_or(0, |six| drops(&six.receiver) + drops(&six.transit));
+        }
+        let ports = self.udp.iter().flat_map(|udp| &udp.ports);
+        overflowed += ports.map(|port| drops(&port.socket)).sum::<u64>();
+        overflowed += self.interceptor.as_ref().map_or(0, Interceptor::lost);
         SocketCounters { overflowed, ..self.counters }
     }
 
-    fn send_whole(&self, header: &Repr, payload: &[u8], via: Option<u32>) -> io::Result<()> {
-        let (octets, length) = emit(header, 0);
-        self.transmit(&[&octets[..length], payload], header.destination, via)
+    fn open_udp(&mut self, udp_only: bool) -> Result<(), OpenError> {
+        let udp = UdpSockets::open(udp_only)?;
+        for (port, number) in udp.ports.iter().zip(0..) {
+            self.ready.add(Source::Udp(number), port.socket.as_fd())?;
+        }
+        self.udp = Some(udp);
+        Ok(())
     }
 
-    fn send_fragments(
+    /// The socket that is a member of groups.
+    fn group_socket(&self, group: IpAddr) -> io::Result<BorrowedFd<'_>> {
+        let socket = match (&self.raw, group) {
+            (Some(raw), IpAddr::V4(_)) => Some(&raw.receiver4),
+            (Some(raw), IpAddr::V6(_)) => raw.six.as_ref().map(|six| &six.receiver),
+            (None, _) => self.udp.as_ref().and_then(|udp| udp.group_socket(group)),
+        };
+        let socket = socket.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
+        Ok(socket.as_fd())
+    }
+
+    fn receive_from(
         &mut self,
-        header: &Repr,
-        payload: &[u8],
-        via: Option<u32>,
-    ) -> io::Result<()> {
-        // 0 would ask the kernel to number each fragment differently.
-        let identification = self.next_identification.max(1);
-        self.next_identification = identification.wrapping_add(1);
-        let mut outcome = Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
-        for size in FRAGMENT_SIZES {
-            // All but the last fragment carry a multiple of eight octets (RFC 791).
-            let step = (size - header.header_len()) & !7;
-            outcome = payload.chunks(step).enumerate().try_for_each(|(n, part)| {
-                let more = n * step + part.len() < payload.len();
-                let offset = (n * step / 8) as u16; // of at most 65 535 octets
-                let place = offset | if more { MORE_FRAGMENTS } else { 0 };
-                let header = Repr { identification, payload_len: part.len(), ..*header };
-                let (octets, length) = emit(&header, place);
-                self.transmit(&[&octets[..length], part], header.destination, via)
-            });
-            // The first fragment is as wide as any, so that nothing has been sent when this size is too wide.
-            if !is_too_wide(&outcome) {
-                break;
+        source: Source,
+        each: &mut impl FnMut(Datagram<'_>),
+    ) -> io::Result<usize> {
+        let counters = &mut self.counters;
+        let mut take = |datagram: Option<Datagram<'_>>| match datagram {
+            Some(datagram) => {
+                counters.received += 1;
+                each(datagram);
+            }
+            None => counters.malformed += 1,
+        };
+        let socket = match (source, &mut self.interceptor) {
+            (Source::Intercepted, Ok(interceptor)) => {
+                return Ok(interceptor.read(BATCH, |octets, interface| {
+                    let is_ipv4 = octets.first().is_some_and(|first| first >> 4 == 4);
+                    let datagram = if is_ipv4 { raw::datagram4 } else { raw::datagram6 };
+                    take(datagram(octets, interface));
+                }));
+            }
+            (source, _) => source.socket(self.raw.as_ref(), self.udp.as_ref()),
+        };
+        let Some(socket) = socket else { return Ok(0) };
+        let count = self.batch.receive(socket.as_fd())?;
+        let mut passed_on = 0;
+        for (octets, about) in self.batch.packets() {
+            match source {
+                Source::Raw4 => take(about.interface.and_then(|on| raw::datagram4(octets, on))),
+                Source::Raw6 => take(raw::bare_datagram6(octets, about)),
+                Source::Transit6 => {
+                    match about.interface.and_then(|on| raw::datagram6(octets, on)) {
+                        Some(datagram) => take(Some(datagram)),
+                        None => {
+                            let six = self.raw.as_ref().and_then(|raw| raw.six.as_ref());
+                            if six.is_some_and(|six| six.pass_on(octets)) {
+                                passed_on += 1;
+                            }
+                        }
+                    }
+                }
+                Source::Udp(_) => {
+                    take(self.udp.as_ref().and_then(|udp| udp.datagram(octets, about)));
+                }
+                Source::Intercepted => {}
             }
         }
-        outcome
+        self.counters.passed_on += passed_on;
+        Ok(count)
     }
 
-    fn transmit(&self, pieces: &[&[u8]; 2], to: Ipv4Addr, via: Option<u32>) -> io::Result<()> {
-        send_packet(self.sender.as_fd(), *pieces, to, via)
+    fn send_either_way(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
+        let serves = |udp: &UdpSockets| out.interface.is_some_and(|on| udp.serves(on));
+        let also = out.router_alert && self.udp.as_ref().is_some_and(serves);
+        let raw = self.raw.as_mut().filter(|_| !out.encapsulated);
+        let inside_udp = raw.is_none() || also;
+        let sent = raw.map_or(Ok(()), |raw| raw.send(out, payload));
+        if !inside_udp {
+            return sent;
+        }
+        let udp = self.udp.as_mut().ok_or(SendError::NoEncapsulation)?;
+        sent.and(udp.send(out, payload).map_err(SendError::System))
     }
 }
 
 impl AsFd for RsvpSocket {
     /// The descriptor that becomes readable when messages wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.receiver.as_fd()
+        self.ready.as_fd()
     }
 }
 
@@ -259,56 +430,28 @@ fn claim_namespace() -> Result<UnixDatagram, OpenError> {
     })
 }
 
-fn raw_socket(protocol: i32) -> Result<OwnedFd, OpenError> {
-    let socket = socket2::Socket::new(
-        socket2::Domain::IPV4,
-        socket2::Type::RAW.nonblocking().cloexec(),
-        Some(protocol.into()),
-    );
+fn raw_socket(family: socket2::Domain, protocol: i32) -> Result<OwnedFd, OpenError> {
+    let kind = socket2::Type::RAW.nonblocking().cloexec();
+    let socket = socket2::Socket::new(family, kind, Some(protocol.into()));
     socket
         .map(OwnedFd::from)
         .map_err(|source| OpenError::System { doing: "open a raw socket", source })
 }
 
-/// A header in octets, and how many they are; `place` among fragments is the field of flags and offset. The kernel writes
-/// the checksum.
-fn emit(header: &Repr, place: u16) -> ([u8; MIN_HEADER_LEN + 4], usize) {
-    let mut octets = [0; MIN_HEADER_LEN + 4];
-    let length = header
-        .emit(&mut octets)
-        .expect("room for the longest header we write, and a length that was checked");
-    octets[6..8].copy_from_slice(&place.to_be_bytes());
-    (octets, length)
+fn set(
+    socket: &OwnedFd,
+    doing: &'static str,
+    level: i32,
+    option: i32,
+    value: i32,
+) -> Result<(), OpenError> {
+    set_option(socket.as_fd(), level, option, value)
+        .map_err(|source| OpenError::System { doing, source })
 }
 
-fn is_too_wide(outcome: &io::Result<()>) -> bool {
-    outcome.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::EMSGSIZE))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a fragment looks like, octet by octet (RFC 791); the checksum is not ours to write.
-    #[test]
-    fn a_fragment_is_laid_out_as_rfc_791_draws_it() {
-        let header = Repr {
-            tos: TYPE_OF_SERVICE,
-            identification: 0x1234,
-            dont_fragment: false,
-            ttl: 63,
-            protocol: 46,
-            source: Ipv4Addr::new(10, 0, 0, 1),
-            destination: Ipv4Addr::new(10, 0, 9, 9),
-            router_alert: Some(0),
-            payload_len: 8,
-        };
-        let (mut octets, length) = emit(&header, 185 | MORE_FRAGMENTS);
-        octets[10..12].fill(0);
-        let expected = [
-            0x46, 0xc0, 0x00, 0x20, 0x12, 0x34, 0x20, 0xb9, 63, 46, 0, 0, // no checksum
-            10, 0, 0, 1, 10, 0, 9, 9, 0x94, 4, 0, 0,
-        ];
-        assert_eq!(octets[..length], expected);
-    }
+/// Past the system's limit where we may; else as much as it allows.
+fn size_receive_buffer(socket: &OwnedFd) -> Result<(), OpenError> {
+    let (level, doing) = (libc::SOL_SOCKET, "size the receive buffer");
+    set(socket, doing, level, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)
+        .or_else(|_| set(socket, doing, level, libc::SO_RCVBUF, RECEIVE_BUFFER))
 }

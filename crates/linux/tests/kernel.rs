@@ -5,8 +5,12 @@
 
 #[path = "kernel/classes.rs"]
 mod classes;
+#[path = "kernel/encapsulation.rs"]
+mod encapsulation;
 #[path = "kernel/flood.rs"]
 mod flood;
+#[path = "kernel/interception.rs"]
+mod interception;
 #[path = "kernel/mirror.rs"]
 mod mirror;
 #[path = "kernel/namespaces.rs"]
@@ -38,6 +42,13 @@ fn main() -> ExitCode {
         trial("signalling: caught in transit and relayed", signalling::caught_and_relayed),
         trial("signalling: without router alert it flows on", signalling::flows_on),
         trial("signalling: a long message arrives whole", signalling::long_message),
+        trial("signalling: IPv6, caught in transit and relayed", signalling::caught_and_relayed6),
+        trial("signalling: IPv6, link-local", signalling::link_local),
+        trial("interception: groups", interception::groups),
+        trial("interception: no router alert", interception::without_router_alert),
+        trial("interception: a full ring", interception::overflow),
+        trial("encapsulation: a host and its router", encapsulation::host_and_router),
+        trial("encapsulation: only where it is wanted", encapsulation::only_where_wanted),
         trial("signalling: a second daemon is refused", signalling::second_daemon),
         trial("mirror: follows addresses and routes", mirror::follows),
         trial("mirror: a link that goes down takes its routes along", mirror::link_down),

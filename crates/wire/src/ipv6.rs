@@ -95,19 +95,7 @@ impl<'a> Packet<'a> {
             return None;
         };
         let (header, rest) = self.payload.split_at_checked((usize::from(eights) + 1) * 8)?;
-        let mut options = header.get(2..)?;
-        while let [kind, after_kind @ ..] = options {
-            if *kind == OPTION_PAD_1 {
-                options = after_kind;
-                continue;
-            }
-            let (length, after_length) = after_kind.split_first()?;
-            let (data, after_data) = after_length.split_at_checked(usize::from(*length))?;
-            if let (OPTION_ROUTER_ALERT, &[v0, v1]) = (*kind, data) {
-                self.router_alert = Some(u16::from_be_bytes([v0, v1]));
-            }
-            options = after_data;
-        }
+        self.router_alert = read_options(header.get(2..)?)?;
         (self.next_header, self.payload) = (next_header, rest);
         Some(())
     }
@@ -134,6 +122,33 @@ impl<'a> Packet<'a> {
             _ => self.next_header,
         }
     }
+}
+
+/// The value of router alert in a hop-by-hop header, as sockets deliver it beside a packet (RFC 3542 section 8); `None`
+/// where it has none or is malformed.
+pub fn router_alert(hop_by_hop: &[u8]) -> Option<u16> {
+    let [_, eights, ..] = *hop_by_hop else {
+        return None;
+    };
+    read_options(hop_by_hop.get(2..(usize::from(eights) + 1) * 8)?)?
+}
+
+/// The router-alert value among options. Outer `None` where an option leads past the end.
+fn read_options(mut options: &[u8]) -> Option<Option<u16>> {
+    let mut router_alert = None;
+    while let [kind, after_kind @ ..] = options {
+        if *kind == OPTION_PAD_1 {
+            options = after_kind;
+            continue;
+        }
+        let (length, after_length) = after_kind.split_first()?;
+        let (data, after_data) = after_length.split_at_checked(usize::from(*length))?;
+        if let (OPTION_ROUTER_ALERT, &[v0, v1]) = (*kind, data) {
+            router_alert = Some(u16::from_be_bytes([v0, v1]));
+        }
+        options = after_data;
+    }
+    Some(router_alert)
 }
 
 /// Headers to be written.
@@ -234,6 +249,10 @@ mod tests {
             let mut octets = std::vec![0xa5; repr.header_len() + payload_len + 3];
             prop_assert_eq!(repr.emit(&mut octets), Ok(repr.header_len()));
             let packet = Packet::parse(&octets).expect("what was emitted parses");
+            if router_alert.is_some() {
+                prop_assert_eq!(super::router_alert(&octets[HEADER_LEN..]), router_alert);
+                prop_assert_eq!(super::router_alert(&octets[HEADER_LEN..HEADER_LEN + 7]), None);
+            }
             prop_assert_eq!(Repr::from_packet(&packet), repr);
             for length in 0..repr.header_len() + payload_len {
                 prop_assert!(Packet::parse(&octets[..length]).is_err());

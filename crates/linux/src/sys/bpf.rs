@@ -1,7 +1,8 @@
-//! The bpf(2) system call: programs, maps, and hanging a program into an interface's way out.
+//! The bpf(2) system call: programs, maps, and hanging a program into an interface's way in or out.
 //!
-//! Only what a classifier needs that outlives its loader (Linux: `include/uapi/linux/bpf.h`). Programs are attached
-//! directly, not by a link: a link ends with the descriptor that holds it.
+//! Only what Earmark needs (Linux: `include/uapi/linux/bpf.h`). A classifier, in the way out, outlives its loader: it is
+//! attached directly. An interceptor, in the way in, must not: it is attached by a link, which ends with the descriptor
+//! that holds it.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -22,9 +23,13 @@ const PROGRAM_BY_ID: i64 = 13;
 const MAP_BY_ID: i64 = 14;
 const INFO: i64 = 15;
 const PROGRAM_QUERY: i64 = 16;
+const LINK_CREATE: i64 = 28;
 
 const HASH_MAP: u32 = 1;
+const RING_BUFFER: u32 = 27;
 const TRAFFIC_CLASSIFIER: u32 = 3;
+/// `BPF_TCX_INGRESS`.
+const WAY_IN: u32 = 46;
 /// `BPF_TCX_EGRESS`.
 const WAY_OUT: u32 = 47;
 /// `BPF_F_REPLACE` and `BPF_F_BEFORE`.
@@ -89,6 +94,15 @@ fn address<T>(slice: &[T]) -> u64 {
 
 /// Makes a hash map.
 pub(crate) fn create_map(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
+    create(name, HASH_MAP, shape, ON_DEMAND)
+}
+
+/// Makes a ring buffer of so many octets, a power of two of whole pages.
+pub(crate) fn create_ring(name: &str, octets: u32) -> io::Result<OwnedFd> {
+    create(name, RING_BUFFER, MapShape { key: 0, value: 0, entries: octets }, 0)
+}
+
+fn create(name: &str, kind: u32, shape: MapShape, flags: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
         kind: u32,
@@ -102,16 +116,7 @@ pub(crate) fn create_map(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
     }
     let MapShape { key, value, entries } = shape;
     let name = name_of(name);
-    let mut attributes = Attributes {
-        kind: HASH_MAP,
-        key,
-        value,
-        entries,
-        flags: ON_DEMAND,
-        inner: 0,
-        node: 0,
-        name,
-    };
+    let mut attributes = Attributes { kind, key, value, entries, flags, inner: 0, node: 0, name };
     // SAFETY: no pointers.
     unsafe { call_for_descriptor(MAP_CREATE, &mut attributes) }
 }
@@ -196,6 +201,26 @@ pub(crate) fn attach(
     };
     // SAFETY: no pointers.
     unsafe { call(PROGRAM_ATTACH, &mut attributes) }.map(drop)
+}
+
+/// Hangs a program into an interface's way in, behind all others, for as long as the link is held.
+pub(crate) fn link_way_in(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Attributes {
+        program: u32,
+        interface: u32,
+        kind: u32,
+        flags: u32,
+        relative: u32,
+        padding: u32,
+        revision: u64,
+    }
+    let program = program.as_raw_fd() as u32;
+    let (kind, flags, relative, padding, revision) = (WAY_IN, 0, 0, 0, 0);
+    let mut attributes =
+        Attributes { program, interface, kind, flags, relative, padding, revision };
+    // SAFETY: no pointers.
+    unsafe { call_for_descriptor(LINK_CREATE, &mut attributes) }
 }
 
 /// Takes a program out of an interface's way out.

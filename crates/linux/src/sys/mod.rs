@@ -6,4 +6,5 @@
 
 pub(crate) mod bpf;
 pub(crate) mod namespace;
+pub(crate) mod ring;
 pub(crate) mod socket;

@@ -1,8 +1,11 @@
 //! Socket calls that carry packet information, in batches, and options by number.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use earmark_wire::ipv6;
+use socket2::SockAddr;
 
 /// Sets an integer option.
 pub(crate) fn set_option(
@@ -63,15 +66,16 @@ pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     if outcome == 0 { Ok(numbers[DROPS].into()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Octets for one control message with an `in_pktinfo` (12 octets), aligned as the kernel writes it.
-const CONTROL: usize = 32;
+/// Octets for control messages: packet information (40 octets for IPv6, with its header), a hop limit (24), and
+/// hop-by-hop options that are as short as router alert needs.
+const CONTROL: usize = 160;
 
 /// Room for control messages. The kernel reads and writes `cmsghdr` here, hence the alignment.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Room for a batch of `N` packets, each with the interface it came through.
+/// Room for a batch of `N` packets, each with what the kernel tells about it.
 #[derive(Debug)]
 pub(crate) struct Batch<const N: usize> {
     packets: Box<[u8]>,
@@ -80,11 +84,20 @@ pub(crate) struct Batch<const N: usize> {
     received: Vec<Received>,
 }
 
-/// One packet of a batch.
-#[derive(Clone, Copy, Debug)]
-struct Received {
+/// What the kernel tells about a packet, as far as the socket was asked to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Received {
     length: usize,
-    interface: Option<u32>,
+    /// Who sent it.
+    pub(crate) source: Option<IpAddr>,
+    /// Through which interface it came (`IP_PKTINFO`, `IPV6_PKTINFO`).
+    pub(crate) interface: Option<u32>,
+    /// To which address it was sent; likewise.
+    pub(crate) destination: Option<IpAddr>,
+    /// Its hop limit (`IPV6_HOPLIMIT`).
+    pub(crate) hop_limit: Option<u8>,
+    /// The value of router alert among its hop-by-hop options (`IPV6_HOPOPTS`).
+    pub(crate) router_alert: Option<u16>,
 }
 
 impl<const N: usize> Batch<N> {
@@ -106,17 +119,20 @@ impl<const N: usize> Batch<N> {
             let room = rooms.next().unwrap_or_default(); // there are N
             libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() }
         });
-        // SAFETY: all octets zero is a valid `mmsghdr`: null pointers and zero lengths.
-        let mut headers: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
-        for ((header, part), control) in headers.iter_mut().zip(&mut parts).zip(&mut self.controls)
-        {
+        // SAFETY: all octets zero is a valid `sockaddr_in6`, and a valid `mmsghdr`: null pointers and zero lengths.
+        let (mut names, mut headers): ([libc::sockaddr_in6; N], [libc::mmsghdr; N]) =
+            unsafe { std::mem::zeroed() };
+        let rooms = parts.iter_mut().zip(&mut self.controls).zip(&mut names);
+        for (header, ((part, control), name)) in headers.iter_mut().zip(rooms) {
             header.msg_hdr.msg_iov = part;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = CONTROL as _;
+            header.msg_hdr.msg_namelen = size_of_val(name) as libc::socklen_t;
+            header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
         }
-        // SAFETY: every header points to one part and one control buffer of this batch, which are borrowed mutably
-        // until the call returns; lengths are theirs. No timeout is given.
+        // SAFETY: every header points to one part, one name and one control buffer, which are borrowed mutably until the
+        // call returns; lengths are theirs. No timeout is given.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -132,86 +148,178 @@ impl<const N: usize> Batch<N> {
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
             return if nothing { Ok(0) } else { Err(error) };
         }
-        for header in &headers[..count as usize] {
+        for (header, name) in headers[..count as usize].iter().zip(&names) {
             let length = (header.msg_len as usize).min(self.room);
-            let interface = packet_interface(&header.msg_hdr);
-            self.received.push(Received { length, interface });
+            let source = sender(name, header.msg_hdr.msg_namelen);
+            let mut received = Received { length, source, ..Received::default() };
+            each_control(&header.msg_hdr, |level, kind, data| received.learn(level, kind, data));
+            self.received.push(received);
         }
         Ok(self.received.len())
     }
 
-    /// The packets of the last batch, each with the index of its interface where the kernel told it.
-    pub(crate) fn packets(&self) -> impl Iterator<Item = (&[u8], Option<u32>)> {
+    /// The packets of the last batch, each with what the kernel told about it.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = (&[u8], &Received)> {
         let rooms = self.packets.chunks_exact(self.room);
-        self.received.iter().zip(rooms).map(|(r, room)| (&room[..r.length], r.interface))
+        self.received.iter().zip(rooms).map(|(r, room)| (&room[..r.length], r))
     }
 }
 
-/// The interface index in the `IP_PKTINFO` control message of a received header.
-fn packet_interface(header: &libc::msghdr) -> Option<u32> {
+impl Received {
+    /// Takes in one control message.
+    fn learn(&mut self, level: i32, kind: i32, data: &[u8]) {
+        let word = |at: usize| data.get(at..).and_then(<[u8]>::first_chunk::<4>).copied();
+        match (level, kind) {
+            // `struct in_pktinfo`: index, our address, the address in the packet.
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                self.interface = word(0).map(u32::from_ne_bytes);
+                self.destination = word(8).map(IpAddr::from);
+            }
+            // `struct in6_pktinfo`: the address in the packet, index.
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                self.destination = data.first_chunk::<16>().copied().map(IpAddr::from);
+                self.interface = word(16).map(u32::from_ne_bytes);
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                self.hop_limit = word(0).and_then(|n| u8::try_from(u32::from_ne_bytes(n)).ok());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS) => {
+                self.router_alert = ipv6::router_alert(data);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Who sent, as the kernel wrote it.
+fn sender(name: &libc::sockaddr_in6, length: libc::socklen_t) -> Option<IpAddr> {
+    match i32::from(name.sin6_family) {
+        // A `sockaddr_in` has its address where the other has its flow label.
+        libc::AF_INET if length as usize >= size_of::<libc::sockaddr_in>() => {
+            Some(IpAddr::V4(Ipv4Addr::from(name.sin6_flowinfo.to_ne_bytes())))
+        }
+        libc::AF_INET6 if length as usize >= size_of_val(name) => {
+            Some(IpAddr::V6(Ipv6Addr::from(name.sin6_addr.s6_addr)))
+        }
+        _ => None,
+    }
+}
+
+/// Walks the control messages of a header that the kernel has filled: level, type, data.
+fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
     // SAFETY: the header was filled by the kernel, its control buffer is alive and aligned, and `msg_controllen` says
-    // how much of it holds control messages; CMSG_FIRSTHDR and CMSG_NXTHDR stay inside that.
+    // how much of it holds control messages; CMSG_FIRSTHDR and CMSG_NXTHDR stay inside that, and so does the data of a
+    // message, whose length counts from the message's start.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while let Some(message) = control.as_ref() {
-            if message.cmsg_level == libc::IPPROTO_IP
-                && message.cmsg_type == libc::IP_PKTINFO
-                && message.cmsg_len >= libc::CMSG_LEN(size_of::<libc::in_pktinfo>() as u32) as usize
-            {
-                let data = libc::CMSG_DATA(control).cast::<libc::in_pktinfo>();
-                return u32::try_from(data.read_unaligned().ipi_ifindex).ok();
-            }
+            let data = libc::CMSG_DATA(control);
+            let length = message.cmsg_len as usize;
+            let length = length.saturating_sub(libc::CMSG_LEN(0) as usize);
+            let data = std::slice::from_raw_parts(data, length);
+            each(message.cmsg_level, message.cmsg_type, data);
             control = libc::CMSG_NXTHDR(header, control);
         }
     }
-    None
 }
 
-/// Sends a packet, in pieces that follow each other, through an interface or wherever the routes lead.
+/// How a packet is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// To whom; port 0 on raw sockets.
+    pub(crate) to: SocketAddr,
+    /// Through which interface; else wherever the routes lead.
+    pub(crate) interface: Option<u32>,
+    /// From which address of ours, where the kernel writes the header; else the one that it prefers.
+    pub(crate) source: Option<IpAddr>,
+    /// With which hop limit, where the kernel writes the header.
+    pub(crate) hop_limit: Option<u8>,
+}
+
+/// Sends a packet, in pieces that follow each other. Never blocks.
 pub(crate) fn send_packet(
     socket: BorrowedFd<'_>,
     pieces: [&[u8]; 2],
-    destination: Ipv4Addr,
-    interface: Option<u32>,
+    target: &Target,
 ) -> io::Result<()> {
     let parts = pieces.map(|p| libc::iovec {
         // The kernel only reads what is sent; the type has no way to say so.
         iov_base: p.as_ptr().cast_mut().cast(),
         iov_len: p.len(),
     });
-    let address = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: 0,
-        sin_addr: libc::in_addr { s_addr: u32::from(destination).to_be() },
-        sin_zero: [0; 8],
-    };
+    let address = SockAddr::from(target.to);
     let mut control = Control([0; CONTROL]);
+    let length = write_controls(&mut control, target);
     // SAFETY: all octets zero is a valid `msghdr`.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_name = (&raw const address).cast_mut().cast();
-    header.msg_namelen = size_of_val(&address) as libc::socklen_t;
+    header.msg_name = address.as_ptr().cast_mut().cast();
+    header.msg_namelen = address.len();
     header.msg_iov = parts.as_ptr().cast_mut();
     header.msg_iovlen = parts.len() as _;
-    if let Some(index) = interface {
-        let information = libc::in_pktinfo {
-            ipi_ifindex: i32::try_from(index).map_err(|_| io::ErrorKind::InvalidInput)?,
-            ipi_spec_dst: libc::in_addr { s_addr: 0 },
-            ipi_addr: libc::in_addr { s_addr: 0 },
-        };
-        let length = size_of_val(&information) as u32;
+    if length > 0 {
         header.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: CMSG_SPACE and CMSG_LEN only compute. CONTROL octets hold one message of this size (CMSG_SPACE is 32
-        // at most on 64-bit machines), so CMSG_FIRSTHDR is not null and its data lies in `control`.
-        unsafe {
-            header.msg_controllen = libc::CMSG_SPACE(length) as _;
-            let message = libc::CMSG_FIRSTHDR(&raw const header);
-            (*message).cmsg_level = libc::IPPROTO_IP;
-            (*message).cmsg_type = libc::IP_PKTINFO;
-            (*message).cmsg_len = libc::CMSG_LEN(length) as _;
-            libc::CMSG_DATA(message).cast::<libc::in_pktinfo>().write_unaligned(information);
-        }
+        header.msg_controllen = length as _;
     }
     // SAFETY: all pointers in the header are to locals or to `pieces`, alive until the call returns; it only reads them.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Writes the control messages that a target asks for; returns how many octets.
+fn write_controls(control: &mut Control, target: &Target) -> usize {
+    let index = target.interface.unwrap_or(0).to_ne_bytes();
+    let is_ipv4 = target.to.is_ipv4();
+    let (level, hops) = match is_ipv4 {
+        true => (libc::IPPROTO_IP, libc::IP_TTL),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
+    };
+    let mut at = 0;
+    if target.interface.is_some() || target.source.is_some() {
+        match (is_ipv4, target.source) {
+            // `struct in_pktinfo`: index, our address, nothing.
+            (true, source) => {
+                let mut data = [0; 12];
+                data[..4].copy_from_slice(&index);
+                if let Some(IpAddr::V4(source)) = source {
+                    data[4..8].copy_from_slice(&source.octets());
+                }
+                at += write_control(control, at, (level, libc::IP_PKTINFO), &data);
+            }
+            // `struct in6_pktinfo`: our address, index.
+            (false, source) => {
+                let mut data = [0; 20];
+                if let Some(IpAddr::V6(source)) = source {
+                    data[..16].copy_from_slice(&source.octets());
+                }
+                data[16..].copy_from_slice(&index);
+                at += write_control(control, at, (level, libc::IPV6_PKTINFO), &data);
+            }
+        }
+    }
+    if let Some(limit) = target.hop_limit {
+        at += write_control(control, at, (level, hops), &u32::from(limit).to_ne_bytes());
+    }
+    at
+}
+
+/// Writes one control message at an offset that is a multiple of eight (`struct cmsghdr` of 64-bit and 32-bit machines:
+/// length, level, type; then the data); returns how many octets it takes with its padding.
+fn write_control(
+    control: &mut Control,
+    at: usize,
+    (level, kind): (i32, i32),
+    data: &[u8],
+) -> usize {
+    // SAFETY: both only compute.
+    let (length, space) = unsafe {
+        (libc::CMSG_LEN(data.len() as u32) as usize, libc::CMSG_SPACE(data.len() as u32) as usize)
+    };
+    let start = length - data.len();
+    let octets = &mut control.0[at..at + space];
+    octets[..size_of::<usize>()].copy_from_slice(&length.to_ne_bytes());
+    let after = size_of::<usize>();
+    octets[after..after + 4].copy_from_slice(&level.to_ne_bytes());
+    octets[after + 4..after + 8].copy_from_slice(&kind.to_ne_bytes());
+    octets[start..length].copy_from_slice(data);
+    space
 }

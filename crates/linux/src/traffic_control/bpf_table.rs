@@ -12,12 +12,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use earmark_core::{Flow, InterfaceId};
 
 use super::flow_table::FlowTable;
-use super::{ClassifierChoice, TcError, object};
+use super::{ClassifierChoice, TcError};
+use crate::bpf_object::{self, CLASSIFIER};
 use crate::sys::bpf::{self, Map, MapShape};
 
 /// Names by which we know what is ours.
 const PROGRAM: &str = "earmark_egress";
 const MAP: &str = "earmark_flows";
+/// What the object calls the section of the program, and the map.
+const SECTION: &str = "classifier";
+const SYMBOL: &str = "flows";
 /// One of those that the source names. The classifier uses no helper that asks for another.
 const LICENSE: &str = "MIT";
 /// Octets of `struct flow` in the classifier.
@@ -47,7 +51,8 @@ impl BpfTable {
             Some(flows) => flows,
             None => new_map()?,
         };
-        let code = object::instructions(flows.descriptor()).map_err(|error| {
+        let maps = [(SYMBOL, flows.descriptor())];
+        let code = bpf_object::link(CLASSIFIER, SECTION, &maps).map_err(|error| {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
             TcError::Bpf { doing: "read the classifier", source }
         })?;

@@ -16,7 +16,6 @@ mod flow_table;
 mod install;
 mod kernel;
 mod link;
-mod object;
 mod plan;
 mod reconcile;
 mod u32_table;

@@ -1,4 +1,4 @@
-//! The committed classifier is what its source compiles to.
+//! The committed BPF objects are what their sources compile to.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use libtest_mimic::{Failed, Trial};
 
 pub(crate) fn trial() -> Trial {
-    let name = "classifier: the object is what its source compiles to";
+    let name = "BPF: the objects are what their sources compile to";
     let compiler = Command::new("clang-14").arg("--version").output();
     let there = compiler.is_ok_and(|output| output.status.success());
     let name = if there { name.to_owned() } else { format!("{name} (needs clang-14)") };
@@ -15,17 +15,20 @@ pub(crate) fn trial() -> Trial {
 
 fn compare() -> Result<(), Failed> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
-    // Two runs at a time must not write the same file.
-    let name = format!("classifier-{}.o", std::process::id());
-    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // Two runs at a time must not write the same files.
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bpf-{}", std::process::id()));
+    std::fs::create_dir(&fresh)?;
     let status = Command::new(directory.join("build.sh")).arg(&fresh).status()?;
+    let objects = ["classifier.o", "intercept.o"];
+    let compiled = objects.map(|object| std::fs::read(fresh.join(object)));
+    std::fs::remove_dir_all(&fresh)?;
     if !status.success() {
         return Err("build.sh failed".into());
     }
-    let compiled = std::fs::read(&fresh)?;
-    std::fs::remove_file(&fresh)?;
-    if compiled != std::fs::read(directory.join("classifier.o"))? {
-        return Err("classifier.o is not what classifier.c compiles to: run bpf/build.sh".into());
+    for (object, compiled) in objects.into_iter().zip(compiled) {
+        if compiled? != std::fs::read(directory.join(object))? {
+            return Err(format!("{object} is not what its source compiles to: run build.sh").into());
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use earmark_linux::{OpenError, RsvpSocket, SendError};
 
 use crate::support::{Line, RECEIVER, SENDER, eventually};
 
-fn open(namespace: &Namespace) -> RsvpSocket {
+pub(crate) fn open(namespace: &Namespace) -> RsvpSocket {
     namespace.run_in(RsvpSocket::open).expect("inside").expect("the sockets")
 }
 
@@ -88,7 +88,104 @@ pub(crate) fn long_message() {
     assert!(matches!(outcome, Err(SendError::TooLong { length: 65_535 })));
     let nowhere =
         Outgoing { destination: "2001:db8::1".parse().expect("an address"), ..path(true) };
-    assert!(matches!(sender.send(&nowhere, b""), Err(SendError::NotIpv4)));
+    assert!(matches!(sender.send(&nowhere, b""), Err(SendError::MixedFamilies)));
+}
+
+/// The same Path between the IPv6 addresses of the line.
+fn path6(router_alert: bool) -> Outgoing {
+    Outgoing {
+        source: "2001:db8:1::1".parse().expect("an address"),
+        destination: "2001:db8:2::1".parse().expect("an address"),
+        ..path(router_alert)
+    }
+}
+
+/// A line with IPv6 on which the neighbours know each other already.
+fn line6() -> Line {
+    let line = Line::new();
+    line.add_ipv6();
+    line.meet_in_ipv6();
+    line
+}
+
+/// As in IPv4: the router catches what carries the option, and nothing else; the sender's address stays.
+pub(crate) fn caught_and_relayed6() {
+    let line = line6();
+    let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
+    let [sender, router, receiver] = &mut sockets;
+    let from = path6(true).source;
+    sender.send(&path6(true), b"a path").expect("sent");
+    eventually("the router catches it", || {
+        let each = |d: earmark_core::Datagram<'_>| {
+            assert_eq!((d.source, d.destination), (from, path6(true).destination));
+            assert_eq!((d.interface, d.ttl, d.router_alert), (line.inward, 64, true));
+            assert_eq!((d.payload, d.encapsulated), (&b"a path"[..], false));
+        };
+        router.receive(each).expect("received") > 0
+    });
+    assert_eq!(receiver.receive(|_| ()).expect("nothing"), 0, "consumed on the way");
+    let onward = Outgoing { interface: Some(line.outward), ttl: 63, ..path6(true) };
+    router.send(&onward, b"a path").expect("sent on");
+    let arrives = |receiver: &mut RsvpSocket, ttl, alert, payload: &[u8]| {
+        eventually("the receiver gets it", || {
+            let each = |d: earmark_core::Datagram<'_>| {
+                assert_eq!((d.source, d.destination), (from, path6(true).destination));
+                assert_eq!((d.ttl, d.router_alert), (ttl, alert));
+                assert_eq!(d.payload, payload);
+            };
+            receiver.receive(each).expect("received") > 0
+        });
+    };
+    arrives(receiver, 63, true, b"a path");
+    sender.send(&path6(false), b"no path").expect("sent");
+    arrives(receiver, 63, false, b"no path");
+    assert_eq!(router.receive(|_| ()).expect("nothing"), 0, "it flowed on");
+
+    // Longer than the MTU: fragments are not put together on the way, so that they flow on.
+    let long: Vec<u8> = (0..9_001_u32).map(|n| n as u8).collect();
+    sender.send(&path6(true), &long).expect("sent");
+    eventually("the router sends the fragments on", || {
+        router.receive(|d| panic!("seen: {d:?}")).expect("received");
+        router.counters().passed_on >= 7
+    });
+    arrives(receiver, 63, true, &long);
+}
+
+/// Between the addresses of a link, which mean nothing without their interface.
+pub(crate) fn link_local() {
+    let line = line6();
+    let mut sockets = [&line.sender, &line.router].map(open);
+    let [sender, router] = &mut sockets;
+    let address = |namespace: &Namespace, name: &str| {
+        let dump = || earmark_linux::Mirror::open()?.initial();
+        let updates = namespace.run_in(dump).expect("inside").expect("a dump");
+        let addresses = updates.into_iter().find_map(|update| match update {
+            earmark_linux::Update::Interface(state) if state.name == name => Some(state.addresses),
+            _ => None,
+        });
+        *addresses.expect("the interface").last().expect("link-local ones come last")
+    };
+    eventually("the addresses are usable", || {
+        [address(&line.sender, "right"), address(&line.router, "left")]
+            .iter()
+            .all(|a| matches!(a, IpAddr::V6(a) if a.is_unicast_link_local()))
+    });
+    let (here, there) = (address(&line.router, "left"), address(&line.sender, "right"));
+    let resv = Outgoing {
+        interface: Some(line.inward),
+        source: here,
+        destination: there,
+        ttl: 255,
+        ..path6(false)
+    };
+    router.send(&resv, b"a resv").expect("sent");
+    eventually("the neighbour gets it", || {
+        let each = |d: earmark_core::Datagram<'_>| {
+            assert_eq!((d.source, d.destination, d.ttl), (here, there, 255));
+            assert_eq!(d.payload, b"a resv");
+        };
+        sender.receive(each).expect("received") > 0
+    });
 }
 
 /// One daemon per namespace; and again when the first has gone, however it went.

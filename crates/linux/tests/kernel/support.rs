@@ -117,6 +117,24 @@ impl Line {
         }
     }
 
+    /// Sends packets to and fro until the neighbours have found each other: the kernel loses what waits for that too long.
+    pub(crate) fn meet_in_ipv6(&self) {
+        let [a, b] = [(&self.sender, "[2001:db8:1::1]:9"), (&self.receiver, "[2001:db8:2::1]:9")]
+            .map(|(namespace, address)| {
+                let bind = || UdpSocket::bind(address);
+                namespace.run_in(bind).expect("inside").expect("a socket")
+            });
+        for socket in [&a, &b] {
+            socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+        }
+        for (from, to) in [(&a, &b), (&b, &a)] {
+            eventually("packets pass", || {
+                let _ = from.send_to(b"hello", to.local_addr().expect("bound"));
+                to.recv(&mut [0; 16]).is_ok()
+            });
+        }
+    }
+
     /// Shapes the router's way to the receiver to 10 Mbit/s, of which 8 can be reserved.
     pub(crate) fn plan(&self) -> LinkPlan {
         plan(self.outward)

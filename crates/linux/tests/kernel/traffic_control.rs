@@ -6,7 +6,9 @@ use std::time::Duration;
 use earmark_core::{Flow, Rate};
 use earmark_linux::netlink::{Connection, Message};
 use earmark_linux::netns::Namespace;
-use earmark_linux::{ClassifierChoice, TcError, TrafficControl, capabilities as our_capabilities};
+use earmark_linux::{
+    Access, ClassifierChoice, TcError, TrafficControl, capabilities as our_capabilities,
+};
 
 use crate::support::{Line, RECEIVER, flow, installation, meddle, tc_header};
 
@@ -394,7 +396,7 @@ pub(crate) fn capabilities() {
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let without = || {
         our_capabilities::drop_to_network_capabilities().expect("dropped");
-        assert!(our_capabilities::missing().expect("readable").is_empty());
+        assert!(our_capabilities::missing(Access::Raw, true).expect("readable").is_empty());
         let refused = Namespace::create("earmark-never").expect_err("that takes CAP_SYS_ADMIN");
         assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
         control

@@ -1,14 +1,12 @@
-//! The compiled classifier: an ELF object, of which the loader needs one section and its references to the flow map.
+//! Compiled BPF programs: ELF objects, of which the loader needs one section and its references to maps.
 //!
 //! Compilers for BPF write 64-bit little-endian ELF. A reference to a map is a 16-octet load instruction with a
 //! relocation; the kernel wants the map's descriptor in it, and a mark that it is one.
 
 /// The object that `bpf/build.sh` makes of `bpf/classifier.c`.
-const OBJECT: &[u8] = include_bytes!("../../bpf/classifier.o");
-/// The section with the program.
-const SECTION: &str = "classifier";
-/// The symbol of the flow map.
-const MAP: &str = "flows";
+pub(crate) const CLASSIFIER: &[u8] = include_bytes!("../bpf/classifier.o");
+/// The object that it makes of `bpf/intercept.c`.
+pub(crate) const INTERCEPT: &[u8] = include_bytes!("../bpf/intercept.o");
 
 const SECTION_HEADER: usize = 64;
 const RELOCATION: usize = 16;
@@ -22,15 +20,10 @@ const IS_MAP: u8 = 1;
 
 /// Why an object cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("classifier object: {field} at offset {offset} is missing or wrong")]
-pub(super) struct ObjectError {
+#[error("BPF object: {field} at offset {offset} is missing or wrong")]
+pub(crate) struct ObjectError {
     field: &'static str,
     offset: usize,
-}
-
-/// The instructions of the classifier, using the map with this descriptor.
-pub(super) fn instructions(map: i32) -> Result<Vec<u8>, ObjectError> {
-    link(OBJECT, map)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +34,18 @@ struct Section<'a> {
     linked: usize,
 }
 
-fn link(object: &[u8], map: i32) -> Result<Vec<u8>, ObjectError> {
+/// The instructions of the program in a section, using maps: the symbol of each, and its descriptor.
+pub(crate) fn link(
+    object: &[u8],
+    section: &str,
+    maps: &[(&str, i32)],
+) -> Result<Vec<u8>, ObjectError> {
     let sections = sections(object)?;
     let named = |name: &str| sections.iter().find(|s| s.name == name);
     let wrong = |field, offset| ObjectError { field, offset };
-    let code = named(SECTION).ok_or(wrong("program section", 0))?;
+    let code = named(section).ok_or(wrong("program section", 0))?;
     let mut instructions = code.octets.to_vec();
-    let Some(references) = named(&format!(".rel{SECTION}")) else {
+    let Some(references) = named(&format!(".rel{section}")) else {
         return Ok(instructions);
     };
     let symbols = sections.get(references.linked).ok_or(wrong("symbol table", 0))?;
@@ -57,9 +55,11 @@ fn link(object: &[u8], map: i32) -> Result<Vec<u8>, ObjectError> {
         let information = number::<8>(reference, 8)?;
         let symbol = (information >> 32) as usize;
         let name = number::<4>(symbols.octets, symbol.saturating_mul(SYMBOL))?;
-        if text(names.octets, name as usize)? != MAP || information & 0xffff_ffff != LOAD {
+        let name = text(names.octets, name as usize)?;
+        let map = maps.iter().find(|(symbol, _)| *symbol == name).map(|(_, map)| map);
+        let (Some(map), LOAD) = (map, information & 0xffff_ffff) else {
             return Err(wrong("reference", at));
-        }
+        };
         let load = instructions.get_mut(at..at.saturating_add(16));
         let load = load.ok_or(wrong("reference", at))?;
         if load[0] != LOAD_INSTRUCTION {
@@ -120,33 +120,49 @@ fn text(octets: &[u8], at: usize) -> Result<&str, ObjectError> {
 mod tests {
     use super::*;
 
+    fn classifier(object: &[u8], map: i32) -> Result<Vec<u8>, ObjectError> {
+        link(object, "classifier", &[("flows", map)])
+    }
+
+    fn loads(code: &[u8], map: i32) -> usize {
+        let is_load = |i: &&[u8]| i[0] == 0x18 && i[1] >> 4 == 1 && i[4..8] == map.to_le_bytes();
+        code.chunks_exact(8).filter(is_load).count()
+    }
+
     /// Every reference to the map carries the descriptor, and nothing else has changed.
     #[test]
     fn the_map_is_linked_into_the_program() {
-        let (one, other) = (instructions(0x1234).expect("fine"), instructions(5).expect("fine"));
+        let one = classifier(CLASSIFIER, 0x1234).expect("fine");
+        let other = classifier(CLASSIFIER, 5).expect("fine");
         assert_eq!(one.len() % 8, 0);
-        let loads = |code: &[u8], map: i32| {
-            let is_load =
-                |i: &&[u8]| i[0] == 0x18 && i[1] >> 4 == 1 && i[4..8] == map.to_le_bytes();
-            code.chunks_exact(8).filter(is_load).count()
-        };
         assert!(loads(&one, 0x1234) > 0);
         assert_eq!(loads(&one, 0x1234), loads(&other, 5));
         assert_eq!(loads(&other, 0x1234), 0);
     }
 
+    #[test]
+    fn each_map_goes_where_its_symbol_is() {
+        for section in ["groups", "all"] {
+            let code = link(INTERCEPT, section, &[("messages", 0x1234), ("lost", 0x4321)]);
+            let code = code.expect("fine");
+            assert!(loads(&code, 0x1234) > 0 && loads(&code, 0x4321) > 0);
+            assert!(link(INTERCEPT, section, &[("messages", 0x1234)]).is_err());
+        }
+        assert!(link(INTERCEPT, "nothing", &[]).is_err());
+    }
+
     /// However the object is cut or altered, there is an answer and no panic.
     #[test]
     fn a_broken_object_is_refused() {
-        for length in 0..OBJECT.len() {
-            let _ = link(&OBJECT[..length], 5);
+        for length in 0..CLASSIFIER.len() {
+            let _ = classifier(&CLASSIFIER[..length], 5);
         }
-        assert!(link(&OBJECT[..OBJECT.len() - 1], 5).is_err());
-        assert!(link(&OBJECT[1..], 5).is_err());
-        for at in 0..OBJECT.len() {
-            let mut altered = OBJECT.to_vec();
+        assert!(classifier(&CLASSIFIER[..CLASSIFIER.len() - 1], 5).is_err());
+        assert!(classifier(&CLASSIFIER[1..], 5).is_err());
+        for at in 0..CLASSIFIER.len() {
+            let mut altered = CLASSIFIER.to_vec();
             altered[at] ^= 0xff;
-            let _ = link(&altered, 5);
+            let _ = classifier(&altered, 5);
         }
     }
 }

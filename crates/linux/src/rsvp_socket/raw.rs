@@ -1,0 +1,236 @@
+//! Raw sockets of both families.
+//!
+//! **IPv4.** A socket for protocol 46 with `IP_ROUTER_ALERT` takes packets addressed to this host, and those that are
+//! being *forwarded* and carry the option; the latter are consumed. Fragments arrive put together. Multicast in transit
+//! comes only while the host is an active multicast router.
+//!
+//! **IPv6.** A socket for protocol 46 takes what is addressed to this host, without its header. Packets in transit come
+//! through another, for protocol 255, that asks for a value of router alert: it consumes every unicast packet with that
+//! value, whatever it carries. What is not RSVP, and fragments, which come one by one, are sent on from here as a router
+//! would have.
+//!
+//! Both families send through a socket for protocol 255, which leaves the IP header to us: so that a Path can carry its
+//! sender's address.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use earmark_core::{Datagram, InterfaceId, Outgoing};
+use earmark_wire::{ipv4, ipv6};
+
+use super::frame::{Header, Place};
+use super::{OpenError, RSVP, SendError, raw_socket, set, size_receive_buffer};
+use crate::sys::socket::{Received, Target, send_packet};
+use crate::traffic_control::SIGNALLING_CLASS;
+
+/// `IPV6_ROUTER_ALERT_ISOLATE` (Linux 5.1).
+const ROUTER_ALERT_ISOLATE: i32 = 30;
+
+/// The raw sockets of one namespace.
+#[derive(Debug)]
+pub(super) struct RawSockets {
+    pub(super) receiver4: OwnedFd,
+    sender4: OwnedFd,
+    /// `None` where the kernel does without IPv6.
+    pub(super) six: Option<RawSockets6>,
+    /// IP identification of the next message that has to be cut; the kernel numbers the others.
+    next_identification: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct RawSockets6 {
+    pub(super) receiver: OwnedFd,
+    /// Receives what is in transit, and sends.
+    pub(super) transit: OwnedFd,
+}
+
+impl RawSockets {
+    pub(super) fn open() -> Result<RawSockets, OpenError> {
+        let receiver4 = raw_socket(socket2::Domain::IPV4, RSVP)?;
+        let sender4 = raw_socket(socket2::Domain::IPV4, libc::IPPROTO_RAW)?;
+        let ip = libc::IPPROTO_IP;
+        set(&receiver4, "ask for router alerts", ip, libc::IP_ROUTER_ALERT, 1)?;
+        set(&receiver4, "ask for packet information", ip, libc::IP_PKTINFO, 1)?;
+        size_receive_buffer(&receiver4)?;
+        // A Path to a multicast session must not come back to us as if a neighbour had sent it.
+        set(&sender4, "turn multicast loops off", ip, libc::IP_MULTICAST_LOOP, 0)?;
+        choose_class(&sender4)?;
+        let six = match RawSockets6::open() {
+            Err(OpenError::System { source, .. })
+                if source.raw_os_error() == Some(libc::EAFNOSUPPORT) =>
+            {
+                None
+            }
+            opened => Some(opened?),
+        };
+        let next_identification = std::process::id(); // any start will do
+        Ok(RawSockets { receiver4, sender4, six, next_identification })
+    }
+
+    /// Sends `payload` as `out` says; cuts it where it is too long for the link, into the widest fragments that the kernel
+    /// takes.
+    pub(super) fn send(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
+        let header = Header::new(out, payload.len())?;
+        let interface = out.interface.map(|i| i.0);
+        let target = target(out.destination, interface);
+        let outcome = self.transmit([header.emit().octets(), payload], &target);
+        let outcome = match outcome {
+            Err(error) if is_too_wide(&error) => self.send_fragments(&header, payload, &target),
+            outcome => outcome,
+        };
+        outcome.map_err(SendError::System)
+    }
+
+    fn send_fragments(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        target: &Target,
+    ) -> io::Result<()> {
+        // Of 16 bits, which IPv4 has.
+        let identification = (self.next_identification & 0xffff).max(1);
+        self.next_identification = identification + 1;
+        let mut outcome = Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+        for step in header.steps() {
+            outcome = payload.chunks(step).enumerate().try_for_each(|(n, part)| {
+                let offset = n * step;
+                let more = offset + part.len() < payload.len();
+                let place = Place { identification, offset, more };
+                let emitted = header.emit_fragment(place, part.len());
+                self.transmit([emitted.octets(), part], target)
+            });
+            // The first fragment is as wide as any, so that nothing has been sent when this size is too wide.
+            if !outcome.as_ref().is_err_and(is_too_wide) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn transmit(&self, pieces: [&[u8]; 2], target: &Target) -> io::Result<()> {
+        let socket = match (target.to, &self.six) {
+            (SocketAddr::V4(_), _) => &self.sender4,
+            (SocketAddr::V6(_), Some(six)) => &six.transit,
+            (SocketAddr::V6(_), None) => {
+                return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+            }
+        };
+        send_packet(socket.as_fd(), pieces, target)
+    }
+}
+
+impl RawSockets6 {
+    fn open() -> Result<RawSockets6, OpenError> {
+        let receiver = raw_socket(socket2::Domain::IPV6, RSVP)?;
+        let transit = raw_socket(socket2::Domain::IPV6, libc::IPPROTO_RAW)?;
+        let ip = libc::IPPROTO_IPV6;
+        let alert = ipv6::ALERT_RSVP.into();
+        set(&transit, "ask for IPv6 router alerts", ip, libc::IPV6_ROUTER_ALERT, alert)?;
+        // Else it takes the packets of every namespace of the machine.
+        set(&transit, "keep to this namespace", ip, ROUTER_ALERT_ISOLATE, 1)?;
+        set(&transit, "turn IPv6 multicast loops off", ip, libc::IPV6_MULTICAST_LOOP, 0)?;
+        choose_class(&transit)?;
+        for option in [libc::IPV6_RECVHOPLIMIT, libc::IPV6_RECVHOPOPTS] {
+            set(&receiver, "ask for hop limits and options", ip, option, 1)?;
+        }
+        for socket in [&receiver, &transit] {
+            set(socket, "ask for packet information", ip, libc::IPV6_RECVPKTINFO, 1)?;
+            size_receive_buffer(socket)?;
+        }
+        Ok(RawSockets6 { receiver, transit })
+    }
+
+    /// Sends a packet on that we have no business with, as a router does; whether it was.
+    pub(super) fn pass_on(&self, octets: &[u8]) -> bool {
+        let Ok(packet) = ipv6::Packet::parse(octets) else {
+            return false;
+        };
+        let (Some(hop_limit), Some((head, rest))) =
+            (packet.hop_limit.checked_sub(1).filter(|&left| left > 0), octets.split_at_checked(8))
+        else {
+            return false;
+        };
+        let mut head: [u8; 8] = std::array::from_fn(|n| head[n]);
+        head[7] = hop_limit;
+        let target = target(packet.destination.into(), None);
+        send_packet(self.transit.as_fd(), [&head, rest], &target).is_ok()
+    }
+}
+
+/// A whole IPv4 packet as a message; `None` where its header is broken.
+pub(super) fn datagram4(octets: &[u8], interface: u32) -> Option<Datagram<'_>> {
+    let packet = ipv4::Packet::parse(octets).ok()?;
+    Some(Datagram {
+        interface: InterfaceId(interface),
+        source: IpAddr::V4(packet.source()),
+        destination: IpAddr::V4(packet.destination()),
+        ttl: packet.ttl(),
+        router_alert: packet.router_alert().is_some(),
+        encapsulated: false,
+        payload: packet.payload(),
+    })
+}
+
+/// A whole IPv6 packet as a message; `None` where its header is broken, or where it is none or only a part of one.
+pub(super) fn datagram6(octets: &[u8], interface: u32) -> Option<Datagram<'_>> {
+    let packet = ipv6::Packet::parse(octets).ok()?;
+    (i32::from(packet.next_header) == RSVP).then_some(Datagram {
+        interface: InterfaceId(interface),
+        source: IpAddr::V6(packet.source),
+        destination: IpAddr::V6(packet.destination),
+        ttl: packet.hop_limit,
+        router_alert: packet.router_alert.is_some(),
+        encapsulated: false,
+        payload: packet.payload,
+    })
+}
+
+/// A message of which the kernel has taken the IPv6 header off.
+pub(super) fn bare_datagram6<'a>(octets: &'a [u8], about: &Received) -> Option<Datagram<'a>> {
+    Some(Datagram {
+        interface: InterfaceId(about.interface?),
+        source: about.source?,
+        destination: about.destination?,
+        ttl: about.hop_limit?,
+        router_alert: about.router_alert.is_some(),
+        encapsulated: false,
+        payload: octets,
+    })
+}
+
+/// Where a packet with a header of ours goes. An address of the link needs to be told of which.
+fn target(destination: IpAddr, interface: Option<u32>) -> Target {
+    let to = match destination {
+        IpAddr::V4(to) => SocketAddr::from((to, 0)),
+        IpAddr::V6(to) => SocketAddrV6::new(to, 0, 0, interface.unwrap_or(0)).into(),
+    };
+    Target { to, interface, source: None, hop_limit: None }
+}
+
+/// The class of signalling, for all that a socket sends.
+fn choose_class(socket: &OwnedFd) -> Result<(), OpenError> {
+    let class = SIGNALLING_CLASS as i32; // the kernel takes the bits
+    set(socket, "choose the class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)
+}
+
+fn is_too_wide(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
+/// Joins a group on an interface, or leaves it; once for all sockets of the namespace.
+pub(super) fn membership(
+    socket: BorrowedFd<'_>,
+    group: IpAddr,
+    interface: InterfaceId,
+    joined: bool,
+) -> io::Result<()> {
+    let socket = socket2::SockRef::from(&socket);
+    let index = socket2::InterfaceIndexOrAddress::Index(interface.0);
+    match (group, joined) {
+        (IpAddr::V4(group), true) => socket.join_multicast_v4_n(&group, &index),
+        (IpAddr::V4(group), false) => socket.leave_multicast_v4_n(&group, &index),
+        (IpAddr::V6(group), true) => socket.join_multicast_v6(&group, interface.0),
+        (IpAddr::V6(group), false) => socket.leave_multicast_v6(&group, interface.0),
+    }
+}

@@ -1,0 +1,220 @@
+//! RSVP inside UDP, for hosts without raw sockets and for their neighbours (RFC 2205 appendix C).
+//!
+//! ```text
+//!                 unicast destination D                multicast destination D
+//! a host          sends to D or its router, port 1698  sends to the group G*, port 1698
+//! without raw     hears ports 1698 and 1699            hears D port 1699, G* port 1698
+//! everybody else  sends to D, port 1699, beside raw    sends to D, port 1699, beside raw
+//!                 hears port 1698                      hears G* port 1698
+//! ```
+//!
+//! The two ports keep those who can do both from hearing everything twice. G* reaches no further than the link.
+//!
+//! A message that came inside UDP has no TTL that could be compared with its sender's; in its place stands the Send_TTL
+//! that the message itself carries, so that no hop without RSVP is seen.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, OwnedFd};
+
+use earmark_core::{Datagram, InterfaceId, Outgoing};
+
+use super::raw::membership;
+use super::{OpenError, set, size_receive_buffer};
+use crate::netlink::{Connection, Message, NetlinkError};
+use crate::sys::socket::{Received, Target, send_packet};
+use crate::traffic_control::SIGNALLING_CLASS;
+
+/// Pu: sent by hosts without raw sockets.
+const FROM_UDP_ONLY: u16 = 1_698;
+/// Pu': sent by all others.
+const FROM_OTHERS: u16 = 1_699;
+/// G* of both families (IANA: RSVP-ENCAPSULATION).
+const ENCAPSULATION4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 14);
+const ENCAPSULATION6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x0e);
+/// Where Send_TTL is in the common header (RFC 2205 section 3.1.1).
+const SEND_TTL: usize = 4;
+
+/// The UDP sockets, and the interfaces through which they are used.
+#[derive(Debug)]
+pub(super) struct UdpSockets {
+    pub(super) ports: Vec<Port>,
+    /// Whether there is nothing else: this host is one without raw sockets.
+    udp_only: bool,
+    interfaces: BTreeSet<InterfaceId>,
+    routes: Connection,
+}
+
+/// One socket.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) socket: OwnedFd,
+    is_ipv4: bool,
+    port: u16,
+}
+
+impl UdpSockets {
+    /// Opens the ports that this kind of node hears; no interface uses them yet.
+    pub(super) fn open(udp_only: bool) -> Result<UdpSockets, OpenError> {
+        let heard: &[u16] = if udp_only { &[FROM_UDP_ONLY, FROM_OTHERS] } else { &[FROM_UDP_ONLY] };
+        let mut ports = Vec::new();
+        for &port in heard {
+            ports.push(Port::open(true, port)?);
+            match Port::open(false, port) {
+                Err(OpenError::System { source, .. })
+                    if source.raw_os_error() == Some(libc::EAFNOSUPPORT) => {}
+                opened => ports.push(opened?),
+            }
+        }
+        let routes = Connection::open().map_err(|error| OpenError::System {
+            doing: "ask for routes",
+            source: io::Error::other(error),
+        })?;
+        Ok(UdpSockets { ports, udp_only, interfaces: BTreeSet::new(), routes })
+    }
+
+    /// Whether messages inside UDP are heard and sent through an interface.
+    pub(super) fn serves(&self, interface: InterfaceId) -> bool {
+        self.interfaces.contains(&interface)
+    }
+
+    /// Starts or stops using an interface.
+    pub(super) fn serve(&mut self, interface: InterfaceId, serve: bool) -> io::Result<()> {
+        let changed = match serve {
+            true => self.interfaces.insert(interface),
+            false => self.interfaces.remove(&interface),
+        };
+        if !changed {
+            return Ok(());
+        }
+        for port in self.ports.iter().filter(|port| port.port == FROM_UDP_ONLY) {
+            let group = if port.is_ipv4 { ENCAPSULATION4.into() } else { ENCAPSULATION6.into() };
+            match membership(port.socket.as_fd(), group, interface, serve) {
+                // An interface without that family, or one that is gone.
+                Err(error) if !serve || !port.is_ipv4 => {
+                    tracing::debug!(%error, interface = interface.0, "membership of {group}");
+                }
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is a socket of this family.
+    pub(super) fn can_signal(&self, destination: IpAddr) -> bool {
+        self.ports.iter().any(|port| port.is_ipv4 == destination.is_ipv4())
+    }
+
+    /// The socket that hears what is sent to a group, for a host without raw sockets.
+    pub(super) fn group_socket(&self, group: IpAddr) -> Option<&OwnedFd> {
+        let heard = |p: &&Port| p.is_ipv4 == group.is_ipv4() && p.port == FROM_OTHERS;
+        self.ports.iter().find(heard).map(|port| &port.socket)
+    }
+
+    /// What came inside a UDP packet; `None` where nobody wants it there, or it is too short to be a message.
+    pub(super) fn datagram<'a>(&self, octets: &'a [u8], about: &Received) -> Option<Datagram<'a>> {
+        let interface = InterfaceId(about.interface?);
+        self.serves(interface).then_some(())?;
+        Some(Datagram {
+            interface,
+            source: about.source?,
+            destination: about.destination?,
+            ttl: *octets.get(SEND_TTL)?,
+            router_alert: false,
+            encapsulated: true,
+            payload: octets,
+        })
+    }
+
+    /// Sends a message inside UDP.
+    pub(super) fn send(&mut self, out: &Outgoing, payload: &[u8]) -> io::Result<()> {
+        let port = if self.udp_only { FROM_UDP_ONLY } else { FROM_OTHERS };
+        let (to, hop_limit) = match (self.udp_only, out.destination.is_multicast()) {
+            (false, _) => (out.destination, out.ttl),
+            (true, true) if out.destination.is_ipv4() => (ENCAPSULATION4.into(), 1),
+            (true, true) => (ENCAPSULATION6.into(), 1),
+            // Path and its like are addressed to the session; the router takes them up.
+            (true, false) if out.router_alert => (self.first_hop(out.destination)?, out.ttl),
+            (true, false) => (out.destination, out.ttl),
+        };
+        let interface = out.interface.map(|interface| interface.0);
+        let to = match to {
+            IpAddr::V4(to) => SocketAddr::from((to, port)),
+            IpAddr::V6(to) => SocketAddrV6::new(to, port, 0, interface.unwrap_or(0)).into(),
+        };
+        let socket = self.ports.iter().find(|port| port.is_ipv4 == to.is_ipv4());
+        let socket = socket.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
+        let target = Target { to, interface, source: None, hop_limit: Some(hop_limit) };
+        send_packet(socket.socket.as_fd(), [payload, &[]], &target)
+    }
+
+    /// The router that leads to a destination, or the destination itself where it is on the link.
+    fn first_hop(&mut self, destination: IpAddr) -> io::Result<IpAddr> {
+        let (family, octets) = match destination {
+            IpAddr::V4(a) => (libc::AF_INET as u8, a.octets().to_vec()),
+            IpAddr::V6(a) => (libc::AF_INET6 as u8, a.octets().to_vec()),
+        };
+        let mut header = [0; 12];
+        (header[0], header[1]) = (family, octets.len() as u8 * 8);
+        let message = Message::new(libc::RTM_GETROUTE, 0).fixed(&header);
+        let message = message.attribute(libc::RTA_DST, &octets);
+        let answers = self.routes.ask("find a route", message).map_err(io::Error::other)?;
+        let mut gateway = None;
+        for message in &answers {
+            gateway = gateway.or(gateway_of(&message.map_err(io::Error::other)?)?);
+        }
+        Ok(gateway.unwrap_or(destination))
+    }
+}
+
+impl Port {
+    fn open(is_ipv4: bool, port: u16) -> Result<Port, OpenError> {
+        let doing = "open the UDP ports of RSVP";
+        let system = |source| OpenError::System { doing, source };
+        let domain = if is_ipv4 { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+        let kind = socket2::Type::DGRAM.nonblocking().cloexec();
+        let socket = socket2::Socket::new(domain, kind, None).map_err(system)?;
+        let any: IpAddr = match is_ipv4 {
+            true => Ipv4Addr::UNSPECIFIED.into(),
+            false => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        if !is_ipv4 {
+            socket.set_only_v6(true).map_err(system)?;
+        }
+        socket.bind(&SocketAddr::from((any, port)).into()).map_err(system)?;
+        let socket = OwnedFd::from(socket);
+        let (level, information, echo) = match is_ipv4 {
+            true => (libc::IPPROTO_IP, libc::IP_PKTINFO, libc::IP_MULTICAST_LOOP),
+            false => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, libc::IPV6_MULTICAST_LOOP),
+        };
+        set(&socket, "ask for packet information", level, information, 1)?;
+        set(&socket, "turn multicast loops off", level, echo, 0)?;
+        size_receive_buffer(&socket)?;
+        // A host without privileges has no such class; its messages wait with the others.
+        let class = SIGNALLING_CLASS as i32;
+        if let Err(error) =
+            set(&socket, "choose the class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)
+        {
+            tracing::debug!(%error, "RSVP inside UDP goes with best effort");
+        }
+        Ok(Port { socket, is_ipv4, port })
+    }
+}
+
+/// The gateway in the answer to a question for a route.
+fn gateway_of(message: &crate::netlink::Received<'_>) -> io::Result<Option<IpAddr>> {
+    for attribute in message.attributes(12) {
+        let attribute = attribute.map_err(io::Error::other)?;
+        if attribute.kind == libc::RTA_GATEWAY {
+            let malformed =
+                |_| io::Error::other(NetlinkError::Malformed { field: "gateway", offset: 0 });
+            return match attribute.value.len() {
+                4 => <[u8; 4]>::try_from(attribute.value).map(IpAddr::from).map_err(malformed),
+                _ => <[u8; 16]>::try_from(attribute.value).map(IpAddr::from).map_err(malformed),
+            }
+            .map(Some);
+        }
+    }
+    Ok(None)
+}
