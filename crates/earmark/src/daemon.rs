@@ -15,8 +15,8 @@ use std::io;
 use earmark_core::InterfaceId;
 use earmark_linux::clock::Clock;
 use earmark_linux::{
-    ClassifierChoice, LinkPlan, Mirror, OpenError, RsvpSocket, TcError, TrafficControl, Update,
-    capabilities,
+    Access, ClassifierChoice, InterfaceError, InterfaceState, LinkPlan, Mirror, OpenError,
+    RsvpSocket, TcError, TrafficControl, Update, capabilities,
 };
 use earmark_node::NodeConfig;
 use earmark_rsvp::integrity;
@@ -57,6 +57,15 @@ pub enum DaemonError {
     /// The control socket cannot be.
     #[error(transparent)]
     Control(#[from] ListenerError),
+    /// An interface cannot signal as it is set to.
+    #[error("cannot signal through {name}: {}", with_cause(.source))]
+    Signalling {
+        /// Its name.
+        name: String,
+        /// Why not.
+        #[source]
+        source: InterfaceError,
+    },
     /// Traffic control cannot be set up.
     #[error(
         "cannot set up traffic control: {}\n  help: `traffic_control = false` in an [[interface]] leaves its queues alone",
@@ -86,12 +95,14 @@ impl DaemonError {
 /// # Errors
 /// It could not start, or lost a socket that it cannot do without.
 pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
-    let missing = capabilities::missing()
+    let access = if config.udp_only { Access::UdpOnly } else { Access::Raw };
+    let programs_queues = config.interfaces.iter().any(|interface| interface.traffic_control);
+    let missing = capabilities::missing(access, programs_queues)
         .map_err(DaemonError::system("look at the process's capabilities"))?;
     if !missing.is_empty() {
         return Err(DaemonError::Privileges(missing));
     }
-    let socket = RsvpSocket::open().map_err(|error| match error {
+    let socket = RsvpSocket::open_with(access).map_err(|error| match error {
         OpenError::AlreadyRunning => DaemonError::AlreadyRunning,
         other => DaemonError::System { doing: "open the RSVP sockets", cause: with_cause(&other) },
     })?;
@@ -138,7 +149,13 @@ fn start(
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
-    let system = System::new(socket, traffic_control, planned, hands_off, adopted.len() as u64);
+    let mut system = System::new(socket, traffic_control, planned, hands_off, adopted.len() as u64);
+    for interface in &config.interfaces {
+        if let Some(state) = present(&initial).find(|state| state.name == interface.name) {
+            let failed = |source| DaemonError::Signalling { name: interface.name.clone(), source };
+            system.signal_through(state.id, interface).map_err(failed)?;
+        }
+    }
 
     let node_config = node_config(config, keys.as_ref(), origin);
     let recorder = match &config.record {
@@ -172,17 +189,19 @@ struct Links {
     hands_off: BTreeSet<InterfaceId>,
 }
 
+/// The interfaces that there are.
+fn present(initial: &[Update]) -> impl Iterator<Item = &InterfaceState> {
+    initial.iter().filter_map(|update| match update {
+        Update::Interface(state) => Some(state),
+        _ => None,
+    })
+}
+
 fn links(config: &Config, initial: &[Update]) -> Result<Links, ConfigError> {
-    let present = || {
-        initial.iter().filter_map(|update| match update {
-            Update::Interface(state) => Some(state),
-            _ => None,
-        })
-    };
     let mut links = Links { plans: Vec::new(), hands_off: BTreeSet::new() };
     for interface in &config.interfaces {
-        let Some(state) = present().find(|state| state.name == interface.name) else {
-            let names: Vec<String> = present().map(|state| state.name.clone()).collect();
+        let Some(state) = present(initial).find(|state| state.name == interface.name) else {
+            let names: Vec<String> = present(initial).map(|state| state.name.clone()).collect();
             return Err(interface.unknown(&names));
         };
         if interface.traffic_control {

@@ -6,13 +6,17 @@
 //! as an input ([`HostUpdate::TrafficControlRefused`]) and becomes an error message of the protocol, not a log line
 //! alone. What the node reports piles up until [`Driver::take_events`] is called.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::net::IpAddr;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing, Time};
-use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig, ReservationRow, TrafficRow};
+use earmark_node::{
+    Command, Event, HostUpdate, Input, Node, NodeConfig, ReservationRow, TrafficRow,
+};
+use earmark_rsvp::{self as rsvp, Application};
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
@@ -40,6 +44,10 @@ pub trait Kernel {
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
     /// What has gone through a reservation's queue; `None` where nothing is queued.
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
+    /// Hears what is sent to a group, on all interfaces that take part; until it was left as often as joined.
+    fn join(&mut self, group: IpAddr);
+    /// Undoes one [`Kernel::join`].
+    fn leave(&mut self, group: IpAddr);
     /// Whether messages can be sent for sessions with this destination.
     fn can_signal(&self, destination: IpAddr) -> bool;
     /// What the kernel's side counts: part, name, count.
@@ -91,6 +99,8 @@ pub struct Driver<K> {
     inside: Inside,
     kernel: K,
     events: Vec<Event>,
+    /// The groups of applications with multicast sessions: their Path messages are addressed to the group.
+    groups: BTreeMap<Application, IpAddr>,
 }
 
 /// What an input passes through; apart from the kernel, so that the kernel can hand in datagrams.
@@ -132,11 +142,15 @@ impl<K: Kernel> Driver<K> {
             },
             kernel,
             events: Vec::new(),
+            groups: BTreeMap::new(),
         }
     }
 
     /// One input and all its consequences.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        if let Input::Command(command) = &input {
+            self.follow_groups(command);
+        }
         self.inside.take(now, input);
         self.carry_out(now);
     }
@@ -205,6 +219,32 @@ impl<K: Kernel> Driver<K> {
     /// What was counted so far.
     pub fn counters(&self) -> DriverCounters {
         self.inside.counters
+    }
+
+    /// Joins the group of a session that an application opens, and leaves it when the application is released.
+    fn follow_groups(&mut self, command: &Command) {
+        let (application, session) = match command {
+            Command::Rsvp(rsvp::Command::Session { application, session }) => {
+                (*application, Some(session))
+            }
+            Command::Listen(listen) => (listen.application, Some(&listen.session)),
+            Command::Rsvp(rsvp::Command::Release { application }) => (*application, None),
+            Command::Rsvp(_) => return,
+        };
+        match session.map(|session| session.destination) {
+            // An application has one session; another one is refused.
+            Some(_) if self.groups.contains_key(&application) => {}
+            Some(group) if group.is_multicast() => {
+                self.kernel.join(group);
+                self.groups.insert(application, group);
+            }
+            Some(_) => {}
+            None => {
+                if let Some(group) = self.groups.remove(&application) {
+                    self.kernel.leave(group);
+                }
+            }
+        }
     }
 
     /// Does what the effects say. A refusal is an input with effects of its own; each takes its reservation away, so

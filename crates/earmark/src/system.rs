@@ -1,12 +1,15 @@
 //! The Linux kernel behind the driver's effects: the signalling socket and traffic control together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Datagram, Flow, Installation, InterfaceId, Outgoing, Rate};
-use earmark_linux::{Adopted, LinkPlan, Reconciliation, RsvpSocket, TcError, TrafficControl};
+use earmark_linux::{
+    Adopted, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, RsvpSocket, TcError,
+    TrafficControl,
+};
 use earmark_node::TrafficRow;
 use tracing::debug;
 
@@ -23,6 +26,10 @@ pub(crate) struct System {
     hands_off: BTreeSet<InterfaceId>,
     /// Claims on those; traffic control never hears of them.
     accounted: BTreeSet<ClaimId>,
+    /// Interfaces that signal.
+    signalling: BTreeSet<InterfaceId>,
+    /// Groups of applications, and how many applications each has.
+    groups: BTreeMap<IpAddr, u32>,
     counters: TrafficControlCounters,
 }
 
@@ -50,8 +57,32 @@ impl System {
         adopted: u64,
     ) -> System {
         let counters = TrafficControlCounters { adopted, ..TrafficControlCounters::default() };
-        let accounted = BTreeSet::new();
-        System { socket, traffic_control, planned, hands_off, accounted, counters }
+        System {
+            socket,
+            traffic_control,
+            planned,
+            hands_off,
+            signalling: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            accounted: BTreeSet::new(),
+            counters,
+        }
+    }
+
+    /// Signals through an interface from now on, as its settings say.
+    pub(crate) fn signal_through(
+        &mut self,
+        interface: InterfaceId,
+        config: &InterfaceConfig,
+    ) -> Result<(), InterfaceError> {
+        let how =
+            InterfaceSignalling { intercept: config.intercept, udp: config.udp_encapsulation };
+        self.socket.set_interface(interface, how)?;
+        for &group in self.groups.keys() {
+            membership(group, interface, self.socket.join(group, interface));
+        }
+        self.signalling.insert(interface);
+        Ok(())
     }
 
     /// Whether the interface's queues have been taken over, or deliberately not.
@@ -102,6 +133,8 @@ impl System {
             self.traffic_control.forget_link(interface);
         }
         self.hands_off.remove(&interface);
+        self.signalling.remove(&interface);
+        self.socket.forget_interface(interface);
     }
 }
 
@@ -171,9 +204,30 @@ impl Kernel for System {
         }
     }
 
+    fn join(&mut self, group: IpAddr) {
+        *self.groups.entry(group).or_insert(0) += 1;
+        if self.groups[&group] == 1 {
+            for &interface in &self.signalling {
+                membership(group, interface, self.socket.join(group, interface));
+            }
+        }
+    }
+
+    fn leave(&mut self, group: IpAddr) {
+        match self.groups.get_mut(&group) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => {
+                self.groups.remove(&group);
+                for &interface in &self.signalling {
+                    membership(group, interface, self.socket.leave(group, interface));
+                }
+            }
+            None => {}
+        }
+    }
+
     fn can_signal(&self, destination: IpAddr) -> bool {
-        // As of `RsvpSocket::send`.
-        destination.is_ipv4()
+        self.socket.can_signal(destination)
     }
 
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
@@ -185,6 +239,7 @@ impl Kernel for System {
             ("socket", "overflowed", socket.overflowed),
             ("socket", "sent", socket.sent),
             ("socket", "no_room", socket.no_room),
+            ("socket", "passed_on", socket.passed_on),
             ("traffic_control", "adopted", traffic_control.adopted),
             ("traffic_control", "reaped", traffic_control.reaped),
             ("traffic_control", "reconciliations", traffic_control.reconciliations),
@@ -201,6 +256,13 @@ pub(crate) fn plan(interface: InterfaceId, config: &InterfaceConfig) -> LinkPlan
         pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
         best_effort_queue: config.queue_packets,
         ..LinkPlan::new(interface, config.bandwidth, config.reservable)
+    }
+}
+
+/// A membership that cannot be had, on an interface without that family for instance, leaves the others alone.
+fn membership(group: IpAddr, interface: InterfaceId, outcome: io::Result<()>) {
+    if let Err(error) = outcome {
+        debug!(%error, %group, interface = interface.0, "group membership");
     }
 }
 

@@ -146,6 +146,9 @@ impl Watch {
             return Vec::new();
         }
         info!(interface = %state.name, "takes part again");
+        if let Err(error) = driver.kernel().signal_through(state.id, config) {
+            warn!(interface = %state.name, "{}", with_cause(&error));
+        }
         let adopted = driver.kernel().take_over(state.id, config);
         adopted.unwrap_or_else(|error| {
             warn!(interface = %state.name, "{}", with_cause(&error));

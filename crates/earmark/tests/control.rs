@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 #[derive(Default)]
 struct Paper {
     sent: VecDeque<(Outgoing, Vec<u8>)>,
+    groups: Vec<IpAddr>,
 }
 
 impl Kernel for Paper {
@@ -57,6 +58,12 @@ impl Kernel for Paper {
     }
     fn traffic(&mut self, _claim: ClaimId) -> Option<TrafficRow> {
         None
+    }
+    fn join(&mut self, group: IpAddr) {
+        self.groups.push(group);
+    }
+    fn leave(&mut self, group: IpAddr) {
+        self.groups.retain(|joined| *joined != group);
     }
     fn can_signal(&self, destination: IpAddr) -> bool {
         destination.is_ipv4()

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use earmark_core::Rate;
+use earmark_linux::Intercept;
 use earmark_rsvp::Timing;
 use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
 use serde::Deserialize;
@@ -61,6 +62,16 @@ struct InterfaceTable {
     queue_packets: Option<Spanned<u32>>,
     traffic_control: Option<bool>,
     integrity: Option<Secured>,
+    intercept: Option<InterceptName>,
+    udp_encapsulation: Option<bool>,
+}
+
+/// The names of [`Intercept`].
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum InterceptName {
+    RouterAlert,
+    Protocol,
 }
 
 /// `0.75`, `"75%"` or `"7.5Mbit"`.
@@ -76,6 +87,7 @@ enum Share {
 struct RsvpTable {
     refresh: Option<Spanned<String>>,
     lifetime_factor: Option<Spanned<u32>>,
+    udp_only: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -127,6 +139,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         integrity: source.integrity(file.integrity, &interfaces)?,
         interfaces,
         timing: source.timing(&file.rsvp)?,
+        udp_only: file.rsvp.udp_only.unwrap_or(false),
         record: file.daemon.record,
         user: file.daemon.user,
         keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
@@ -211,6 +224,11 @@ impl Source<'_> {
             queue_packets: self.within(table.queue_packets, 1..100_001, defaults.queue_packets)?,
             traffic_control: table.traffic_control.unwrap_or(true),
             integrity: table.integrity,
+            intercept: match table.intercept {
+                Some(InterceptName::Protocol) => Intercept::Protocol,
+                Some(InterceptName::RouterAlert) | None => Intercept::RouterAlert,
+            },
+            udp_encapsulation: table.udp_encapsulation.unwrap_or(false),
             place: Some(place),
             ..defaults
         })

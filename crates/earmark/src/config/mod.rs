@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_core::Rate;
+use earmark_linux::Intercept;
 use earmark_rsvp::Timing;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 
@@ -39,6 +40,8 @@ pub struct Config {
     pub timing: Timing,
     /// How messages are signed and verified, where interfaces are secured.
     pub integrity: Option<IntegrityConfig>,
+    /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
+    pub udp_only: bool,
     /// The file to record inputs into.
     pub record: Option<PathBuf>,
     /// The user to become when everything that needs root is done; the one it was started as where there is none.
@@ -88,6 +91,10 @@ pub struct InterfaceConfig {
     pub traffic_control: bool,
     /// In which directions messages are signed and verified; `None` for neither.
     pub integrity: Option<Secured>,
+    /// Which messages are taken out of what arrives.
+    pub intercept: Intercept,
+    /// Whether hosts behind it signal inside UDP (RFC 2205 appendix C).
+    pub udp_encapsulation: bool,
     /// Where the file says so; `None` in settings that come from no file.
     pub place: Option<Place>,
 }
@@ -104,6 +111,8 @@ impl InterfaceConfig {
             queue_packets: 50,
             traffic_control: true,
             integrity: None,
+            intercept: Intercept::RouterAlert,
+            udp_encapsulation: false,
             place: None,
         }
     }
@@ -119,6 +128,7 @@ impl Config {
             interfaces: Vec::new(),
             timing: Timing::default(),
             integrity: None,
+            udp_only: false,
             record: None,
             user: None,
             keep_reservations_on_exit: true,

@@ -142,7 +142,7 @@ impl<K: Kernel> Desk<'_, K> {
         if !self.driver.kernel_ref().can_signal(session.destination) {
             return Err(rejected(
                 format!(
-                    "nothing can be reserved for {}: this daemon cannot send RSVP over IPv6 yet",
+                    "nothing can be reserved for {}: this host does without IPv6",
                     session.destination
                 ),
                 "use the receiver's IPv4 address",
