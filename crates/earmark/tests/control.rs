@@ -63,7 +63,8 @@ impl Kernel for Paper {
         self.groups.push(group);
     }
     fn leave(&mut self, group: IpAddr) {
-        self.groups.retain(|joined| *joined != group);
+        let at = self.groups.iter().position(|joined| *joined == group).expect("joined before");
+        self.groups.remove(at);
     }
     fn can_signal(&self, destination: IpAddr) -> bool {
         destination.is_ipv4()
@@ -252,14 +253,30 @@ fn wrong_requests_are_answered_and_the_conversation_goes_on() {
     assert_eq!(applications["ok"]["rows"], json!([]), "nothing was left behind");
 }
 
+/// Path messages of a multicast session are addressed to its group: the host hears them while somebody listens.
+#[test]
+fn the_group_of_a_session_is_joined_while_it_is_open() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    for _ in 0..2 {
+        let answer = host.ask(&mut peer, r#"{"listen":{"on":"239.1.2.3:5001"}}"#);
+        assert!(answer["ok"]["application"].is_u64(), "{answer}");
+    }
+    let group: IpAddr = "239.1.2.3".parse().unwrap();
+    assert_eq!(host.driver.kernel().groups, [group, group], "once for each");
+    host.ask(&mut peer, r#"{"release":{"application":1}}"#);
+    host.ask(&mut peer, r#"{"release":{"application":2}}"#);
+    assert!(host.driver.kernel().groups.is_empty());
+}
+
 /// What cannot be signalled is refused at once and by name, not left to time out.
 #[test]
-fn ipv6_is_refused_until_it_can_be_sent() {
+fn ipv6_is_refused_where_the_host_does_without() {
     let mut host = Host::new();
     let mut peer = host.connect();
     let answer = host.ask(&mut peer, r#"{"send":{"to":"[2001:db8::2]:5001","rate_bps":2000000}}"#);
     let message = answer["error"]["message"].as_str().unwrap();
-    assert!(message.contains("2001:db8::2: this daemon cannot send RSVP over IPv6"), "{answer}");
+    assert!(message.contains("2001:db8::2: this host does without IPv6"), "{answer}");
     assert!(answer["error"]["hint"].as_str().unwrap().contains("IPv4"), "{answer}");
     assert!(host.driver.kernel().sent.is_empty());
 }

@@ -214,7 +214,7 @@ fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while let Some(message) = control.as_ref() {
             let data = libc::CMSG_DATA(control);
-            let length = message.cmsg_len as usize;
+            let length = message.cmsg_len;
             let length = length.saturating_sub(libc::CMSG_LEN(0) as usize);
             let data = std::slice::from_raw_parts(data, length);
             each(message.cmsg_level, message.cmsg_type, data);
