@@ -1,9 +1,11 @@
 //! The ledger: links, and the claims on them in a slab.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
+use super::preemption::Preemption;
 use super::queue::{EnqueueError, RetryPolicy, Waiting};
 use super::{ClaimId, Demand, Owner, Reason, Refusal};
 use crate::{Flow, InterfaceId, Rate};
@@ -24,6 +26,8 @@ pub struct Ledger {
     /// Links whose queue may have a head that fits: something changed since it was last looked at.
     freed: BTreeSet<InterfaceId>,
     policy: RetryPolicy,
+    /// Only where claims may displace each other.
+    pub(super) preemption: Option<Box<Preemption>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +86,9 @@ impl Ledger {
                 ));
                 entry.generation = entry.generation.wrapping_add(1);
                 self.free.push(slot as u32);
+                if let Some(preemption) = &mut self.preemption {
+                    preemption.leave(slot as u32);
+                }
             }
         }
         LostLink {
@@ -120,7 +127,9 @@ impl Ledger {
         entry.replace(adopted, demand.rate);
         entry.claims += 1;
         wake(&mut self.freed, link, entry); // the flow may want less than before
-        Ok(self.enter(Claim { link, owner, demand }))
+        let claim = self.enter(Claim { link, owner, demand });
+        self.rank(link, claim);
+        Ok(claim)
     }
 
     /// Changes what a claim holds; refused, it keeps what it had. Asking for no more, neither in rate nor in packet
@@ -151,6 +160,9 @@ impl Ledger {
         slot.claim = None;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(claim.slot);
+        if let Some(preemption) = &mut self.preemption {
+            preemption.leave(claim.slot);
+        }
     }
 
     /// Who holds a claim.
@@ -166,6 +178,14 @@ impl Ledger {
     /// Of which link.
     pub fn link_of(&self, claim: ClaimId) -> Option<InterfaceId> {
         self.get(claim).map(|claim| claim.link)
+    }
+
+    /// All claims and their links, by slot.
+    pub(super) fn all_claims(&self) -> impl Iterator<Item = (ClaimId, InterfaceId)> {
+        self.claims.iter().enumerate().filter_map(|(slot, entry)| {
+            let id = ClaimId { slot: slot as u32, generation: entry.generation };
+            entry.claim.map(|claim| (id, claim.link))
+        })
     }
 
     fn get(&self, id: ClaimId) -> Option<&Claim> {
@@ -209,6 +229,12 @@ impl Ledger {
         entry.adopted.insert(flow, rate);
         wake(&mut self.freed, link, entry);
         Ok(())
+    }
+
+    /// What is held for an adopted flow.
+    pub(super) fn adopted_rate(&self, link: InterfaceId, flow: &Flow) -> Rate {
+        let adopted = self.links.get(&link).and_then(|link| link.adopted.get(flow));
+        adopted.copied().unwrap_or(Rate::ZERO)
     }
 
     /// Gives up what is held for an adopted flow: its rate. `None` where it was not adopted, or has an owner by now.

@@ -5,9 +5,10 @@
 //! written in its [`Demand`]. A claim is granted whole or refused with what could have been granted; an increase that is
 //! refused leaves the old grant, a decrease always works.
 //!
-//! Two things stand beside the claims. *Adopted* flows are those that the driver found in traffic control after a
+//! Three things stand beside the claims. *Adopted* flows are those that the driver found in traffic control after a
 //! restart: nobody claims them yet, but their bandwidth is held for them until the refreshes have brought their owners
-//! back. The *retry queue* of a link keeps what was refused until enough is given back.
+//! back. The *retry queue* of a link keeps what was refused until enough is given back. And where
+//! *preemption* is switched on, important claims displace less important ones (RFC 3181).
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::Rate;
 mod demand;
 mod ledger;
 mod link;
+mod preemption;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -23,6 +25,7 @@ mod tests;
 pub use demand::{guaranteed_delay_us, guaranteed_rate};
 pub use ledger::{Ledger, LostLink};
 pub use link::{AdoptError, LinkCapacity, LinkStatus};
+pub use preemption::{Displaced, PreemptionPolicy, Priority};
 pub use queue::{EnqueueError, RetryPolicy, Waiting};
 
 /// Names a claim, in the ledger and in traffic control. Not reused soon: a slot number and a generation.
