@@ -225,7 +225,6 @@ fn reservations_show_their_traffic() -> Outcome {
     )
 }
 
-/// There is a route, and the node's engine would go ahead; the kernel driver cannot.
 /// The same over IPv6, and an end of it.
 fn two_daemons_reserve_over_ipv6() -> Outcome {
     let (mut a, mut b) = pair()?;
