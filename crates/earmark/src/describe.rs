@@ -51,24 +51,24 @@ pub fn event(event: &Event) -> String {
             let advice = advice(error, None).map_or(String::new(), |advice| format!("; {advice}"));
             format!("the reservation for {} failed: {}{advice}", to(session), error_text(error))
         }
-        Confirmed { session, node, filter: of, .. } => {
-            format!("{node} confirms the reservation from {} to {}", filter(of), to(session))
+        Confirmed { session, node, filters: of, .. } => {
+            format!("{node} confirms the reservation from {} to {}", filters(of), to(session))
         }
         Rejected { reason, .. } => format!("not carried out: {reason}"),
         PathState { change, session, template } => {
             format!("path from {} to {} {}", filter(template), to(session), changed(*change))
         }
-        Reservation { change, session, filter: of, interface, flowspec } => format!(
+        Reservation { change, session, filters: of, interface, flowspec, .. } => format!(
             "reservation of {} from {} to {} on interface {} {}",
             rate(flowspec),
-            filter(of),
+            filters(of),
             to(session),
             interface.0,
             changed(*change)
         ),
-        Refused { session, filter: of, interface, error, available_bps } => format!(
+        Refused { session, filters: of, interface, error, available_bps, .. } => format!(
             "reservation from {} to {} refused on interface {}: {}; {} could be had",
-            filter(of),
+            filters(of),
             to(session),
             interface.0,
             error_text(error),
@@ -174,6 +174,14 @@ fn filter(filter: &FilterSpec) -> String {
     match filter.selector {
         SourceSelector::Port(port) => with_port(filter.source, port),
         SourceSelector::FlowLabel(label) => format!("{} label {label:#x}", filter.source),
+    }
+}
+
+/// The senders that a reservation is for.
+fn filters(filters: &rsvp::Filters) -> String {
+    match filters.as_slice() {
+        [] => "all senders".to_owned(),
+        several => several.iter().map(filter).collect::<Vec<_>>().join(", "),
     }
 }
 

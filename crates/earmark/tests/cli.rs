@@ -101,7 +101,9 @@ fn event(kind: &str, more: &Value) -> Value {
         "event": kind,
         "application": 7,
         "session": { "destination": "10.0.2.2", "protocol": 17, "flags": 0, "port": 5001 },
+        "style": "FixedFilter",
         "filter": { "source": "10.0.1.1", "selector": { "Port": 0 } },
+        "filters": [{ "source": "10.0.1.1", "selector": { "Port": 0 } }],
     });
     let members = more.as_object().unwrap().clone();
     event.as_object_mut().unwrap().extend(members);
@@ -253,7 +255,7 @@ fn reservations_show_what_went_through_them() {
     let row = |traffic: Value| {
         json!({
             "protocol": "rsvp", "destination": "10.0.2.2", "destination_port": 5001, "ip_protocol": 17,
-            "source": "10.0.1.1", "source_port": 0, "style": "FF", "service": "controlled-load",
+            "senders": [{ "address": "10.0.1.1", "port": 0 }], "style": "FF", "service": "controlled-load",
             "interface": "eth0", "next_hop": "10.0.2.2", "rate_bps": 2_000_000, "burst_octets": 10_000,
             "expires_in_s": 157.5, "traffic": traffic
         })

@@ -6,15 +6,18 @@ use core::time::Duration;
 
 use earmark_core::admission::guaranteed_rate;
 use earmark_core::{Effect, Effects, Rate};
-use earmark_rsvp::{Application, Command, Offer, ReserveRequest};
+use earmark_rsvp::{Application, Command, Offer, ReserveRequest, least_upper_bound};
 use earmark_wire::intserv::{FlowSpec, Rspec, SenderTspec, TokenBucket};
-use earmark_wire::rsvp::{SenderTemplate, Session};
+use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::node::Event;
 
-/// Answers every sender of a session with a reservation of its own (fixed filter), until the application is released
-/// by [`earmark_rsvp::Command::Release`].
+/// Answers every sender of a session with a reservation, of its own (FF) or one that all share (WF, SE), until the
+/// application is released by [`earmark_rsvp::Command::Release`].
+///
+/// A shared reservation is large enough for any one of its senders at a time (the least upper bound of what each of them
+/// would have got), as fits a conference where one speaks and the others listen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listen {
     /// For which application.
@@ -25,6 +28,13 @@ pub struct Listen {
     pub ask: Ask,
     /// Whether to ask for a confirmation.
     pub confirm: bool,
+    /// How senders share.
+    #[serde(default = "fixed_filter")]
+    pub style: Style,
+}
+
+fn fixed_filter() -> Style {
+    Style::FixedFilter
 }
 
 /// What a receiver asks for when a Path arrives.
@@ -59,7 +69,15 @@ pub enum Unanswerable {
 /// Those that listen, by application. A few on a host, so an ordered map serves.
 #[derive(Debug, Default)]
 pub(crate) struct Receivers {
-    listening: BTreeMap<Application, Listen>,
+    listening: BTreeMap<Application, Listener>,
+}
+
+/// Who listens, and what has been heard.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listen: Listen,
+    /// What each sender would get alone; kept where they share.
+    heard: BTreeMap<SenderTemplate, FlowSpec>,
 }
 
 impl Receivers {
@@ -68,12 +86,13 @@ impl Receivers {
     }
 
     /// Enters who listens: what the application listened for before.
-    pub(crate) fn listen(&mut self, listen: Listen) -> Option<Listen> {
-        self.listening.insert(listen.application, listen)
+    pub(crate) fn listen(&mut self, listen: Listen) -> Option<Listener> {
+        let application = listen.application;
+        self.listening.insert(application, Listener { listen, heard: BTreeMap::new() })
     }
 
     /// Takes [`Receivers::listen`] back.
-    pub(crate) fn restore(&mut self, application: Application, before: Option<Listen>) {
+    pub(crate) fn restore(&mut self, application: Application, before: Option<Listener>) {
         match before {
             Some(before) => self.listening.insert(application, before),
             None => self.listening.remove(&application),
@@ -84,47 +103,73 @@ impl Receivers {
         self.listening.remove(&application);
     }
 
-    /// What to do about the senders that the effects from place `from` on announce.
+    /// What to do about the senders that the effects from place `from` on announce or take back.
     pub(crate) fn answers(
-        &self,
+        &mut self,
         effects: &Effects<Event>,
         from: usize,
     ) -> Vec<Result<Command, Event>> {
         let mut answers = Vec::new();
         for effect in effects.iter().skip(from) {
-            let Effect::Notify(Event::Rsvp(earmark_rsvp::Event::Path {
-                application,
-                template,
-                tspec,
-                offer,
-                ..
-            })) = effect
-            else {
-                continue;
-            };
-            let Some(listen) = self.listening.get(application) else { continue };
-            answers.push(listen.answer(*template, tspec, offer.as_ref()));
+            let Effect::Notify(Event::Rsvp(event)) = effect else { continue };
+            match event {
+                earmark_rsvp::Event::Path { application, template, tspec, offer, .. } => {
+                    let listener = self.listening.get_mut(application);
+                    answers.extend(listener.map(|l| l.answer(*template, tspec, offer.as_ref())));
+                }
+                earmark_rsvp::Event::PathGone { application, template, .. } => {
+                    let listener = self.listening.get_mut(application);
+                    answers.extend(listener.and_then(|l| l.sender_goes(template)).map(Ok));
+                }
+                _ => {}
+            }
         }
         answers
     }
 }
 
-impl Listen {
+impl Listener {
     fn answer(
-        &self,
+        &mut self,
         template: SenderTemplate,
         tspec: &SenderTspec,
         offer: Option<&Offer>,
     ) -> Result<Command, Event> {
-        let application = self.application;
-        match self.ask.flowspec(tspec, offer) {
-            Ok(flowspec) => Ok(Command::Reserve {
-                application,
-                request: ReserveRequest::FixedFilter { filter: template, flowspec },
-                confirm: self.confirm,
-            }),
-            Err(reason) => Err(Event::NoAnswer { application, template, reason }),
+        let application = self.listen.application;
+        let flowspec = self
+            .listen
+            .ask
+            .flowspec(tspec, offer)
+            .map_err(|reason| Event::NoAnswer { application, template, reason })?;
+        if self.listen.style == Style::FixedFilter {
+            return Ok(self.reserve(ReserveRequest::FixedFilter { filter: template, flowspec }));
         }
+        self.heard.insert(template, flowspec);
+        Ok(self.reserve(self.shared().unwrap_or(ReserveRequest::Wildcard { flowspec })))
+    }
+
+    /// A sender less: those that are left may share less.
+    fn sender_goes(&mut self, template: &SenderTemplate) -> Option<Command> {
+        self.heard.remove(template)?;
+        self.shared().map(|request| self.reserve(request))
+    }
+
+    /// What all senders that were heard share.
+    fn shared(&self) -> Option<ReserveRequest> {
+        let merge = |a: FlowSpec, b: FlowSpec| least_upper_bound(&a, &b).unwrap_or(a);
+        let flowspec = self.heard.values().copied().reduce(merge)?;
+        Some(match self.listen.style {
+            Style::SharedExplicit => {
+                let filters = self.heard.keys().copied().collect();
+                ReserveRequest::SharedExplicit { filters, flowspec }
+            }
+            _ => ReserveRequest::Wildcard { flowspec },
+        })
+    }
+
+    fn reserve(&self, request: ReserveRequest) -> Command {
+        let Listen { application, confirm, .. } = self.listen;
+        Command::Reserve { application, request, confirm }
     }
 }
 

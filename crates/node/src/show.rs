@@ -9,7 +9,7 @@ use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_rsvp::{NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
-use earmark_wire::rsvp::SourceSelector;
+use earmark_wire::rsvp::{FilterSpec, SourceSelector};
 use serde::{Deserialize, Serialize};
 
 use crate::node::Node;
@@ -33,8 +33,10 @@ pub struct SessionRow {
     pub previous_hop: Option<IpAddr>,
     /// Incoming interface.
     pub incoming: Option<String>,
-    /// Outgoing interface, `None` where it ends here.
-    pub outgoing: Option<String>,
+    /// Outgoing interfaces; several of a multicast group, none where its data ends here alone.
+    pub outgoing: Vec<String>,
+    /// Whether its data ends on this host, be it nowhere else or here too.
+    pub here: bool,
     /// Token rate the sender announces, bits per second.
     pub rate_bps: u64,
     /// Bucket depth, octets.
@@ -58,10 +60,8 @@ pub struct ReservationRow {
     pub destination_port: u16,
     /// IP protocol of the data.
     pub ip_protocol: u8,
-    /// Source address.
-    pub source: IpAddr,
-    /// Source port.
-    pub source_port: u16,
+    /// Whose packets: one sender for FF, several that share for SE, none named for WF, which is for all of them.
+    pub senders: Vec<SenderName>,
     /// `FF`, `SE`, `WF`.
     pub style: Cow<'static, str>,
     /// `controlled-load` or `guaranteed`.
@@ -79,6 +79,28 @@ pub struct ReservationRow {
     /// What has gone through its queue; `None` where nothing is queued: for a receiver on this host, and on links whose
     /// queues are left alone. Next hops that are merged into one reservation share one queue, and all show it.
     pub traffic: Option<TrafficRow>,
+}
+
+/// How a filter names a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderName {
+    /// Source address.
+    pub address: IpAddr,
+    /// Source port; 0 for protocols without ports, and where there is a flow label.
+    pub port: u16,
+    /// IPv6 flow label, where the filter names that instead of a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_label: Option<u32>,
+}
+
+impl From<&FilterSpec> for SenderName {
+    fn from(filter: &FilterSpec) -> SenderName {
+        let (port, flow_label) = match filter.selector {
+            SourceSelector::Port(port) => (port, None),
+            SourceSelector::FlowLabel(label) => (0, Some(label)),
+        };
+        SenderName { address: filter.source, port, flow_label }
+    }
 }
 
 /// What has gone through the queue of a reservation since it was put in place.
@@ -185,7 +207,7 @@ impl Node {
         self.rsvp.counters().iter().map(|(group, name, count)| ("rsvp", group, name, count))
     }
 
-    fn session_row(&self, sender: &SenderView, now: Time) -> SessionRow {
+    fn session_row(&self, sender: &SenderView<'_>, now: Time) -> SessionRow {
         SessionRow {
             protocol: "rsvp".into(),
             destination: sender.session.destination,
@@ -195,7 +217,8 @@ impl Node {
             source_port: port(sender.template.selector),
             previous_hop: sender.previous_hop,
             incoming: sender.incoming.map(|id| self.interface_name(id)),
-            outgoing: sender.outgoing.map(|id| self.interface_name(id)),
+            outgoing: sender.outgoing.iter().map(|&id| self.interface_name(id)).collect(),
+            here: sender.here,
             rate_bps: Rate::from_octets_per_second(sender.tspec.rate).as_bps(),
             burst_octets: sender.tspec.depth as u32,
             hops: sender.hops,
@@ -211,9 +234,8 @@ impl Node {
             destination: reservation.session.destination,
             destination_port: reservation.session.port,
             ip_protocol: reservation.session.protocol,
-            source: reservation.filter.source,
-            source_port: port(reservation.filter.selector),
-            style: "FF".into(),
+            senders: reservation.filters.as_slice().iter().map(SenderName::from).collect(),
+            style: reservation.style.name().into(),
             service: match reservation.flowspec {
                 FlowSpec::ControlledLoad(_) => "controlled-load".into(),
                 FlowSpec::Guaranteed(..) => "guaranteed".into(),

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use earmark_core::{Flow, Rate};
-use earmark_node::{Event, HostUpdate};
+use earmark_node::{Event, HostUpdate, SenderName};
 use earmark_rsvp::Change;
 use earmark_wire::rsvp::{Body, ErrorCode, ErrorSpec};
 
@@ -48,7 +48,9 @@ fn a_claim_takes_over_what_was_adopted() {
     let (interface, flow_left, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
     assert_eq!(router.host(HostUpdate::Adopted { interface, flow: flow_left, rate }), []);
     assert_eq!(router.held("eth2"), Some(rate));
-    let path = router.path(path(None));
+    let mut path = path(None);
+    path.sender.tspec = tspec(7);
+    let path = router.path(path);
     let outcomes = router.resv(&path, &[flow(7)]);
     assert_eq!(installed(&outcomes).len(), 1, "6 + 7 Mbit/s would be too much: {outcomes:?}");
     assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)));
@@ -154,16 +156,16 @@ fn state_is_shown_in_rows() {
     assert_eq!((session.destination, session.destination_port), (ip(RECEIVER), 5_004));
     assert_eq!((session.source, session.source_port), (ip("10.0.0.1"), 4_000));
     assert_eq!(session.previous_hop, Some(ip(UPSTREAM)));
-    assert_eq!(
-        (session.incoming.as_deref(), session.outgoing.as_deref()),
-        (Some("eth1"), Some("eth2"))
-    );
+    assert_eq!(session.incoming.as_deref(), Some("eth1"));
+    assert_eq!((&session.outgoing[..], session.here), (&["eth2".to_owned()][..], false));
     assert_eq!((session.rate_bps, session.burst_octets), (2_000_000, 3_000));
     assert_eq!((session.expires_in_s, session.reserved), (Some(157.5), true));
 
     let reservations: Vec<_> = node.reservation_rows(now, |_| None).collect();
     let [reservation] = &reservations[..] else { panic!("one: {reservations:?}") };
     assert_eq!(reservation.interface.as_deref(), Some("eth2"));
+    let sender = SenderName { address: ip("10.0.0.1"), port: 4_000, flow_label: None };
+    assert_eq!(reservation.senders, [sender]);
     assert_eq!(reservation.next_hop, Some(ip(DOWNSTREAM)));
     assert_eq!((&*reservation.service, &*reservation.style), ("controlled-load", "FF"));
     assert_eq!((reservation.rate_bps, reservation.expires_in_s), (2_000_000, Some(157.5)));

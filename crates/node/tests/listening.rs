@@ -12,14 +12,15 @@ use earmark_rsvp::{Application, Rejection};
 use earmark_wire::intserv::{
     Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides, TokenBucket,
 };
-use earmark_wire::rsvp::{Body, FlowDescriptors, Path, Session};
+use earmark_wire::rsvp::{Body, FlowDescriptors, Path, Session, Style};
 use proptest::prelude::*;
 
 const APPLICATION: Application = Application(1);
 
 fn listen(ask: Ask) -> Input<'static> {
+    let style = Style::FixedFilter;
     let (application, session) = (APPLICATION, session());
-    Input::Command(Command::Listen(Listen { application, session, ask, confirm: true }))
+    Input::Command(Command::Listen(Listen { application, session, ask, confirm: true, style }))
 }
 
 /// What the one Resv among what was sent asks for.
@@ -144,6 +145,7 @@ fn a_listener_that_is_rejected_answers_nobody() {
         session: Session { port: 9, ..session() },
         ask: Ask::Rate(Rate::from_mbps(4)),
         confirm: false,
+        style: Style::FixedFilter,
     };
     let rejected = |outcomes: &[Outcome]| {
         events(outcomes).iter().find_map(|event| match event {

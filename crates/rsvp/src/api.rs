@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{ErrorSpec, FilterSpec, SenderTemplate, Session};
+use earmark_wire::rsvp::{ErrorSpec, FilterSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
@@ -69,6 +69,87 @@ pub enum ReserveRequest {
         /// What they get.
         flowspec: FlowSpec,
     },
+    /// WF: one pipe that all senders of the session share.
+    Wildcard {
+        /// What they get together.
+        flowspec: FlowSpec,
+    },
+    /// SE: one pipe that these senders share. A second call names all of them anew.
+    SharedExplicit {
+        /// Whose packets.
+        filters: Vec<FilterSpec>,
+        /// What they get together.
+        flowspec: FlowSpec,
+    },
+}
+
+impl ReserveRequest {
+    /// Its style.
+    pub fn style(&self) -> Style {
+        match self {
+            ReserveRequest::FixedFilter { .. } => Style::FixedFilter,
+            ReserveRequest::Wildcard { .. } => Style::Wildcard,
+            ReserveRequest::SharedExplicit { .. } => Style::SharedExplicit,
+        }
+    }
+
+    /// What it asks for.
+    pub fn flowspec(&self) -> &FlowSpec {
+        match self {
+            ReserveRequest::FixedFilter { flowspec, .. }
+            | ReserveRequest::Wildcard { flowspec }
+            | ReserveRequest::SharedExplicit { flowspec, .. } => flowspec,
+        }
+    }
+}
+
+/// The senders that a reservation is for, as its filter specs name them: one for FF, any number for SE, none for WF,
+/// which means all of the session. Written as a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<FilterSpec>", into = "Vec<FilterSpec>")]
+pub enum Filters {
+    /// All senders.
+    #[default]
+    All,
+    /// One.
+    One(FilterSpec),
+    /// Several.
+    Several(Vec<FilterSpec>),
+}
+
+impl Filters {
+    /// The filter specs; none stands for all senders.
+    pub fn as_slice(&self) -> &[FilterSpec] {
+        match self {
+            Filters::All => &[],
+            Filters::One(filter) => core::slice::from_ref(filter),
+            Filters::Several(filters) => filters,
+        }
+    }
+
+    /// Whether the reservation is for this sender too.
+    pub fn match_sender(&self, template: &SenderTemplate) -> bool {
+        matches!(self, Filters::All) || self.as_slice().contains(template)
+    }
+}
+
+impl From<Vec<FilterSpec>> for Filters {
+    fn from(filters: Vec<FilterSpec>) -> Filters {
+        match filters[..] {
+            [] => Filters::All,
+            [one] => Filters::One(one),
+            _ => Filters::Several(filters),
+        }
+    }
+}
+
+impl From<Filters> for Vec<FilterSpec> {
+    fn from(filters: Filters) -> Vec<FilterSpec> {
+        match filters {
+            Filters::Several(filters) => filters,
+            few => few.as_slice().to_vec(),
+        }
+    }
 }
 
 /// What the path offers a receiver: an ADSPEC, as RFC 2210 section 3.3 has it.
@@ -142,6 +223,8 @@ pub enum Event {
         session: Session,
         /// For which sender.
         filter: FilterSpec,
+        /// Alone (FF), or shared with others.
+        style: Style,
         /// What it gets.
         flowspec: FlowSpec,
     },
@@ -173,8 +256,10 @@ pub enum Event {
         session: Session,
         /// What happened, and where.
         error: ErrorSpec,
-        /// For which sender.
-        filter: FilterSpec,
+        /// In which style.
+        style: Style,
+        /// For which senders.
+        filters: Filters,
         /// What was asked for.
         flowspec: Option<FlowSpec>,
     },
@@ -186,8 +271,10 @@ pub enum Event {
         session: Session,
         /// Which node confirmed.
         node: IpAddr,
-        /// For which sender.
-        filter: FilterSpec,
+        /// In which style.
+        style: Style,
+        /// For which senders.
+        filters: Filters,
     },
     /// A command could not be carried out at all.
     Rejected {
@@ -211,8 +298,10 @@ pub enum Event {
         change: Change,
         /// Of which session.
         session: Session,
-        /// For which sender.
-        filter: FilterSpec,
+        /// In which style.
+        style: Style,
+        /// For which senders.
+        filters: Filters,
         /// On which link.
         interface: InterfaceId,
         /// What it gets.
@@ -222,8 +311,10 @@ pub enum Event {
     Refused {
         /// Of which session.
         session: Session,
-        /// For which sender.
-        filter: FilterSpec,
+        /// In which style.
+        style: Style,
+        /// For which senders.
+        filters: Filters,
         /// On which link.
         interface: InterfaceId,
         /// The error that was sent downstream.
@@ -295,6 +386,9 @@ pub enum Rejection {
     /// Another application of this host has asked for another service for the same sender.
     #[error("another application of this host has reserved another service for that sender")]
     Conflict,
+    /// The session has reservations in another style (RFC 2205 section 1.3: styles do not merge).
+    #[error("the session has reservations in another style")]
+    Style,
     /// The session is full, or the node is.
     #[error("a limit on sessions or senders is reached")]
     Limit,

@@ -21,7 +21,7 @@ pub(crate) struct Open {
     pub(crate) session: Session,
     /// Its sender, if it is one.
     pub(crate) sender: Option<SenderTemplate>,
-    /// For whom it has reserved.
+    /// For whom it has reserved with fixed filters.
     pub(crate) reserved: Vec<FilterSpec>,
 }
 
@@ -33,6 +33,11 @@ impl Applications {
     /// Those that have this session open.
     pub(crate) fn of_session(&self, session: &Session) -> impl Iterator<Item = Application> {
         self.by_session.get(&key(*session)).into_iter().flatten().copied()
+    }
+
+    /// Whether anybody has this session open.
+    pub(crate) fn has_session(&self, session: &Session) -> bool {
+        self.by_session.contains_key(&key(*session))
     }
 
     pub(crate) fn open(&mut self, application: Application, session: Session) {

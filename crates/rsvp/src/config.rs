@@ -25,6 +25,13 @@ pub struct Config {
     /// Most next hops of one sender on one interface whose requests are merged; a unicast session has one, or two for
     /// a while after its route has changed further on.
     pub max_next_hops: u32,
+    /// Longest life that a neighbour can give state by the refresh period it announces.
+    pub max_lifetime: Duration,
+    /// W of RFC 2205 section 3.6: how long after a change of routes senders are announced on their new ways.
+    pub repair_delay: Duration,
+    /// How long after that they are taken back on their old ways, with what is reserved there. By then whoever is on both
+    /// ways has heard of the new one, and does not take the end of the old one for the end of the sender.
+    pub departure_delay: Duration,
     /// Most octets of a message's ADSPEC, and of what it carries for others (POLICY_DATA, unknown objects), that are
     /// kept; a message with more is refused.
     pub max_kept_octets: u32,
@@ -41,6 +48,9 @@ impl Default for Config {
             max_sessions: 2_000_000,
             max_senders: 4_096,
             max_next_hops: 64,
+            max_lifetime: Duration::from_secs(86_400),
+            repair_delay: Duration::from_secs(2),
+            departure_delay: Duration::from_secs(3),
             max_kept_octets: 4_096,
             integrity: integrity::Settings::default(),
         }
@@ -48,6 +58,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How long state from `interface` lives that is refreshed every `refresh_ms`.
+    #[inline]
+    pub fn lifetime(&self, interface: InterfaceId, refresh_ms: u32) -> Duration {
+        self.timing(interface).lifetime(refresh_ms).min(self.max_lifetime)
+    }
+
     /// The timing that holds on `interface`.
     pub fn timing(&self, interface: InterfaceId) -> Timing {
         if self.interfaces.is_empty() {

@@ -5,14 +5,16 @@ use core::net::IpAddr;
 
 use earmark_core::{Datagram, Outgoing};
 use earmark_wire::rsvp::{
-    Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, ResvConf,
+    Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, ResvConf, Style,
 };
 
-use crate::api::Event;
+use crate::api::{Event, Filters};
 use crate::counters::DropReason;
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
-use crate::path::Way;
-use crate::state::{Index, Peer};
+use crate::pool::shared_flows;
+use crate::shared::told as told_filters;
+use crate::state::{Holder, Index, Peer};
+use crate::way::Way;
 
 impl Rsvp {
     pub(crate) fn resv_conf_arrives<E: From<Event>>(
@@ -36,10 +38,10 @@ impl Rsvp {
     pub(crate) fn send_resv_conf<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        psb: Index,
         tcsb: Index,
         receiver: IpAddr,
     ) {
+        let filters = self.filters_in(tcsb);
         let tcsb = self.store.tcsb(tcsb);
         let address = tcsb
             .outgoing
@@ -47,14 +49,17 @@ impl Rsvp {
             .and_then(|interface| interface.address_like(receiver));
         // A receiver on this very host is told at once.
         let node = address.unwrap_or(receiver);
-        let flow =
-            FixedFilterFlow { flowspec: Some(tcsb.flowspec), filter: self.store.psb(psb).template };
+        let flowspec = Some(tcsb.flowspec);
+        let flow = filters.as_slice().first().map(|&filter| FixedFilterFlow { flowspec, filter });
         let confirmation = ResvConf {
-            session: self.store.session_of(psb),
+            session: self.store.session_key(tcsb.holder),
             error: ErrorSpec { node, flags: 0, code: ErrorCode::Confirmation, value: 0 },
             confirm: receiver,
             carried: Carried::Objects(&[]),
-            flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+            flows: match self.store.style(tcsb.holder) {
+                Style::FixedFilter => FlowDescriptors::FixedFilter(List::Items(flow.as_slice())),
+                style => shared_flows(style, flowspec, filters.as_slice()),
+            },
         };
         if turn.context.interfaces.is_local(receiver) {
             self.tell_applications_of_confirmation(turn, &confirmation);
@@ -85,7 +90,9 @@ impl Rsvp {
         let interface = match Way::of(turn.context, confirmation.confirm) {
             Way::Out(interface) => interface,
             Way::Past => return self.relay(turn, datagram),
-            Way::Here | Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
+            Way::Here | Way::None | Way::Branches(_) | Way::Astray => {
+                return self.drop(turn, datagram, DropReason::NoRoute);
+            }
         };
         let how = Outgoing {
             protocol: PROTOCOL,
@@ -105,24 +112,36 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         confirmation: &ResvConf<'_>,
     ) -> bool {
-        let FlowDescriptors::FixedFilter(flows) = confirmation.flows else { return false };
+        let (session, style) = (confirmation.session, confirmation.flows.style());
         let mut told = false;
-        for flow in flows {
-            let Some(psb) = self.store.find_sender(&confirmation.session, &flow.filter) else {
-                continue;
-            };
-            let Some(tcsb) = self.store.find_tcsb(psb, None) else { continue };
-            for rsb in self.store.rsbs_of(tcsb) {
+        let mut tell = |tcsb: Option<Index>, filters: &Filters| {
+            for rsb in tcsb.into_iter().flat_map(|tcsb| self.store.rsbs_of(tcsb)) {
                 if let Peer::Local(application) = self.store.rsb(rsb).hop {
                     told = true;
+                    let (node, filters) = (confirmation.error.node, filters.clone());
                     turn.out.notify(Event::Confirmed {
                         application,
-                        session: confirmation.session,
-                        node: confirmation.error.node,
-                        filter: flow.filter,
+                        session,
+                        node,
+                        style,
+                        filters,
                     });
                 }
             }
+        };
+        if let FlowDescriptors::FixedFilter(flows) = confirmation.flows {
+            for flow in flows {
+                if let Some(psb) = self.store.find_sender(&session, &flow.filter) {
+                    let tcsb = self.store.find_tcsb(Holder::Sender(psb), None);
+                    tell(tcsb, &Filters::One(flow.filter));
+                }
+            }
+        } else if let Some(pool) =
+            self.store.find_session(&session).and_then(|index| self.store.pool_of(index))
+            && self.store.pool(pool).style == style
+        {
+            let tcsb = self.store.find_tcsb(Holder::Pool(pool), None);
+            tell(tcsb, &told_filters(&confirmation.flows));
         }
         told
     }

@@ -23,6 +23,8 @@ pub enum DropReason {
     OtherHop,
     /// There is no way to its destination.
     NoRoute,
+    /// It came in where the multicast routes do not expect its sender.
+    WrongInterface,
     /// Its TTL is used up.
     TtlExpired,
     /// Zero and non-zero ports do not go together (RFC 2205 section 3.2).
@@ -55,7 +57,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 22] = [
+    pub const ALL: [DropReason; 23] = [
         DropReason::Malformed,
         DropReason::ZeroRefreshPeriod,
         DropReason::BadHop,
@@ -64,6 +66,7 @@ impl DropReason {
         DropReason::NoState,
         DropReason::OtherHop,
         DropReason::NoRoute,
+        DropReason::WrongInterface,
         DropReason::TtlExpired,
         DropReason::Ports,
         DropReason::Limit,
@@ -91,6 +94,7 @@ impl DropReason {
             DropReason::NoState => "no_state",
             DropReason::OtherHop => "other_hop",
             DropReason::NoRoute => "no_route",
+            DropReason::WrongInterface => "wrong_interface",
             DropReason::TtlExpired => "ttl_expired",
             DropReason::Ports => "ports",
             DropReason::Limit => "limit",

@@ -1,12 +1,15 @@
 //! The engine: takes an input to the rules that treat it.
 
+use core::net::IpAddr;
+
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Time};
-use earmark_wire::rsvp::{Body, ErrorKind, Message, ParseError};
+use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salvage};
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
 use crate::instance::{Rsvp, Turn};
+use crate::repair::Changed;
 use crate::state::TimerKind;
 
 /// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
@@ -51,11 +54,14 @@ impl Rsvp {
             HostEvent::TrafficControlRefused { claim, owner, errno } => {
                 self.traffic_control_refuses(turn, claim, owner, errno);
             }
-            // The next Path of each sender asks for its route anew (RFC 2209, "if there is no route change
-            // notification in place"), and interfaces are looked at when they are used.
-            HostEvent::RouteChanged(_)
-            | HostEvent::MulticastRouteChanged { .. }
-            | HostEvent::InterfaceChanged(_) => {}
+            HostEvent::RouteChanged(prefix) => {
+                self.routes_change(turn.now, Changed::Prefix(prefix));
+            }
+            HostEvent::MulticastRouteChanged { source, group } => {
+                self.routes_change(turn.now, Changed::Group(source, group));
+            }
+            // Routes through it may lead elsewhere now, or nowhere.
+            HostEvent::InterfaceChanged(_) => self.routes_change(turn.now, Changed::Anything),
         }
     }
 
@@ -78,12 +84,13 @@ impl Rsvp {
         // on the way must look at.
         let for_every_node =
             matches!(message.body, Body::Path(_) | Body::PathTear(_) | Body::ResvConf(_));
-        if !takes_part
-            || !(for_every_node || turn.context.interfaces.is_local(datagram.destination))
-        {
+        if !takes_part || (!for_every_node && passes_by(turn.context, datagram.destination)) {
             return self.relay(turn, datagram);
         }
         self.counters.receive(message.body.message_type());
+        if datagram.encapsulated {
+            self.encapsulating.insert(datagram.interface);
+        }
         match &message.body {
             Body::Path(path) => self.path_arrives(turn, datagram, &message, path),
             Body::Resv(resv) => self.resv_arrives(turn, datagram, resv),
@@ -115,7 +122,12 @@ impl Rsvp {
         error: &ParseError,
         takes_part: bool,
     ) {
-        if !takes_part {
+        // What a neighbour sends to another node is that node's to judge.
+        let hop_by_hop = matches!(
+            Salvage::scan(datagram.payload).message_type,
+            MessageType::Resv | MessageType::PathErr | MessageType::ResvErr | MessageType::ResvTear
+        );
+        if !takes_part || (hop_by_hop && passes_by(turn.context, datagram.destination)) {
             return self.relay(turn, datagram);
         }
         *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
@@ -132,7 +144,15 @@ impl Rsvp {
                 TimerKind::Sender => self.sender_is_due(turn, timer.block),
                 TimerKind::Reservation => self.reservation_is_due(turn, timer.block),
                 TimerKind::Handshake => self.handshake_is_due(turn),
+                TimerKind::Pool => self.pool_is_due(turn, timer.block),
+                TimerKind::Repair => self.repair_is_due(turn),
+                TimerKind::Departure => self.departures_are_due(turn),
             }
         }
     }
+}
+
+/// Whether a message with this destination is another node's.
+fn passes_by(context: &Context<'_>, destination: IpAddr) -> bool {
+    !destination.is_multicast() && !context.interfaces.is_local(destination)
 }

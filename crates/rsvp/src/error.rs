@@ -1,21 +1,25 @@
 //! Errors: PathErr on its way to senders, ResvErr on its way to receivers (RFC 2205 sections 3.1.7 and 3.1.8;
 //! RFC 2209, PERR and RERR MESSAGE ARRIVES).
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::{Datagram, InterfaceId, Outgoing, Rate};
-use earmark_wire::intserv::SenderTspec;
+use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
-    MessageType, Path, PathErr, Resv, ResvErr, RsvpHop, Salvage, SenderTemplate, Session,
+    MessageType, Path, PathErr, Resv, ResvErr, RsvpHop, Salvage, SenderTemplate, Session, Style,
 };
 
-use crate::api::Event;
+use crate::api::{Event, Filters};
+use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
 use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
-use crate::refresh::to_neighbor;
-use crate::state::{Index, Origin};
+use crate::merge::is_greater;
+use crate::pool::shared_flows;
+use crate::shared::{filters_of, flowspec_of, told};
+use crate::state::{Blocked, Holder, Index, Origin};
 
 /// Why a reservation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +82,7 @@ impl Rsvp {
                 let Some(ttl) = ttl_onward(datagram) else {
                     return self.drop(turn, datagram, DropReason::TtlExpired);
                 };
-                let how = Outgoing { ttl, ..to_neighbor(source, hop.address) };
+                let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
                 send(&mut self.counters, turn.out, how, Body::PathErr(*error));
             }
         }
@@ -90,64 +94,169 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
     ) {
-        let FlowDescriptors::FixedFilter(flows) = error.flows else {
-            return self.drop(turn, datagram, DropReason::NoState);
-        };
         let Some(ttl) = ttl_onward(datagram) else {
             return self.drop(turn, datagram, DropReason::TtlExpired);
         };
-        let mut found_any = false;
-        for flow in flows {
-            let Some(psb) = self.store.find_sender(&error.session, &flow.filter) else { continue };
-            // Errors come from upstream: through the interface that the sender's data comes through.
-            let block = self.store.psb(psb);
-            let incoming = self.store.neighbor_of(block.hop).map(|(interface, _)| interface);
-            if incoming != Some(datagram.interface) {
-                continue;
+        let found_any = match error.flows {
+            FlowDescriptors::FixedFilter(flows) => {
+                let mut found_any = false;
+                for flow in flows {
+                    found_any |= self.distinct_err_arrives(turn, datagram, error, &flow, ttl);
+                }
+                found_any
             }
-            let Some(tcsb) = self.store.find_tcsb(psb, block.outgoing) else { continue };
-            let mut next = self.store.first_rsb(tcsb);
-            while let Some(rsb) = next {
-                found_any = true;
-                next = self.store.next_rsb(rsb);
-                self.pass_resv_err(turn, rsb, error.error, &flow, error.carried, ttl);
-            }
-        }
+            _ => self.shared_err_arrives(turn, datagram, error, ttl),
+        };
         if !found_any {
             self.drop(turn, datagram, DropReason::NoState);
         }
     }
 
-    /// Passes an error on to one next hop, with this TTL, or to one application.
+    /// An error about a fixed-filter reservation. Gives whether there is such a reservation.
+    fn distinct_err_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        error: &ResvErr<'_>,
+        flow: &FixedFilterFlow,
+        ttl: u8,
+    ) -> bool {
+        let Some(psb) = self.store.find_sender(&error.session, &flow.filter) else { return false };
+        // Errors come from upstream: through the interface that the sender's data comes through.
+        let incoming = self.store.neighbor_of(self.store.psb(psb).hop).map(|(id, _)| id);
+        if incoming != Some(datagram.interface) {
+            return false;
+        }
+        let before = self.asked_for(turn.now, psb);
+        let blocked = Blocked::Sender(psb);
+        self.note_failure(turn.now, datagram.interface, &error.error, blocked, flow.flowspec);
+        if let Some(asked) = self.asked_for(turn.now, psb)
+            && before != Some(asked)
+            && flow.flowspec.is_none_or(|failed| is_greater(&failed, &asked))
+        {
+            self.resv_refresh(turn, psb, None);
+        }
+        let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
+        let mut found_any = false;
+        let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Sender(psb)).collect();
+        for tcsb in tcsbs {
+            if self.store.tcsb(tcsb).outgoing == incoming {
+                continue;
+            }
+            let mut next = self.store.first_rsb(tcsb);
+            while let Some(rsb) = next {
+                next = self.store.next_rsb(rsb);
+                found_any = true;
+                let passed = ResvErr { flows, ..*error };
+                self.pass_resv_err(turn, rsb, &passed, flow.flowspec, ttl);
+            }
+        }
+        found_any
+    }
+
+    /// An error about a shared reservation. Gives whether there is such a reservation.
+    fn shared_err_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        error: &ResvErr<'_>,
+        ttl: u8,
+    ) -> bool {
+        let style = error.flows.style();
+        let session = self.store.find_session(&error.session);
+        let pool = session.and_then(|session| self.store.pool_of(session));
+        let Some(pool) = pool.filter(|&pool| self.store.pool(pool).style == style) else {
+            return false;
+        };
+        let failed = flowspec_of(&error.flows);
+        let incoming = datagram.interface;
+        let named = filters_of(&error.flows);
+        if style == Style::Wildcard {
+            let Some(hop) = self.store.find_neighbor(incoming, error.hop.address) else {
+                return false;
+            };
+            self.note_failure(turn.now, incoming, &error.error, Blocked::Hop(pool, hop), failed);
+        } else {
+            for filter in &named {
+                let Some(psb) = self.store.find_sender(&error.session, filter) else { continue };
+                let hop = self.store.neighbor_of(self.store.psb(psb).hop);
+                if hop.is_some_and(|(interface, _)| interface == incoming) {
+                    let blocked = Blocked::Sender(psb);
+                    self.note_failure(turn.now, incoming, &error.error, blocked, failed);
+                }
+            }
+        }
+        self.spread_past_failure(turn, pool, failed);
+        let mut found_any = false;
+        let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
+        for tcsb in tcsbs {
+            let outgoing = self.store.tcsb(tcsb).outgoing;
+            let scope = self.scope_beyond(pool, outgoing, error.scope);
+            if outgoing == Some(incoming) || scope.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            let mut next = self.store.first_rsb(tcsb);
+            while let Some(rsb) = next {
+                next = self.store.next_rsb(rsb);
+                let wanted = self.store.rsb(rsb).filters();
+                let common = |filter: &&FilterSpec| wanted.iter().any(|f| f.spec == **filter);
+                let common: Vec<FilterSpec> = named.iter().filter(common).copied().collect();
+                if style == Style::SharedExplicit && common.is_empty() {
+                    continue;
+                }
+                found_any = true;
+                let flows = shared_flows(style, failed, &common);
+                let scope = scope.as_deref().map(List::Items);
+                self.pass_resv_err(turn, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
+            }
+        }
+        found_any
+    }
+
+    /// The senders of a SCOPE whose data goes a way; `None` without a SCOPE.
+    fn scope_beyond(
+        &self,
+        pool: Index,
+        outgoing: Option<InterfaceId>,
+        scope: Option<List<'_, IpAddr>>,
+    ) -> Option<Vec<IpAddr>> {
+        let session = self.store.pool(pool).session;
+        let goes = |source: &IpAddr| {
+            self.store
+                .senders_of(session)
+                .map(|psb| self.store.psb(psb))
+                .any(|psb| psb.template.source == *source && psb.goes(outgoing))
+        };
+        Some(scope?.iter().filter(goes).collect())
+    }
+
+    /// Passes an error about `failed` on to one next hop, with this TTL, or to one application, if it is of concern
+    /// there.
     fn pass_resv_err<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         rsb: Index,
-        error: ErrorSpec,
-        flow: &FixedFilterFlow,
-        carried: Carried<'_>,
+        error: &ResvErr<'_>,
+        failed: Option<FlowSpec>,
         ttl: u8,
     ) {
         let block = self.store.rsb(rsb);
-        let tcsb = self.store.tcsb(block.tcsb);
-        let session = self.store.session_of(tcsb.psb);
+        if !concerns(&error.error, failed.as_ref(), &block.flowspec) {
+            return;
+        }
         match self.store.origin(block.hop) {
             Origin::Local(application) => {
-                // NotGuilty: this receiver asked for less than what failed (RFC 2205 section 3.11.1).
-                let guilty = flow.flowspec.is_none_or(|failed| !exceeds(&failed, &block.flowspec));
-                let flags = error.flags | if guilty { 0 } else { ErrorSpec::NOT_GUILTY };
+                let flags = flags_for(&error.error, failed.as_ref(), &block.flowspec);
                 turn.out.notify(Event::ResvError {
                     application,
-                    session,
-                    error: ErrorSpec { flags, ..error },
-                    filter: flow.filter,
-                    flowspec: flow.flowspec,
+                    session: error.session,
+                    error: ErrorSpec { flags, ..error.error },
+                    style: error.flows.style(),
+                    filters: told(&error.flows),
+                    flowspec: failed,
                 });
             }
-            Origin::Neighbor(outgoing, hop) => {
-                let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
-                emit_resv_err(self, turn, outgoing, &session, hop, error, carried, flows, ttl);
-            }
+            Origin::Neighbor(outgoing, hop) => emit_resv_err(self, turn, outgoing, hop, error, ttl),
         }
     }
 
@@ -188,26 +297,31 @@ impl Rsvp {
         let error = ErrorSpec { node, flags: 0, code, value };
         let carried = Carried::Objects(&[]);
         let body = PathErr { session, error, carried, sender: Some(sender) };
-        send(&mut self.counters, turn.out, to_neighbor(node, to), Body::PathErr(body));
+        let how = self.to_neighbor(interface.id, node, to);
+        send(&mut self.counters, turn.out, how, Body::PathErr(body));
     }
 
-    /// Answers one flow descriptor of a Resv that is refused.
+    /// Answers a flow descriptor of a Resv that is refused.
     #[cold]
+    #[allow(clippy::too_many_arguments)] // they are what the answer quotes
     pub(crate) fn refuse<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
         resv: &Resv<'_>,
         outgoing: InterfaceId,
-        flow: &FixedFilterFlow,
+        flows: FlowDescriptors<'_>,
+        filters: Filters,
         fault: &ResvFault,
     ) {
-        let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
-        self.send_resv_err(turn, outgoing, &resv.session, resv.hop, fault, flows);
+        let style = flows.style();
+        let scope = resv.scope.filter(|_| style == Style::Wildcard);
+        self.send_resv_err(turn, outgoing, &resv.session, resv.hop, fault, scope, flows);
         if let Some(error) = self.local_spec(turn, outgoing, resv.hop.address, fault) {
             turn.out.notify(Event::Refused {
                 session: resv.session,
-                filter: flow.filter,
+                style,
+                filters,
                 interface: outgoing,
                 error,
                 available_bps: fault.available.unwrap_or_default().as_bps(),
@@ -217,22 +331,24 @@ impl Rsvp {
     }
 
     /// Sends a ResvErr that begins at this node, to the next hop that the Resv came from.
-    pub(crate) fn send_resv_err<E>(
+    #[allow(clippy::too_many_arguments)] // they are the objects of the message
+    fn send_resv_err<E>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         outgoing: InterfaceId,
         session: &Session,
-        hop: RsvpHop,
+        to: RsvpHop,
         fault: &ResvFault,
+        scope: Option<List<'_, IpAddr>>,
         flows: FlowDescriptors<'_>,
     ) {
-        let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
-        let carried = Carried::Objects(&[]);
-        let ttl = NEIGHBOR_TTL;
-        emit_resv_err(self, turn, outgoing, session, hop, error, carried, flows, ttl);
+        let Some(error) = self.local_spec(turn, outgoing, to.address, fault) else { return };
+        let (session, carried) = (*session, Carried::NONE);
+        let error = ResvErr { session, hop: to, error, scope, carried, flows };
+        emit_resv_err(self, turn, outgoing, to, &error, NEIGHBOR_TTL);
     }
 
-    /// Tells the next hop or application of one request that its reservation is lost.
+    /// Tells the next hop or application of one request that its reservation is lost, or cannot be what it was.
     pub(crate) fn report_loss<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
@@ -240,12 +356,24 @@ impl Rsvp {
         fault: &ResvFault,
     ) {
         let block = self.store.rsb(rsb);
-        let tcsb = self.store.tcsb(block.tcsb);
-        let filter: FilterSpec = self.store.psb(tcsb.psb).template;
-        let flow = FixedFilterFlow { flowspec: Some(block.flowspec), filter };
+        let holder = self.store.tcsb(block.tcsb).holder;
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
-        self.pass_resv_err(turn, rsb, error, &flow, Carried::NONE, NEIGHBOR_TTL);
+        let (flowspec, filters) = (Some(block.flowspec), self.filters_of_request(block));
+        let scope: Option<Vec<IpAddr>> = block.scope().map(<[IpAddr]>::to_vec);
+        let flow = filters.as_slice().first().map(|&filter| FixedFilterFlow { flowspec, filter });
+        let error = ResvErr {
+            session: self.store.session_key(holder),
+            hop,
+            error,
+            scope: scope.as_deref().map(List::Items),
+            carried: Carried::NONE,
+            flows: match self.store.style(holder) {
+                Style::FixedFilter => FlowDescriptors::FixedFilter(List::Items(flow.as_slice())),
+                style => shared_flows(style, flowspec, filters.as_slice()),
+            },
+        };
+        emit_resv_err(self, turn, outgoing, hop, &error, NEIGHBOR_TTL);
     }
 
     /// Answers a message that could be read only in part, as far as it tells whom to answer.
@@ -273,7 +401,7 @@ impl Rsvp {
                 let fault = ResvFault::new(code, value);
                 match salvage.flows {
                     Some(flows) => {
-                        self.send_resv_err(turn, outgoing, &session, hop, &fault, flows);
+                        self.send_resv_err(turn, outgoing, &session, hop, &fault, None, flows);
                     }
                     None => self.answer_unknown_style(turn, outgoing, hop, &fault, &salvage),
                 }
@@ -295,7 +423,7 @@ impl Rsvp {
         let Some(error) = self.local_spec(turn, outgoing, to.address, fault) else { return };
         let hop = RsvpHop { address: error.node, lih: self.lih(outgoing) };
         let mut answer = [0; Salvage::MAX_ANSWER];
-        let how = to_neighbor(error.node, to.address);
+        let how = self.to_neighbor(outgoing, error.node, to.address);
         if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, how.ttl, &mut answer) {
             turn.out.send(how, length).copy_from_slice(&answer[..length]);
             self.counters.send(MessageType::ResvErr);
@@ -314,36 +442,24 @@ impl Rsvp {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // they are the objects of the message
+/// Sends an error to the next hop `to`, as from this node.
 fn emit_resv_err<E>(
     engine: &mut Rsvp,
     turn: &mut Turn<'_, '_, E>,
     outgoing: InterfaceId,
-    session: &Session,
     to: RsvpHop,
-    error: ErrorSpec,
-    carried: Carried<'_>,
-    flows: FlowDescriptors<'_>,
+    error: &ResvErr<'_>,
     ttl: u8,
 ) {
     let Some(interface) = turn.context.interfaces.by_id(outgoing) else { return };
     let Some(address) = interface.address_like(to.address) else { return };
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
-    let body = ResvErr { session: *session, hop, error, scope: None, carried, flows };
-    let how = Outgoing { ttl, ..to_neighbor(address, to.address) };
-    send(&mut engine.counters, turn.out, how, Body::ResvErr(body));
+    let how = Outgoing { ttl, ..engine.to_neighbor(outgoing, address, to.address) };
+    send(&mut engine.counters, turn.out, how, Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
 /// The TTL with which an error goes on. It shrinks from hop to hop, although each hop addresses it anew: where the hops
 /// of two nodes' states point at each other, be it by a routing loop or by malice, it would go round for ever.
 fn ttl_onward(datagram: &Datagram<'_>) -> Option<u8> {
     datagram.ttl.checked_sub(1).filter(|&ttl| ttl > 0).map(|ttl| ttl.min(NEIGHBOR_TTL))
-}
-
-/// Whether `failed` asks for strictly more than `asked`.
-fn exceeds(
-    failed: &earmark_wire::intserv::FlowSpec,
-    asked: &earmark_wire::intserv::FlowSpec,
-) -> bool {
-    failed != asked && crate::merge::least_upper_bound(failed, asked).as_ref() == Some(failed)
 }

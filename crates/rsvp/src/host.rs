@@ -1,20 +1,22 @@
 //! The host's side: applications that send and receive (RFC 2205 section 3.11.1).
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::Time;
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session, SourceSelector};
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session, SourceSelector, Style};
 
 use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
 };
 use crate::counters::DropReason;
-use crate::error::ResvFault;
 use crate::instance::{Rsvp, Turn};
-use crate::path::{PathFault, Way};
-use crate::state::{Index, Kept, NONE, Origin, Peer, Psb, key};
+use crate::path::PathFault;
+use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
+use crate::way::Way;
 
 impl Rsvp {
     /// Carries a command out, or says why not.
@@ -27,8 +29,7 @@ impl Rsvp {
                 (application, self.define_sender(turn, application, template, tspec, ttl))
             }
             Command::Reserve { application, request, confirm } => {
-                let ReserveRequest::FixedFilter { filter, flowspec } = request;
-                (application, self.reserve_for(turn, application, filter, flowspec, confirm))
+                (application, self.reserve_for(turn, application, &request, confirm))
             }
             Command::Release { application } => {
                 (application, self.release_application(turn, application))
@@ -55,8 +56,12 @@ impl Rsvp {
         }
         let session = key(session);
         self.applications.open(application, session);
-        if let Some(index) = self.store.find_session(&session) {
-            for sender in self.store.senders_of(index) {
+        let Some(index) = self.store.find_session(&session) else { return Ok(()) };
+        let senders: Vec<Index> = self.store.senders_of(index).collect();
+        for sender in senders {
+            if session.destination.is_multicast() && !self.store.psb(sender).is_here() {
+                self.set_here(turn, sender, true);
+            } else {
                 self.tell_of_sender(turn, application, sender);
             }
         }
@@ -81,9 +86,13 @@ impl Rsvp {
             return Err(Rejection::Ports);
         }
         let template = self.fill_in_source(turn, &session, template)?;
-        let Way::Out(outgoing) = Way::of(turn.context, session.destination) else {
+        let way = Way::of_sender(turn.context, session.destination, template.source, None);
+        // Where the data of a group goes may be known only later, or it may end here; but one address has to be reached.
+        let here = way == Way::Here || session.destination.is_multicast();
+        if !here && !matches!(way, Way::Out(_)) {
             return Err(Rejection::NoRoute);
-        };
+        }
+        let outgoing = way.outgoing(turn.context, None);
         if before == Some(template)
             && let Some(index) = self.store.find_sender(&session, &template)
         {
@@ -108,9 +117,9 @@ impl Rsvp {
                 template,
                 tspec,
                 hop: Peer::Local(application),
-                outgoing: Some(outgoing),
+                outgoing,
                 ttl,
-                flags: Psb::E_POLICE,
+                flags: Psb::E_POLICE | if here { Psb::HERE } else { 0 },
                 adspec: sender_adspec(),
                 carried: Kept::default(),
                 expires_at: Time::MAX,
@@ -126,7 +135,9 @@ impl Rsvp {
             open.sender = Some(template);
         }
         self.notify_path_state(turn, index, Change::Created);
+        self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);
+        self.settle_shared(turn, index);
         Ok(())
     }
 
@@ -144,7 +155,10 @@ impl Rsvp {
         psb.ttl = ttl;
         if changed {
             self.notify_path_state(turn, index, Change::Changed);
+            self.tell_applications_of_sender(turn, index);
             self.path_refresh(turn, index);
+            self.settle_sender(turn, index);
+            self.settle_shared(turn, index);
         }
     }
 
@@ -153,12 +167,12 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         application: Application,
-        filter: FilterSpec,
-        flowspec: FlowSpec,
+        request: &ReserveRequest,
         confirm: bool,
     ) -> Result<(), Rejection> {
         let open = self.applications.open.get(&application).ok_or(Rejection::NoSession)?;
-        let session = open.session;
+        let key = open.session;
+        let (style, flowspec) = (request.style(), *request.flowspec());
         if flowspec.validate().is_err() {
             let bad = match flowspec {
                 FlowSpec::ControlledLoad(_) => BadSpecification::TokenBucket,
@@ -166,16 +180,34 @@ impl Rsvp {
             };
             return Err(Rejection::Specification(bad));
         }
-        let psb = self.sender_for(&session, &filter, None).map_err(|_| Rejection::NoSuchSender)?;
-        let request = Request {
+        let session = self.store.find_session(&key).ok_or(Rejection::NoSuchSender)?;
+        let named = match request {
+            ReserveRequest::FixedFilter { filter, .. } => core::slice::from_ref(filter),
+            ReserveRequest::SharedExplicit { filters, .. } => filters,
+            ReserveRequest::Wildcard { .. } => &[],
+        };
+        let specs = self.senders_towards(session, &key, style, named, None);
+        let specs = specs.map_err(|_| Rejection::NoSuchSender)?;
+        self.change_own_style(turn, application, session, style)?;
+        let mut request = Request {
             origin: Origin::Local(application),
             outgoing: None,
             flowspec,
-            carried: Kept::default(),
-            confirm: confirm.then_some(session.destination),
+            extra: None,
+            confirm: self.own_address(turn, session, &specs).filter(|_| confirm),
             expires_at: Time::MAX,
         };
-        self.reserve(turn, psb, request).map_err(|ResvFault { .. }| Rejection::Conflict)?;
+        if style != Style::FixedFilter {
+            let filter = |spec| Filter { spec, expires_at: Time::MAX };
+            let filters = specs.into_iter().map(filter).collect();
+            request.extra = Extra { filters, ..Extra::default() }.boxed();
+            let done = self.reserve_shared(turn, session, style, request);
+            return done.map_err(|_| Rejection::Conflict);
+        }
+        let [filter] = specs[..] else { return Err(Rejection::NoSuchSender) };
+        let psb = self.store.find_sender(&key, &filter).ok_or(Rejection::NoSuchSender)?;
+        let done = self.reserve(turn, Holder::Sender(psb), request);
+        done.map_err(|_| Rejection::Conflict)?;
         if let Some(open) = self.applications.open.get_mut(&application)
             && !open.reserved.contains(&filter)
         {
@@ -184,24 +216,89 @@ impl Rsvp {
         Ok(())
     }
 
+    /// An application that asks in another style than before gives back what it has first, unless others hold on to
+    /// the old style.
+    fn change_own_style<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        application: Application,
+        session: Index,
+        style: Style,
+    ) -> Result<(), Rejection> {
+        if self.check_style(session, style).is_err() {
+            self.release_reservations(turn, application);
+        }
+        self.check_style(session, style).map_err(|_| Rejection::Style)
+    }
+
+    /// The address of this host to which confirmations come: that of a unicast session; for a group, that of the
+    /// interface through which the data of the first of some senders, or of any, comes in.
+    fn own_address<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        session: Index,
+        filters: &[FilterSpec],
+    ) -> Option<IpAddr> {
+        let destination = self.store.session(session).session.destination;
+        if !destination.is_multicast() {
+            return Some(destination);
+        }
+        self.store.senders_of(session).map(|psb| self.store.psb(psb)).find_map(|psb| {
+            if !psb.is_here() || !(filters.is_empty() || filters.contains(&psb.template)) {
+                return None;
+            }
+            match self.store.neighbor_of(psb.hop) {
+                None => Some(psb.template.source),
+                Some((interface, hop)) => {
+                    turn.context.interfaces.by_id(interface)?.address_like(hop.address)
+                }
+            }
+        })
+    }
+
     /// RELEASE.
     fn release_application<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         application: Application,
     ) -> Result<(), Rejection> {
+        self.release_reservations(turn, application);
         let open = self.applications.close(application).ok_or(Rejection::NoSession)?;
         if let Some(template) = open.sender {
             self.stop_sending(turn, &open.session, &template);
         }
-        for filter in open.reserved {
-            let Some(psb) = self.store.find_sender(&open.session, &filter) else { continue };
-            let Some(tcsb) = self.store.find_tcsb(psb, None) else { continue };
-            if let Some(rsb) = self.store.find_rsb(tcsb, Origin::Local(application)) {
-                self.drop_reservation(turn, psb, rsb, Change::Torn);
+        if open.session.destination.is_multicast()
+            && !self.applications.has_session(&open.session)
+            && let Some(session) = self.store.find_session(&open.session)
+        {
+            let senders: Vec<Index> = self.store.senders_of(session).collect();
+            for sender in senders {
+                self.set_here(turn, sender, false);
             }
         }
         Ok(())
+    }
+
+    /// Gives back what an application has reserved, in whatever style.
+    fn release_reservations<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        application: Application,
+    ) {
+        let Some(open) = self.applications.open.get_mut(&application) else { return };
+        let (key, reserved) = (open.session, core::mem::take(&mut open.reserved));
+        let origin = Origin::Local(application);
+        for filter in reserved {
+            let Some(psb) = self.store.find_sender(&key, &filter) else { continue };
+            let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), None) else { continue };
+            if let Some(rsb) = self.store.find_rsb(tcsb, origin) {
+                self.drop_reservation(turn, rsb, Change::Torn);
+            }
+        }
+        let session = self.store.find_session(&key);
+        if let Some(rsb) = session.and_then(|session| self.find_shared(session, None, origin)) {
+            self.drop_reservation(turn, rsb, Change::Torn);
+        }
     }
 
     fn stop_sending<E: From<Event>>(
@@ -239,10 +336,10 @@ impl Rsvp {
 }
 
 /// The ADSPEC that a sender of ours starts with, before its own link is added.
-fn sender_adspec() -> Option<alloc::boxed::Box<[u8]>> {
+fn sender_adspec() -> Option<Arc<[u8]>> {
     let adspec = Adspec::for_sender();
     let mut body = alloc::vec![0; adspec.buffer_len()];
     let length = adspec.emit(&mut body).ok()?;
     body.truncate(length);
-    Some(body.into_boxed_slice())
+    Some(body.into())
 }

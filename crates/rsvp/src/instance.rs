@@ -1,6 +1,7 @@
 //! One instance of RSVP: its state, and what every rule needs in order to act.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use earmark_core::random::{RandomStreams, Stream};
@@ -12,6 +13,7 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::integrity::Integrity;
+use crate::repair::Repairs;
 use crate::store::Store;
 
 /// RSVP's IP protocol number.
@@ -32,6 +34,10 @@ pub struct Rsvp {
     pub(crate) store: Store,
     pub(crate) applications: Applications,
     pub(crate) counters: Counters,
+    /// What follows from changed routes.
+    pub(crate) repairs: Repairs,
+    /// Interfaces behind which somebody speaks through UDP (RFC 2205 appendix C).
+    pub(crate) encapsulating: BTreeSet<InterfaceId>,
     /// Spreads refreshes over [0.5 R, 1.5 R].
     pub(crate) jitter: Stream,
     /// Room to compose an ADSPEC in.
@@ -59,6 +65,8 @@ impl Rsvp {
             store: Store::new(random.stream("rsvp/hash").hash_key()),
             applications: Applications::default(),
             counters: Counters::default(),
+            repairs: Repairs::default(),
+            encapsulating: BTreeSet::new(),
             jitter: random.stream("rsvp/jitter"),
             scratch: Vec::new(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,

@@ -1,4 +1,7 @@
-//! Merging of flowspecs: the least upper bound (RFC 2205 section 2.2, RFC 2211 and 2212 "Ordering and Merging").
+//! Arithmetic of flowspecs: least upper and greatest lower bound, order, sum and minimum (RFC 2205 sections 2.2 and 3.5,
+//! RFC 2211 and 2212 "Ordering and Merging").
+
+use core::cmp::Ordering;
 
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 
@@ -6,7 +9,7 @@ use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 ///
 /// The largest packet becomes the *smaller* one of the two, so that a receiver with a small path MTU is not sent what
 /// it cannot get (RFC 2211, "merged TSpec").
-pub(crate) fn least_upper_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> {
+pub fn least_upper_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> {
     match (a, b) {
         (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => {
             Some(FlowSpec::ControlledLoad(merge_buckets(a, b)))
@@ -17,6 +20,94 @@ pub(crate) fn least_upper_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> 
             Some(FlowSpec::Guaranteed(merge_buckets(a, b), rspec))
         }
         _ => None,
+    }
+}
+
+/// The largest flowspec that both satisfy, or `None` where they ask for different services: what is asked for upstream
+/// where all that is asked for here has failed there (RFC 2205 section 3.5).
+pub(crate) fn greatest_lower_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> {
+    let lower = |a: &TokenBucket, b: &TokenBucket| TokenBucket {
+        rate: a.rate.min(b.rate),
+        depth: a.depth.min(b.depth),
+        peak: a.peak.min(b.peak),
+        min_policed_unit: a.min_policed_unit.min(b.min_policed_unit),
+        max_packet_size: a.max_packet_size.min(b.max_packet_size),
+    };
+    match (a, b) {
+        (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => {
+            Some(FlowSpec::ControlledLoad(lower(a, b)))
+        }
+        (FlowSpec::Guaranteed(a, ra), FlowSpec::Guaranteed(b, rb)) => {
+            let rspec =
+                Rspec { rate: ra.rate.min(rb.rate), slack_us: ra.slack_us.max(rb.slack_us) };
+            Some(FlowSpec::Guaranteed(lower(a, b), rspec))
+        }
+        _ => None,
+    }
+}
+
+/// Whether `a` asks for more than `b` in something and for less in nothing. Packet sizes never make a request less,
+/// because merging takes the smaller ones whoever else asks for more.
+pub(crate) fn is_greater(a: &FlowSpec, b: &FlowSpec) -> bool {
+    let services = match (a, b) {
+        (FlowSpec::ControlledLoad(_), FlowSpec::ControlledLoad(_)) => Some(Ordering::Equal),
+        (FlowSpec::Guaranteed(_, a), FlowSpec::Guaranteed(_, b)) => {
+            product(a.rate.partial_cmp(&b.rate), b.slack_us.partial_cmp(&a.slack_us))
+        }
+        _ => None,
+    };
+    let (a, b) = (a.token_bucket(), b.token_bucket());
+    let buckets = [
+        a.rate.partial_cmp(&b.rate),
+        a.depth.partial_cmp(&b.depth),
+        a.peak.partial_cmp(&b.peak),
+        Some(a.max_packet_size.cmp(&b.max_packet_size).max(Ordering::Equal)),
+    ];
+    buckets.into_iter().fold(services, product) == Some(Ordering::Greater)
+}
+
+/// How two pairs compare whose parts compare like this; `None` where one part is more and the other less.
+fn product(a: Option<Ordering>, b: Option<Ordering>) -> Option<Ordering> {
+    match (a?, b?) {
+        (a, Ordering::Equal) => Some(a),
+        (Ordering::Equal, b) => Some(b),
+        (a, b) => (a == b).then_some(a),
+    }
+}
+
+/// What is to be reserved for a flowspec where the senders announce `path` in all (Path_Te): never more than can come
+/// (RFC 2205 section 2.2; the minimum of RFC 2211 section 8).
+pub(crate) fn effective(flowspec: &FlowSpec, path: &TokenBucket) -> FlowSpec {
+    match flowspec {
+        FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(minimum(bucket, path)),
+        FlowSpec::Guaranteed(bucket, rspec) => FlowSpec::Guaranteed(minimum(bucket, path), *rspec),
+    }
+}
+
+/// The minimum of two traffic specifications: the smaller one if they can be compared, else the lower rates with the
+/// larger bucket. Packet sizes are looked at by themselves, lest a sender of smaller packets be given a larger bucket.
+fn minimum(a: &TokenBucket, b: &TokenBucket) -> TokenBucket {
+    let covers = |a: &TokenBucket, b: &TokenBucket| {
+        a.rate >= b.rate && a.depth >= b.depth && a.peak >= b.peak
+    };
+    let ordered = covers(a, b) || covers(b, a);
+    TokenBucket {
+        rate: a.rate.min(b.rate),
+        depth: if ordered { a.depth.min(b.depth) } else { a.depth.max(b.depth) },
+        peak: a.peak.min(b.peak),
+        min_policed_unit: a.min_policed_unit.min(b.min_policed_unit),
+        max_packet_size: a.max_packet_size.min(b.max_packet_size),
+    }
+}
+
+/// The traffic of two senders together (RFC 2211 section 8, "the sum").
+pub(crate) fn sum(a: &TokenBucket, b: &TokenBucket) -> TokenBucket {
+    TokenBucket {
+        rate: a.rate + b.rate,
+        depth: a.depth + b.depth,
+        peak: a.peak + b.peak,
+        min_policed_unit: a.min_policed_unit.min(b.min_policed_unit),
+        max_packet_size: a.max_packet_size.max(b.max_packet_size),
     }
 }
 
@@ -78,5 +169,64 @@ mod tests {
         let a = FlowSpec::ControlledLoad(SMALL);
         let b = FlowSpec::Guaranteed(SMALL, Rspec { rate: 5_000.0, slack_us: 0 });
         assert_eq!(least_upper_bound(&a, &b), None);
+    }
+
+    /// What is asked for while all is blocked satisfies neither more than it must.
+    #[test]
+    fn the_lower_bound_takes_the_smaller_of_each() {
+        let lower = TokenBucket {
+            rate: 1_000.0,
+            depth: 3_000.0,
+            peak: 2_000.0,
+            min_policed_unit: 64,
+            max_packet_size: 1_500,
+        };
+        let (a, b) = (FlowSpec::ControlledLoad(SMALL), FlowSpec::ControlledLoad(LARGE));
+        assert_eq!(greatest_lower_bound(&a, &b), Some(FlowSpec::ControlledLoad(lower)));
+        assert_eq!(greatest_lower_bound(&b, &a), Some(FlowSpec::ControlledLoad(lower)));
+        let rspec = |rate, slack_us| FlowSpec::Guaranteed(SMALL, Rspec { rate, slack_us });
+        assert_eq!(greatest_lower_bound(&rspec(5.0, 1), &rspec(6.0, 2)), Some(rspec(5.0, 2)));
+        assert_eq!(greatest_lower_bound(&a, &rspec(5.0, 1)), None);
+    }
+
+    /// More in one thing and less in another is not greater, nor is the same; packet sizes alone never make it less.
+    #[test]
+    fn greater_is_more_in_something_and_less_in_nothing() {
+        let load = FlowSpec::ControlledLoad;
+        let more = TokenBucket { rate: 2_000.0, ..SMALL };
+        assert!(is_greater(&load(more), &load(SMALL)));
+        assert!(!is_greater(&load(SMALL), &load(more)));
+        assert!(!is_greater(&load(SMALL), &load(SMALL)));
+        let shallow = TokenBucket { depth: 1.0, ..more };
+        assert!(
+            !is_greater(&load(shallow), &load(SMALL)) && !is_greater(&load(SMALL), &load(shallow))
+        );
+        let jumbo = TokenBucket { max_packet_size: 9_000, ..SMALL };
+        assert!(is_greater(&load(more), &load(jumbo)) && is_greater(&load(jumbo), &load(SMALL)));
+        let rspec = |rate, slack_us| FlowSpec::Guaranteed(SMALL, Rspec { rate, slack_us });
+        assert!(
+            is_greater(&rspec(6.0, 1), &rspec(5.0, 1))
+                && is_greater(&rspec(5.0, 0), &rspec(5.0, 1))
+        );
+        assert!(
+            !is_greater(&rspec(6.0, 2), &rspec(5.0, 1))
+                && !is_greater(&rspec(5.0, 1), &load(SMALL))
+        );
+    }
+
+    /// No more is reserved than the senders announce, and no more than is asked for.
+    #[test]
+    fn the_effective_flowspec_is_the_smaller_one() {
+        let load = FlowSpec::ControlledLoad;
+        let more = TokenBucket { rate: 2_000.0, ..SMALL };
+        assert_eq!(effective(&load(more), &SMALL), load(SMALL));
+        assert_eq!(effective(&load(SMALL), &more), load(SMALL));
+        let mixed = TokenBucket { rate: 1_000.0, depth: 9_000.0, peak: 2_000.0, ..SMALL };
+        assert_eq!(effective(&load(SMALL), &LARGE), load(mixed));
+        let rspec = Rspec { rate: 5_000.0, slack_us: 0 };
+        let guaranteed = FlowSpec::Guaranteed(more, rspec);
+        assert_eq!(effective(&guaranteed, &SMALL), FlowSpec::Guaranteed(SMALL, rspec));
+        assert_eq!(sum(&SMALL, &SMALL).rate, 2_000.0);
+        assert_eq!(sum(&SMALL, &LARGE).max_packet_size, 9_000);
     }
 }

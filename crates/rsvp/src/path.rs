@@ -1,6 +1,5 @@
 //! Path messages: senders appear, are refreshed, and change (RFC 2209, PATH MESSAGE ARRIVES).
 
-use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
@@ -14,44 +13,8 @@ use earmark_wire::rsvp::{
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb, Timer, TimerKind, key};
-
-/// Where the data of a session goes from here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// To this host.
-    Here,
-    /// Through an interface that takes part.
-    Out(InterfaceId),
-    /// Through one that does not.
-    Past,
-    /// Nowhere.
-    None,
-}
-
-impl Way {
-    pub(crate) fn of(context: &Context<'_>, destination: IpAddr) -> Way {
-        mark(Checkpoint::Route);
-        if context.interfaces.is_local(destination) {
-            return Way::Here;
-        }
-        match context.routes.lookup(destination) {
-            None => Way::None,
-            Some(hop) => match context.interfaces.by_id(hop.interface) {
-                Some(interface) if interface.takes_part() => Way::Out(hop.interface),
-                _ => Way::Past,
-            },
-        }
-    }
-
-    /// OutInterface_list.
-    pub(crate) fn outgoing(self) -> Option<InterfaceId> {
-        match self {
-            Way::Out(interface) => Some(interface),
-            Way::Here | Way::Past | Way::None => None,
-        }
-    }
-}
+use crate::state::{Block, Holder, Index, Kept, NONE, Origin, Peer, Psb, Timer, TimerKind, key};
+use crate::way::Way;
 
 impl Rsvp {
     pub(crate) fn path_arrives<E: From<Event>>(
@@ -64,19 +27,28 @@ impl Rsvp {
         if path.refresh_ms == 0 {
             return self.drop(turn, datagram, DropReason::ZeroRefreshPeriod);
         }
-        let way = Way::of(turn.context, path.session.destination);
+        let (destination, source) = (path.session.destination, path.sender.template.source);
+        let interface = datagram.interface;
+        let way = Way::of_sender(turn.context, destination, source, Some(interface));
         match way {
             Way::Past => return self.relay(turn, datagram),
             Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
-            Way::Here | Way::Out(_) => {}
+            Way::Here | Way::Out(_) | Way::Branches(_) | Way::Astray => {}
         }
+        // UDP does not show the TTL with which a message arrived (RFC 2205 appendix C).
+        let ttl = if datagram.encapsulated { message.send_ttl } else { datagram.ttl };
+        let here = match way {
+            Way::Here => true,
+            _ => destination.is_multicast() && self.applications.has_session(&path.session),
+        };
         let arrival = Arrival {
-            interface: datagram.interface,
-            ttl: datagram.ttl,
-            flags: if message.send_ttl == datagram.ttl { 0 } else { Psb::NON_RSVP }
-                | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE },
-            expires_at: turn.now + self.config.timing(datagram.interface).lifetime(path.refresh_ms),
-            outgoing: way.outgoing(),
+            interface,
+            ttl,
+            flags: if message.send_ttl == ttl { 0 } else { Psb::NON_RSVP }
+                | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE }
+                | if here { Psb::HERE } else { 0 },
+            expires_at: turn.now + self.config.lifetime(interface, path.refresh_ms),
+            way,
         };
         let found = self.store.find_sender(&path.session, &path.sender.template);
         mark(Checkpoint::SearchPsb);
@@ -85,7 +57,7 @@ impl Rsvp {
             None => self.create_sender(turn, path, &arrival),
         };
         match verdict {
-            Ok(()) => {}
+            Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
             Err(PathFault::Silent(reason)) => self.drop(turn, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
                 self.send_path_err(turn, datagram, path, code, value);
@@ -100,7 +72,7 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
-        arrival: &Arrival,
+        arrival: &Arrival<'_>,
     ) -> Result<(), PathFault> {
         let psb = self.store.psb(index);
         if matches!(psb.hop, Peer::Local(_)) {
@@ -109,7 +81,15 @@ impl Rsvp {
         }
         // A hop that was good before needs no second look; one that is new does, before anything is sent to it.
         let origin = Origin::Neighbor(arrival.interface, path.hop);
-        let new_hop = self.store.origin(psb.hop) != origin;
+        let old_origin = self.store.origin(psb.hop);
+        let new_hop = old_origin != origin;
+        if new_hop
+            && arrival.way == Way::Astray
+            && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
+        {
+            // The multicast routes expect the sender elsewhere; what has come from there is not given up for this.
+            return Err(PathFault::Silent(DropReason::WrongInterface));
+        }
         if new_hop && !is_neighbor(turn.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
@@ -122,29 +102,37 @@ impl Rsvp {
         if (new_adspec || new_carried) && !self.can_keep(path) {
             return Err(too_large());
         }
-        let new_way = psb.outgoing != arrival.outgoing;
+        let here = arrival.flags & Psb::HERE != 0;
+        let incoming = Some(arrival.interface);
+        let new_way = here != psb.is_here()
+            || !arrival.way.leads_through(turn.context, incoming, &psb.outgoing);
         if new_hop {
+            self.forget_asked(index);
+            self.store.unblock_sender(index);
             let old = self.store.psb(index).hop;
             self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
             self.store.part(old, Block::Sender);
         }
-        let psb = &mut self.store.psbs[index as usize];
         if new_adspec {
-            psb.adspec = path.sender.adspec.map(Box::from);
+            let adspec = self.store.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
+            self.store.psb_mut(index).adspec = adspec;
         }
+        let psb = &mut self.store.psbs[index as usize];
         if new_carried {
             psb.carried = Kept::of(path.carried);
         }
         psb.tspec = path.sender.tspec;
         psb.ttl = arrival.ttl;
-        psb.flags = arrival.flags;
+        // Whether the data ends here is for the change of way to note.
+        psb.flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
         // The timer only has to be touched when the end comes nearer.
         let nearer = arrival.expires_at < psb.expires_at;
         psb.expires_at = arrival.expires_at;
         let peer = psb.hop;
         self.store.heard(peer, turn.now);
         if new_way {
-            self.change_way(turn, index, arrival.outgoing);
+            let outgoing = arrival.way.outgoing(turn.context, incoming);
+            self.change_way(turn, index, outgoing, here);
         }
         if nearer || new_way {
             self.rearm_sender(index);
@@ -158,9 +146,13 @@ impl Rsvp {
         self.notify_path_state(turn, index, Change::Changed);
         self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);
+        if new_tspec {
+            self.settle_sender(turn, index);
+        }
         if new_hop {
             self.resv_refresh(turn, index, None);
         }
+        self.settle_shared(turn, index);
         Ok(())
     }
 
@@ -169,7 +161,7 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         path: &Path<'_>,
-        arrival: &Arrival,
+        arrival: &Arrival<'_>,
     ) -> Result<(), PathFault> {
         if !is_neighbor(turn.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
@@ -183,6 +175,7 @@ impl Rsvp {
         let session = self.admit_sender(&path.session, &path.sender.template)?;
         let origin = Origin::Neighbor(arrival.interface, path.hop);
         let hop = self.store.meet(origin, Block::Sender, turn.now);
+        let adspec = self.store.keep_adspec(hop, path.sender.adspec);
         let index = self.enter_sender(
             turn.now,
             Psb {
@@ -190,10 +183,10 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing: arrival.outgoing,
+                outgoing: arrival.way.outgoing(turn.context, Some(arrival.interface)),
                 ttl: arrival.ttl,
                 flags: arrival.flags,
-                adspec: path.sender.adspec.map(Box::from),
+                adspec,
                 carried: Kept::of(path.carried),
                 expires_at: arrival.expires_at,
                 // The rest is filled in when it is entered.
@@ -209,7 +202,33 @@ impl Rsvp {
         self.notify_path_state(turn, index, Change::Created);
         self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);
+        self.settle_shared(turn, index);
         Ok(())
+    }
+
+    /// What a sender announces has changed, and with it how much of its reservations it can use.
+    pub(crate) fn settle_sender<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        let mut next = self.store.first_tcsb(Holder::Sender(index));
+        while let Some(tcsb) = next {
+            next = Some(self.store.tcsb(tcsb).next).filter(|&next| next != NONE);
+            self.settle(turn, tcsb);
+        }
+    }
+
+    /// A sender is new, or something about it is: what its session shares may change with it.
+    pub(crate) fn settle_shared<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
+            self.settle_pool(turn, pool);
+            self.spread_pool(turn, pool);
+        }
     }
 
     /// Whether what a Path brings for others is within our limit.
@@ -240,7 +259,7 @@ impl Rsvp {
             }
             return Ok(index);
         }
-        if !is_unicast(session.destination) {
+        if !is_unicast(session.destination) && !session.destination.is_multicast() {
             return Err(PathFault::Silent(DropReason::NoRoute));
         }
         let conflict = ErrorCode::ConflictingDestPorts;
@@ -277,10 +296,8 @@ impl Rsvp {
     /// Enters a sender, arms its timer.
     pub(crate) fn enter_sender(&mut self, now: Time, psb: Psb) -> Index {
         let index = self.store.insert_sender(psb);
-        let path_refresh_at = match self.store.psb(index).outgoing {
-            Some(outgoing) => self.next_refresh(now, outgoing),
-            None => Time::MAX,
-        };
+        let first = self.store.psb(index).outgoing.as_slice().first().copied();
+        let path_refresh_at = first.map_or(Time::MAX, |first| self.next_refresh(now, first));
         let psb = self.store.psb_mut(index);
         psb.path_refresh_at = path_refresh_at;
         let due = psb.due();
@@ -290,32 +307,20 @@ impl Rsvp {
         index
     }
 
-    /// The data of a sender leaves through another interface now. Reservations on the old one stay until they time
-    /// out, but count no longer for what is asked for upstream. Where the new one has a reservation, because the data
-    /// comes back to it, upstream hears of it at once: it may have forgotten.
-    pub(crate) fn change_way<E: From<Event>>(
+    /// The data of a sender begins to end on this host, or does no more. Those who have its session open hear of it.
+    pub(crate) fn set_here<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         index: Index,
-        outgoing: Option<InterfaceId>,
+        here: bool,
     ) {
-        let path_refresh_at =
-            outgoing.map_or(Time::MAX, |outgoing| self.next_refresh(turn.now, outgoing));
-        let before = self.store.find_tcsb(index, self.store.psb(index).outgoing);
-        let after = self.store.find_tcsb(index, outgoing);
-        let psb = self.store.psb_mut(index);
-        psb.outgoing = outgoing;
-        psb.path_refresh_at = path_refresh_at;
-        let Peer::Local(application) = psb.hop else {
-            psb.resv_refresh_at = if after.is_some() { turn.now } else { Time::MAX };
-            return;
-        };
-        let (filter, session) = (psb.template, self.store.session_of(index));
-        if let Some(tcsb) = after {
-            let flowspec = self.store.tcsb(tcsb).flowspec;
-            turn.out.notify(Event::Resv { application, session, filter, flowspec });
-        } else if before.is_some() {
-            turn.out.notify(Event::ResvGone { application, session, filter });
+        if here {
+            self.store.psb_mut(index).flags |= Psb::HERE;
+            self.tell_applications_of_sender(turn, index);
+        } else {
+            self.tell_applications_of_end(turn, index);
+            self.store.psb_mut(index).flags &= !Psb::HERE;
+            self.leave(turn, index, None);
         }
     }
 
@@ -342,7 +347,7 @@ impl Rsvp {
         index: Index,
     ) {
         let psb = self.store.psb(index);
-        if psb.outgoing.is_some() || psb.hop == Peer::Local(application) {
+        if !psb.is_here() || psb.hop == Peer::Local(application) {
             return;
         }
         turn.out.notify(Event::Path {
@@ -367,13 +372,13 @@ impl Rsvp {
 }
 
 /// What a Path brings beside its objects.
-struct Arrival {
+struct Arrival<'r> {
     interface: InterfaceId,
     ttl: u8,
     /// Flags of [`Psb`].
     flags: u8,
     expires_at: Time,
-    outgoing: Option<InterfaceId>,
+    way: Way<'r>,
 }
 
 /// Why a Path is not accepted.

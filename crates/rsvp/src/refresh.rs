@@ -6,17 +6,16 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Interface, InterfaceId, Outgoing, Time};
+use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Time};
 use earmark_wire::intserv::{Adspec, GuaranteedHop, HopCharacteristics, LocalOverrides};
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, Resv, RsvpHop, SenderDescriptor,
-    Session,
+    SenderTemplate, Session,
 };
 
 use crate::api::{Change, Event};
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
-use crate::path::Way;
-use crate::state::{Index, Peer, Psb};
+use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
     /// A sender's timer fired: its end, a refresh, or only an alarm that later refreshes have made void.
@@ -43,12 +42,37 @@ impl Rsvp {
         self.rearm_sender(index);
     }
 
-    /// PATH REFRESH: tells the next hop of a sender, if there is one.
+    /// PATH REFRESH: tells the next hops of a sender, if there are any.
+    #[inline]
     pub(crate) fn path_refresh<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        match self.store.psb(index).outgoing {
+            OutInterfaces::None => {}
+            OutInterfaces::One(interface) => self.path_refresh_through(turn, index, interface),
+            OutInterfaces::Many(ref interfaces) => {
+                for interface in interfaces.clone() {
+                    self.path_refresh_through(turn, index, interface);
+                }
+            }
+        }
+        mark(Checkpoint::PathRefresh);
+    }
+
+    /// Tells the next hops of a sender behind one interface.
+    pub(crate) fn path_refresh_through<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        outgoing: InterfaceId,
+    ) {
         let psb = self.store.psb(index);
-        let Some((hop, how, interface)) = self.downstream(turn, index) else { return };
-        let adspec = advertise(psb, interface, &mut self.scratch);
         let session = self.store.session(psb.session).session;
+        let ttl = self.ttl_downstream(index);
+        let Some((hop, how, interface)) =
+            self.downstream(turn, outgoing, &session, &psb.template, ttl)
+        else {
+            return;
+        };
+        let adspec = advertise(psb, interface, &mut self.scratch);
         // Whoever can police does; only those before such a node pass the demand on.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
         let path = Path {
@@ -58,30 +82,39 @@ impl Rsvp {
             carried: Carried::Objects(psb.carried.octets()),
             sender: SenderDescriptor { template: psb.template, tspec: psb.tspec, adspec },
         };
+        if self.encapsulating.contains(&outgoing) {
+            // For hosts there that have no raw sockets; the others leave this one alone (RFC 2205 appendix C).
+            let how = Outgoing { encapsulated: true, ..how };
+            send(&mut self.counters, turn.out, how, Body::Path(path));
+        }
         send(&mut self.counters, turn.out, how, Body::Path(path));
-        mark(Checkpoint::PathRefresh);
     }
 
-    /// How Path and PathTear of a sender leave, with what hop object and through which interface: as from the sender to
-    /// the destination, for every RSVP node on the way to look at. `None` where they do not leave, because the data ends
-    /// here or the TTL does.
+    /// The TTL with which messages that follow a sender's data leave.
+    #[inline]
+    pub(crate) fn ttl_downstream(&self, index: Index) -> u8 {
+        let psb = self.store.psb(index);
+        if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) }
+    }
+
+    /// How Path and PathTear of a sender leave through an interface, and with what hop object: as from the sender to
+    /// the destination, for every RSVP node on the way to look at. `None` where they cannot, or where the TTL ends.
     #[inline]
     pub(crate) fn downstream<'c, E>(
         &self,
         turn: &Turn<'_, 'c, E>,
-        index: Index,
+        outgoing: InterfaceId,
+        session: &Session,
+        template: &SenderTemplate,
+        ttl: u8,
     ) -> Option<(RsvpHop, Outgoing, &'c Interface)> {
-        let psb = self.store.psb(index);
-        let interface = turn.context.interfaces.by_id(psb.outgoing?)?;
-        let destination = self.store.session(psb.session).session.destination;
-        let address = interface.address_like(destination)?;
-        let ttl =
-            if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) };
+        let interface = turn.context.interfaces.by_id(outgoing)?;
+        let address = interface.address_like(session.destination)?;
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface.id),
-            source: psb.template.source,
-            destination,
+            source: template.source,
+            destination: session.destination,
             ttl,
             router_alert: true,
             encapsulated: false,
@@ -99,14 +132,16 @@ impl Rsvp {
     ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
-        let Some(tcsb) = self.store.find_tcsb(index, psb.outgoing) else { return };
+        let Some(flowspec) = self.asked_for(turn.now, index) else { return };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
-        let flow = FixedFilterFlow {
-            flowspec: Some(self.store.tcsb(tcsb).flowspec),
-            filter: psb.template,
-        };
-        let requests = self.store.rsbs_of(tcsb).map(|rsb| self.store.rsb(rsb).carried.octets());
+        let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
+        let requests = self
+            .store
+            .tcsbs_of(Holder::Sender(index))
+            .filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing))
+            .flat_map(|tcsb| self.store.rsbs_of(tcsb))
+            .map(|rsb| self.store.rsb(rsb).carried());
         merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
         let resv = Resv {
             session: self.store.session(psb.session).session,
@@ -117,7 +152,7 @@ impl Rsvp {
             carried: Carried::Objects(&self.scratch),
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
-        let how = to_neighbor(address, hop.address);
+        let how = self.to_neighbor(incoming, address, hop.address);
         send(&mut self.counters, turn.out, how, Body::Resv(resv));
         mark(Checkpoint::ResvRefresh);
     }
@@ -149,7 +184,7 @@ impl Rsvp {
     /// Begins, goes on with, or ends refreshing the Resv for a sender, whichever its reservations call for.
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
-        let reserved = self.store.find_tcsb(index, psb.outgoing).is_some();
+        let reserved = self.asked_for(now, index).is_some();
         let at = match self.store.neighbor_of(psb.hop) {
             Some((incoming, _)) if reserved => self.next_refresh(now, incoming),
             _ => Time::MAX,
@@ -158,21 +193,36 @@ impl Rsvp {
     }
 
     fn schedule_path_refresh(&mut self, now: Time, index: Index) {
-        let at = match self.store.psb(index).outgoing {
-            Some(outgoing) => self.next_refresh(now, outgoing),
-            None => Time::MAX,
-        };
+        let first = self.store.psb(index).outgoing.as_slice().first().copied();
+        let at = first.map_or(Time::MAX, |outgoing| self.next_refresh(now, outgoing));
         self.store.psb_mut(index).path_refresh_at = at;
     }
 
-    /// A sender's data may have to go elsewhere since the last refresh.
-    fn follow_route<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
-        let session = self.store.session_of(index);
-        // Without a route the old way is kept: routing may only be between two answers.
-        if let Way::Out(interface) = Way::of(turn.context, session.destination)
-            && self.store.psb(index).outgoing != Some(interface)
-        {
-            self.change_way(turn, index, Some(interface));
+    /// How a message travels to a neighbour behind an interface: the way that it speaks itself.
+    pub(crate) fn to_neighbor(
+        &self,
+        interface: InterfaceId,
+        source: IpAddr,
+        destination: IpAddr,
+    ) -> Outgoing {
+        let encapsulated = self.encapsulating.contains(&interface)
+            && self
+                .store
+                .find_neighbor(interface, destination)
+                .is_some_and(|index| self.store.neighbors[index as usize].encapsulated);
+        Outgoing { encapsulated, ..to_neighbor(source, destination) }
+    }
+
+    /// Notes through what the neighbour speaks that a message came from, where UDP is spoken at all.
+    #[inline]
+    pub(crate) fn note_encapsulation(
+        &mut self,
+        datagram: &Datagram<'_>,
+        interface: InterfaceId,
+        address: IpAddr,
+    ) {
+        if !self.encapsulating.is_empty() {
+            self.store.speaks(interface, address, datagram.encapsulated);
         }
     }
 }
@@ -228,7 +278,7 @@ fn characteristics(interface: &Interface, non_is_hop: bool) -> HopCharacteristic
 
 /// Writes into `all` the objects that the requests carry, each once (RFC 2205 section 3.10, rule 3), as far as they
 /// fit into `limit` octets: one next hop must not be able to fill the message of all.
-fn merge_carried<'k>(
+pub(crate) fn merge_carried<'k>(
     all: &mut alloc::vec::Vec<u8>,
     requests: impl Iterator<Item = &'k [u8]>,
     limit: usize,

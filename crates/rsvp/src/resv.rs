@@ -4,15 +4,15 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
-    ErrorCode, FilterSpec, FixedFilterFlow, FlowDescriptors, Resv, RsvpHop, Session,
+    ErrorCode, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Resv, RsvpHop, Session, Style,
 };
 
-use crate::api::Event;
+use crate::api::{Event, Filters};
 use crate::counters::DropReason;
 use crate::error::ResvFault;
 use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
 use crate::path::{is_neighbor, is_unicast};
-use crate::state::{Index, Kept, Origin};
+use crate::state::{Extra, Holder, Index, Kept, Origin};
 use crate::traffic::Request;
 
 impl Rsvp {
@@ -31,14 +31,12 @@ impl Rsvp {
         let Some(outgoing) = self.interface_of_lih(turn, resv.hop.lih) else {
             return self.drop(turn, datagram, DropReason::BadLih);
         };
+        self.note_encapsulation(datagram, outgoing, resv.hop.address);
+        let expires_at = turn.now + self.config.lifetime(datagram.interface, resv.refresh_ms);
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
-            let fault = ResvFault::new(ErrorCode::UnknownStyle, 0);
-            self.send_resv_err(turn, outgoing, &resv.session, resv.hop, &fault, resv.flows);
-            return self.drop(turn, datagram, DropReason::Refused);
+            return self.shared_resv_arrives(turn, datagram, resv, outgoing, expires_at);
         };
         mark(Checkpoint::CheckStyles);
-        let lifetime = self.config.timing(datagram.interface).lifetime(resv.refresh_ms);
-        let expires_at = turn.now + lifetime;
         let budget = turn.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
             if turn.out.len() >= budget {
@@ -49,7 +47,9 @@ impl Rsvp {
             };
             let in_place = self.keep_reservation(turn.now, resv, outgoing, expires_at, &flow);
             let fault = ResvFault { in_place, ..fault };
-            self.refuse(turn, datagram, resv, outgoing, &flow, &fault);
+            let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(&flow)));
+            let filters = Filters::One(flow.filter);
+            self.refuse(turn, datagram, resv, outgoing, flows, filters, &fault);
             if fault.code == ErrorCode::NoPathInformation {
                 return; // of the whole session, so one answer says it all
             }
@@ -86,12 +86,13 @@ impl Rsvp {
             origin: Origin::Neighbor(outgoing, resv.hop),
             outgoing: Some(outgoing),
             flowspec,
-            carried: Kept::of(resv.carried),
+            extra: Extra { carried: Kept::of(resv.carried), ..Extra::default() }.boxed(),
             // Whom to confirm to is the receiver's word alone: at least it is somebody.
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
             expires_at,
         };
-        self.reserve(turn, psb, request)
+        self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
+        self.reserve(turn, Holder::Sender(psb), request)
     }
 
     /// A request was refused: what its next hop has reserved already stays, and the attempt counts as a refresh of it
@@ -106,7 +107,7 @@ impl Rsvp {
         flow: &FixedFilterFlow,
     ) -> bool {
         let psb = self.store.find_sender(&resv.session, &flow.filter);
-        let tcsb = psb.and_then(|psb| self.store.find_tcsb(psb, Some(outgoing)));
+        let tcsb = psb.and_then(|psb| self.store.find_tcsb(Holder::Sender(psb), Some(outgoing)));
         let Some(tcsb) = tcsb else { return false };
         if let Some(rsb) = self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, resv.hop)) {
             self.refresh_reservation(now, rsb, expires_at);
@@ -124,7 +125,7 @@ impl Rsvp {
         let found = self.store.find_sender(session, filter);
         mark(Checkpoint::FindSession);
         match found {
-            Some(psb) if self.store.psb(psb).outgoing == outgoing => Ok(psb),
+            Some(psb) if self.store.psb(psb).goes(outgoing) => Ok(psb),
             Some(_) => Err(ResvFault::new(ErrorCode::NoSenderInformation, 0)),
             None if self.store.find_session(session).is_some() => {
                 Err(ResvFault::new(ErrorCode::NoSenderInformation, 0))
@@ -141,7 +142,7 @@ impl Rsvp {
         outgoing: InterfaceId,
         hop: RsvpHop,
     ) -> Option<Index> {
-        let tcsb = self.store.find_tcsb(psb, Some(outgoing))?;
+        let tcsb = self.store.find_tcsb(Holder::Sender(psb), Some(outgoing))?;
         self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, hop))
     }
 
@@ -160,12 +161,12 @@ impl Rsvp {
     #[inline]
     fn is_same_request(&self, rsb: Index, flowspec: &FlowSpec, resv: &Resv<'_>) -> bool {
         let rsb = self.store.rsb(rsb);
-        rsb.flowspec == *flowspec && rsb.carried.is(resv.carried)
+        rsb.flowspec == *flowspec && rsb.carries(resv.carried)
     }
 
     /// A refresh writes when the state ends, and nothing else.
     #[inline]
-    fn refresh_reservation(&mut self, now: Time, index: Index, expires_at: Time) {
+    pub(crate) fn refresh_reservation(&mut self, now: Time, index: Index, expires_at: Time) {
         let rsb = &mut self.store.rsbs[index as usize];
         let nearer = expires_at < rsb.expires_at;
         rsb.expires_at = expires_at;

@@ -4,8 +4,14 @@
 //! ([`Tcsb`], one an outgoing interface), and each of these owns the reservation requests ([`Rsb`], one a next hop)
 //! that are merged into it. A unicast session with one sender has exactly one of each, so that every walk along these
 //! lists has length one; multicast and shared styles make the lists longer, not the blocks larger.
+//!
+//! Shared reservations (WF, SE) hang on the session instead: it owns one [`Pool`], and that owns the traffic-control
+//! blocks. What only these styles need lives in the pool and in the [`Extra`] of a request, so that a session with fixed
+//! filters does not pay for it.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -13,7 +19,7 @@ use earmark_core::admission::ClaimId;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{Carried, RsvpHop, SenderTemplate, Session};
+use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
 use crate::api::Application;
 
@@ -71,6 +77,10 @@ pub(crate) struct SessionBlock {
     pub(crate) senders: Index,
     /// How many senders it has.
     pub(crate) sender_count: u32,
+    /// How many traffic-control blocks of fixed filters (FF) hang on its senders.
+    pub(crate) distinct: u32,
+    /// What it has reserved in a shared style (WF, SE), if it has.
+    pub(crate) pool: Index,
     /// Neighbours in the list of sessions with the same destination and protocol.
     pub(crate) next: Index,
     pub(crate) previous: Index,
@@ -112,19 +122,19 @@ pub(crate) struct Psb {
     pub(crate) tspec: SenderTspec,
     /// PHOP, and with it IncInterface.
     pub(crate) hop: Peer,
-    /// OutInterface_list, which has one entry for a unicast destination; `None` where the data ends on this host.
-    pub(crate) outgoing: Option<InterfaceId>,
+    /// OutInterface_list. Whether the data ends here as well, [`Psb::HERE`] says.
+    pub(crate) outgoing: OutInterfaces,
     /// TTL with which the Path arrived.
     pub(crate) ttl: u8,
-    /// [`Psb::NON_RSVP`], [`Psb::E_POLICE`].
+    /// [`Psb::NON_RSVP`], [`Psb::E_POLICE`], [`Psb::HERE`].
     pub(crate) flags: u8,
-    /// Body of the ADSPEC as received.
-    pub(crate) adspec: Option<Box<[u8]>>,
+    /// Body of the ADSPEC as received. Most senders of a neighbour say the same, so they share it.
+    pub(crate) adspec: Option<Arc<[u8]>>,
     /// POLICY_DATA and unknown objects that must be carried on, as received.
     pub(crate) carried: Kept,
     /// When the Path is to be refreshed downstream; never, where there is no downstream.
     pub(crate) path_refresh_at: Time,
-    /// When the Resv for this sender is to be refreshed upstream; never, without a reservation.
+    /// When the Resv for this sender is to be refreshed upstream; never, without a reservation of its own.
     pub(crate) resv_refresh_at: Time,
     /// When the state dies without a refresh; never, for a local sender.
     pub(crate) expires_at: Time,
@@ -137,6 +147,23 @@ impl Psb {
     pub(crate) const NON_RSVP: u8 = 1;
     /// The next policing-capable node must police.
     pub(crate) const E_POLICE: u8 = 2;
+    /// The data ends on this host: it is addressed to it, or an application here has the multicast session open.
+    pub(crate) const HERE: u8 = 4;
+
+    /// Whether the data ends on this host.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.flags & Psb::HERE != 0
+    }
+
+    /// Whether the data goes out through an interface, or (`None`) ends on this host.
+    #[inline]
+    pub(crate) fn goes(&self, outgoing: Option<InterfaceId>) -> bool {
+        match outgoing {
+            Some(interface) => self.outgoing.contains(interface),
+            None => self.is_here(),
+        }
+    }
 
     /// When its timer must fire next.
     pub(crate) fn due(&self) -> Time {
@@ -144,11 +171,54 @@ impl Psb {
     }
 }
 
-/// The reservation that traffic control has for one sender on one outgoing interface.
+/// OutInterface_list: unicast data has one way, multicast data none to many. The list of many is in ascending order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OutInterfaces {
+    None,
+    One(InterfaceId),
+    Many(Box<[InterfaceId]>),
+}
+
+impl OutInterfaces {
+    /// Those that `interfaces` gives, in ascending order.
+    pub(crate) fn of(mut interfaces: impl Iterator<Item = InterfaceId>) -> OutInterfaces {
+        let Some(first) = interfaces.next() else { return OutInterfaces::None };
+        let Some(second) = interfaces.next() else { return OutInterfaces::One(first) };
+        OutInterfaces::Many([first, second].into_iter().chain(interfaces).collect())
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[InterfaceId] {
+        match self {
+            OutInterfaces::None => &[],
+            OutInterfaces::One(interface) => core::slice::from_ref(interface),
+            OutInterfaces::Many(interfaces) => interfaces,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, interface: InterfaceId) -> bool {
+        match self {
+            OutInterfaces::One(only) => *only == interface,
+            _ => self.as_slice().contains(&interface),
+        }
+    }
+}
+
+/// What a traffic-control block belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A sender: a distinct reservation (FF).
+    Sender(Index),
+    /// What a session has reserved in a shared style (WF, SE).
+    Pool(Index),
+}
+
+/// The reservation that traffic control has for a sender, or for a pool, on one outgoing interface.
 #[derive(Debug)]
 pub(crate) struct Tcsb {
-    pub(crate) psb: Index,
-    /// Next traffic-control block of the sender.
+    pub(crate) holder: Holder,
+    /// Next traffic-control block of the holder.
     pub(crate) next: Index,
     /// First of the reservation requests merged here.
     pub(crate) rsbs: Index,
@@ -160,7 +230,36 @@ pub(crate) struct Tcsb {
     pub(crate) claim: Option<ClaimId>,
 }
 
-/// A reservation request: one next hop, for one sender.
+/// What a session has reserved in a shared style.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) session: Index,
+    /// WF or SE.
+    pub(crate) style: Style,
+    /// First of its traffic-control blocks.
+    pub(crate) tcsbs: Index,
+    /// TC_Filter_Spec*, by traffic-control block and in ascending order: whose packets share the reservation there.
+    /// Empty lists for WF.
+    pub(crate) filters: BTreeMap<Index, Vec<FilterSpec>>,
+    /// What each previous hop was asked for last.
+    pub(crate) asked: Vec<Asked>,
+    /// When that is to be said again; never, where nobody was asked.
+    pub(crate) refresh_at: Time,
+    pub(crate) timer: Option<TimerId>,
+}
+
+/// What one previous hop, or one application that sends, was told that it should reserve for a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) hop: Peer,
+    pub(crate) flowspec: FlowSpec,
+    /// Its senders that have a part in it, in ascending order; for WF too, where no message names them.
+    pub(crate) filters: Vec<FilterSpec>,
+    /// SCOPE, where the way of a wildcard request could lead in a circle.
+    pub(crate) scope: Option<Vec<IpAddr>>,
+}
+
+/// A reservation request: one next hop, for one sender (FF) or for those that share (WF, SE).
 #[derive(Debug)]
 pub(crate) struct Rsb {
     pub(crate) tcsb: Index,
@@ -169,11 +268,81 @@ pub(crate) struct Rsb {
     /// NHOP.
     pub(crate) hop: Peer,
     pub(crate) flowspec: FlowSpec,
-    /// POLICY_DATA and unknown objects that must be carried on, as received.
-    pub(crate) carried: Kept,
-    /// When the state dies without a refresh; never, for a local receiver.
+    /// What most requests do without.
+    pub(crate) extra: Option<Box<Extra>>,
+    /// When the state, or the first of its filters, dies without a refresh; never, for a local receiver.
     pub(crate) expires_at: Time,
     pub(crate) timer: Option<TimerId>,
+}
+
+/// The part of a reservation request that few have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extra {
+    /// POLICY_DATA and unknown objects that must be carried on, as received.
+    pub(crate) carried: Kept,
+    /// Filter_spec_list of a shared-explicit request, in ascending order, each with a life of its own.
+    pub(crate) filters: Vec<Filter>,
+    /// SCOPE of a wildcard request.
+    pub(crate) scope: Option<Vec<IpAddr>>,
+}
+
+/// One entry of a Filter_spec_list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    pub(crate) spec: FilterSpec,
+    pub(crate) expires_at: Time,
+}
+
+impl Extra {
+    /// In a box, if there is anything in it.
+    pub(crate) fn boxed(self) -> Option<Box<Extra>> {
+        (self != Extra::default()).then(|| Box::new(self))
+    }
+}
+
+impl Rsb {
+    /// Objects to be carried on.
+    #[inline]
+    pub(crate) fn carried(&self) -> &[u8] {
+        self.extra.as_deref().map_or(&[], |extra| extra.carried.octets())
+    }
+
+    /// Whether it carries just what a message does.
+    #[inline]
+    pub(crate) fn carries(&self, carried: Carried<'_>) -> bool {
+        match &self.extra {
+            None => carried.is_empty(),
+            Some(extra) => extra.carried.is(carried),
+        }
+    }
+
+    /// Filter_spec_list of a shared-explicit request.
+    pub(crate) fn filters(&self) -> &[Filter] {
+        self.extra.as_deref().map_or(&[], |extra| &extra.filters)
+    }
+
+    /// SCOPE of a wildcard request.
+    pub(crate) fn scope(&self) -> Option<&[IpAddr]> {
+        self.extra.as_deref()?.scope.as_deref()
+    }
+}
+
+/// What a ResvErr for an admission-control failure blocks (RFC 2205 section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Blocked {
+    /// Explicit styles: requests for this sender.
+    Sender(Index),
+    /// Wildcard style: requests of this pool to this neighbour.
+    Hop(Index, Index),
+}
+
+/// Blockade state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bsb {
+    /// Qb: what failed.
+    pub(crate) flowspec: FlowSpec,
+    /// Tb: when it counts no more.
+    pub(crate) until: Time,
 }
 
 /// A neighbour that state hangs on.
@@ -187,6 +356,10 @@ pub(crate) struct Neighbor {
     pub(crate) reservations: u32,
     /// When it last refreshed or made state.
     pub(crate) heard: Time,
+    /// Whether it speaks through UDP (RFC 2205 appendix C).
+    pub(crate) encapsulated: bool,
+    /// The last ADSPEC that it sent, which most likely is the next one too.
+    pub(crate) adspec: Option<Arc<[u8]>>,
 }
 
 impl Neighbor {
@@ -215,6 +388,12 @@ pub enum TimerKind {
     Reservation,
     /// A neighbour that has not answered a challenge.
     Handshake,
+    /// A shared reservation's refreshes.
+    Pool,
+    /// Routes have changed: state follows.
+    Repair,
+    /// Data has left a way: its state there ends.
+    Departure,
 }
 
 /// What a timer is for.

@@ -1,20 +1,21 @@
 //! Teardown: senders and reservations go, because they are told to, time out, or lose what they hang on
 //! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
+use alloc::vec::Vec;
+
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, InterfaceId};
-use earmark_wire::intserv::FlowSpec;
+use earmark_core::{Datagram, InterfaceId, Outgoing};
+use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, PathTear, ResvTear, RsvpHop,
+    SenderTemplate, Session,
 };
 
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
 use crate::instance::{Rsvp, Turn, send};
-use crate::path::Way;
-use crate::refresh::to_neighbor;
-use crate::state::{Block, Index, Peer, Timer, TimerKind};
-use crate::traffic::Remainder;
+use crate::state::{Block, Holder, Index, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::way::Way;
 
 impl Rsvp {
     pub(crate) fn path_tear_arrives<E: From<Event>>(
@@ -25,7 +26,9 @@ impl Rsvp {
     ) {
         let Some(index) = self.store.find_sender(&tear.session, &tear.template) else {
             // Where the Path was relayed, for want of RSVP on the way out, so is its end.
-            return match Way::of(turn.context, tear.session.destination) {
+            let (destination, source) = (tear.session.destination, tear.template.source);
+            let incoming = Some(datagram.interface);
+            return match Way::of_sender(turn.context, destination, source, incoming) {
                 Way::Past => self.relay(turn, datagram),
                 _ => self.drop(turn, datagram, DropReason::NoState),
             };
@@ -53,17 +56,20 @@ impl Rsvp {
             return self.drop(turn, datagram, DropReason::BadLih);
         };
         let FlowDescriptors::FixedFilter(flows) = tear.flows else {
-            return self.drop(turn, datagram, DropReason::NoState);
+            if !self.shared_tear_arrives(turn, tear, outgoing) {
+                self.drop(turn, datagram, DropReason::NoState);
+            }
+            return;
         };
         let mut found_any = false;
         for flow in flows {
             let found = self
                 .store
                 .find_sender(&tear.session, &flow.filter)
-                .and_then(|psb| Some((psb, self.find_rsb(psb, outgoing, tear.hop)?)));
-            if let Some((psb, rsb)) = found {
+                .and_then(|psb| self.find_rsb(psb, outgoing, tear.hop));
+            if let Some(rsb) = found {
                 found_any = true;
-                self.drop_reservation(turn, psb, rsb, Change::Torn);
+                self.drop_reservation(turn, rsb, Change::Torn);
             }
         }
         if !found_any {
@@ -84,20 +90,42 @@ impl Rsvp {
         self.remove_sender(turn, index, change);
     }
 
-    /// A reservation goes: what is left of it, if anything, is what upstream gets to hear.
+    /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear.
     pub(crate) fn drop_reservation<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        psb: Index,
         rsb: Index,
         change: Change,
     ) {
-        let (outgoing, flowspec) = {
-            let tcsb = self.store.tcsb(self.store.rsb(rsb).tcsb);
-            (tcsb.outgoing, tcsb.flowspec)
-        };
-        let remainder = self.withdraw(turn, rsb, change);
-        self.tell_upstream_of(turn, psb, outgoing, remainder, flowspec);
+        match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
+            Holder::Sender(psb) => {
+                let asked = self.asked_for(turn.now, psb);
+                self.withdraw(turn, rsb, change);
+                self.tell_upstream_of(turn, psb, asked);
+            }
+            Holder::Pool(pool) => {
+                self.withdraw(turn, rsb, change);
+                self.spread_pool(turn, pool);
+            }
+        }
+    }
+
+    /// A sender's data does not go out through an interface any more, or (`None`) does not end here: what is reserved
+    /// for it there ends, and upstream is told what is left.
+    pub(crate) fn leave<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        psb: Index,
+        outgoing: Option<InterfaceId>,
+    ) {
+        if let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), outgoing) {
+            self.lose(turn, tcsb);
+        }
+        let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
+        if let Some(pool) = self.store.pool_of(session) {
+            self.evict(turn, pool, outgoing, &template);
+            self.spread_pool(turn, pool);
+        }
     }
 
     /// A reservation's timer fired: its end, or only an alarm that later refreshes have made void.
@@ -113,61 +141,74 @@ impl Rsvp {
             rsb.timer = Some(self.store.timers.arm(rsb.expires_at, timer));
             return;
         }
-        let psb = self.store.tcsb(self.store.rsb(index).tcsb).psb;
-        self.drop_reservation(turn, psb, index, Change::Expired);
+        let now = turn.now;
+        let Holder::Pool(pool) = self.store.tcsb(self.store.rsb(index).tcsb).holder else {
+            return self.drop_reservation(turn, index, Change::Expired);
+        };
+        // Of a shared-explicit request only the filters end that were not named again.
+        if self.store.rsb(index).filters().iter().all(|filter| filter.expires_at <= now) {
+            return self.drop_reservation(turn, index, Change::Expired);
+        }
+        self.drop_filters(turn, index, |filter| filter.expires_at <= now, Change::Expired);
+        let timer = Timer { kind: TimerKind::Reservation, block: index };
+        let armed = self.store.timers.arm(self.store.rsb(index).expires_at, timer);
+        self.store.rsb_mut(index).timer = Some(armed);
+        self.spread_pool(turn, pool);
     }
 
-    /// Tells those upstream what is left of a reservation on `outgoing` that asked for `flowspec`.
+    /// Tells those upstream what is left of a sender's fixed-filter reservations, where `before` was asked for.
     pub(crate) fn tell_upstream_of<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         psb: Index,
-        outgoing: Option<InterfaceId>,
-        remainder: Remainder,
-        flowspec: FlowSpec,
+        before: Option<FlowSpec>,
     ) {
-        let block = self.store.psb(psb);
-        // A reservation on a way that the data has left was not asked for upstream any more.
-        if outgoing != block.outgoing {
+        let asked = self.asked_for(turn.now, psb);
+        if asked == before {
             return;
         }
-        if let Peer::Local(application) = block.hop {
-            let (session, filter) = (self.store.session_of(psb), block.template);
-            let left = self.store.find_tcsb(psb, block.outgoing);
-            match (remainder, left) {
-                (Remainder::Less, Some(tcsb)) => {
-                    let flowspec = self.store.tcsb(tcsb).flowspec;
-                    turn.out.notify(Event::Resv { application, session, filter, flowspec });
-                }
-                (Remainder::Nothing, _) => {
-                    turn.out.notify(Event::ResvGone { application, session, filter });
-                }
-                _ => {}
-            }
-            return;
+        if let Peer::Local(application) = self.store.psb(psb).hop {
+            return self.tell_sender(turn, psb, application, asked);
         }
-        match remainder {
-            Remainder::Same => {}
-            Remainder::Less => self.resv_refresh(turn, psb, None),
-            Remainder::Nothing => {
-                self.send_resv_tear(turn, psb, flowspec);
+        match (before, asked) {
+            (Some(before), None) => {
+                self.send_resv_tear(turn, psb, before);
                 self.schedule_resv_refresh(turn.now, psb);
                 self.rearm_sender(psb);
             }
+            _ => self.resv_refresh(turn, psb, None),
         }
     }
 
-    /// Sends the PathTear of a sender onward; objects to be carried lie in `scratch`.
+    /// Sends the PathTear of a sender onward on all its ways; objects to be carried lie in `scratch`.
     fn forward_path_tear<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
-        let Some((hop, how, _)) = self.downstream(turn, index) else { return };
         let psb = self.store.psb(index);
-        let tear = PathTear {
-            session: self.store.session_of(index),
-            hop,
-            carried: Carried::Objects(&self.scratch),
-            template: psb.template,
-            tspec: Some(psb.tspec),
+        let (template, tspec) = (psb.template, Some(psb.tspec));
+        let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
+        for interface in psb.outgoing.clone().as_slice() {
+            self.send_path_tear(turn, *interface, session, template, tspec, ttl);
+        }
+    }
+
+    /// Sends a PathTear out through one interface; objects to be carried lie in `scratch`.
+    pub(crate) fn send_path_tear<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        outgoing: InterfaceId,
+        session: Session,
+        template: SenderTemplate,
+        tspec: Option<SenderTspec>,
+        ttl: u8,
+    ) {
+        let Some((hop, how, _)) = self.downstream(turn, outgoing, &session, &template, ttl) else {
+            return;
         };
+        let carried = Carried::Objects(&self.scratch);
+        let tear = PathTear { session, hop, carried, template, tspec };
+        if self.encapsulating.contains(&outgoing) {
+            let how = Outgoing { encapsulated: true, ..how };
+            send(&mut self.counters, turn.out, how, Body::PathTear(tear));
+        }
         send(&mut self.counters, turn.out, how, Body::PathTear(tear));
     }
 
@@ -184,7 +225,7 @@ impl Rsvp {
             carried: Carried::Objects(&[]),
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
-        let how = to_neighbor(address, hop.address);
+        let how = self.to_neighbor(incoming, address, hop.address);
         send(&mut self.counters, turn.out, how, Body::ResvTear(tear));
     }
 
@@ -195,24 +236,51 @@ impl Rsvp {
         index: Index,
         change: Change,
     ) {
-        while let Some(tcsb) = self.store.first_tcsb(index) {
+        self.tell_applications_of_end(turn, index);
+        while let Some(tcsb) = self.store.first_tcsb(Holder::Sender(index)) {
             self.void(turn, tcsb, Change::Orphaned);
         }
+        if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
+            self.leave_pool(turn, index, pool);
+        }
         self.notify_path_state(turn, index, change);
-        self.tell_applications_of_end(turn, index);
         let psb = self.store.remove_sender(index);
         self.store.part(psb.hop, Block::Sender);
         mark(Checkpoint::TearPsb);
     }
 
+    /// A sender is about to go: it has no part any more in what its session shares.
+    fn leave_pool<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        pool: Index,
+    ) {
+        self.forget_asked(index);
+        let psb = self.store.psb_mut(index);
+        let template = psb.template;
+        psb.flags &= !Psb::HERE;
+        psb.outgoing = OutInterfaces::None;
+        let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
+        let ways: Vec<_> = tcsbs.map(|tcsb| self.store.tcsb(tcsb).outgoing).collect();
+        for outgoing in ways {
+            self.evict(turn, pool, outgoing, &template);
+        }
+        self.spread_pool(turn, pool);
+    }
+
     /// The sender is gone: its own application knows, those that receive from it must hear of it.
-    fn tell_applications_of_end<E: From<Event>>(&self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    pub(crate) fn tell_applications_of_end<E: From<Event>>(
+        &self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
         if self.applications.is_empty() {
             return;
         }
         let psb = self.store.psb(index);
         let session = self.store.session_of(index);
-        if psb.outgoing.is_some() {
+        if !psb.is_here() {
             return;
         }
         for application in self.applications.of_session(&session) {

@@ -1,31 +1,36 @@
-//! Traffic control: what the reservation requests of a sender add up to on a link (RFC 2209, UPDATE TRAFFIC CONTROL).
+//! Traffic control: what the reservation requests of a sender or pool add up to on a link (RFC 2209, UPDATE TRAFFIC
+//! CONTROL), and how much of it the senders can use.
 //!
 //! A change is first tried on the ledger, with everything computed and nothing written. Only what was granted is
 //! written into the state blocks, so that a refusal leaves nothing to undo.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Time};
-use earmark_wire::intserv::FlowSpec;
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
-use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector};
+use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector, Style};
 
-use crate::api::{Change, Event};
+use crate::api::{Application, Change, Event, Filters};
 use crate::error::ResvFault;
 use crate::instance::{Rsvp, Turn};
-use crate::merge::least_upper_bound;
-use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Rsb, Tcsb, Timer, TimerKind};
+use crate::merge::{effective, least_upper_bound, sum};
+use crate::state::{
+    Block, Extra, Filter, Holder, Index, NONE, Origin, Peer, Rsb, Tcsb, Timer, TimerKind,
+};
 
-/// What one next hop, or one application, asks for one sender.
+/// What one next hop, or one application, asks for one sender or for those that share.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) origin: Origin,
     /// OI; `None` for an application of this host.
     pub(crate) outgoing: Option<InterfaceId>,
     pub(crate) flowspec: FlowSpec,
-    pub(crate) carried: Kept,
+    pub(crate) extra: Option<Box<Extra>>,
     /// Receiver that wants to know.
     pub(crate) confirm: Option<IpAddr>,
     pub(crate) expires_at: Time,
@@ -36,68 +41,86 @@ impl Rsvp {
     pub(crate) fn reserve<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        psb: Index,
+        holder: Holder,
         request: Request,
     ) -> Result<(), ResvFault> {
-        let tcsb = self.store.find_tcsb(psb, request.outgoing);
+        let tcsb = self.store.find_tcsb(holder, request.outgoing);
         let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, request.origin));
         if let (Some(tcsb), None) = (tcsb, rsb)
             && self.store.rsbs_of(tcsb).count() >= self.config.max_next_hops as usize
         {
             return Err(ResvFault::too_much());
         }
-        let merged = self.merged(tcsb, rsb, Some(&request.flowspec)).ok_or_else(|| {
+        let merged = self.merged(tcsb, rsb, Some(&request.flowspec));
+        let merged = merged.filter(|merged| self.goes_with_the_others(holder, tcsb, merged));
+        let merged = merged.ok_or_else(|| {
             let value = TrafficControlError::ServiceConflict.code();
             ResvFault::new(ErrorCode::TrafficControlError, value)
         })?;
+        let asked = match holder {
+            Holder::Sender(psb) => self.asked_for(turn.now, psb),
+            Holder::Pool(_) => None,
+        };
         let before = tcsb.map(|tcsb| self.store.tcsb(tcsb).flowspec);
         let tcsb = match tcsb {
             Some(tcsb) => {
-                self.change_traffic_control(turn, tcsb, merged)?;
+                let new = request.extra.as_deref().map_or(&[][..], |extra| &extra.filters);
+                self.change_traffic_control(turn, tcsb, merged, new)?;
                 tcsb
             }
-            None => self.add_traffic_control(turn, psb, request.outgoing, merged)?,
+            None => self.add_traffic_control(turn, holder, &request, merged)?,
         };
         mark(Checkpoint::ReservationManagement);
-        let asked = (request.flowspec, request.confirm);
+        let wish = (request.flowspec, request.confirm);
         self.write_request(turn.now, tcsb, rsb, request);
-        let changed = before != Some(merged);
-        if changed {
+        let other_flows = self.settle_flows(turn, tcsb);
+        if before != Some(merged) || other_flows {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
             self.notify_reservation(turn, tcsb, change);
         }
-        self.spread_reservation(turn, psb, tcsb, asked, changed);
+        match holder {
+            Holder::Sender(psb) => self.spread_reservation(turn, psb, tcsb, asked, wish),
+            Holder::Pool(pool) => self.spread_shared(turn, pool, tcsb, wish),
+        }
         Ok(())
     }
 
-    /// Takes one reservation request back, and traffic control with it if it was the last. Gives whether anything is
-    /// left to be asked for upstream.
+    /// Takes one reservation request back, and traffic control with it if it was the last. Upstream is for the caller
+    /// to tell.
     pub(crate) fn withdraw<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         rsb: Index,
         change: Change,
-    ) -> Remainder {
+    ) {
         let tcsb = self.store.rsb(rsb).tcsb;
         let gone = self.store.remove_rsb(rsb);
         self.store.part(gone.hop, Block::Reservation);
         mark(Checkpoint::TearRsb);
-        let Some(merged) = self.merged(Some(tcsb), None, None) else {
+        if self.store.first_rsb(tcsb).is_none() {
             self.void(turn, tcsb, change);
-            return Remainder::Nothing;
-        };
+        } else {
+            self.settle(turn, tcsb);
+        }
+    }
+
+    /// Brings traffic control in line with what is left of requests, filters and senders. What cannot be had is told to
+    /// those who asked for it; they keep what there was.
+    pub(crate) fn settle<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
         let before = self.store.tcsb(tcsb).flowspec;
-        if self.change_traffic_control(turn, tcsb, merged).is_err() {
+        let merged = self.merged(Some(tcsb), None, None).unwrap_or(before);
+        let other_flows = self.settle_flows(turn, tcsb);
+        if let Err(fault) = self.change_traffic_control(turn, tcsb, merged, &[]) {
             // A lower rate is never refused, but larger packets may be: whoever asked for small ones has gone, and the
             // link has no room for those of the others. They keep what it has room for.
             let smaller = with_packets_of(merged, &before);
-            let _ = self.change_traffic_control(turn, tcsb, smaller);
+            if self.change_traffic_control(turn, tcsb, smaller, &[]).is_err() {
+                self.report_refusal(turn, tcsb, &ResvFault { in_place: true, ..fault });
+            }
         }
-        if self.store.tcsb(tcsb).flowspec == before {
-            return Remainder::Same;
+        if self.store.tcsb(tcsb).flowspec != before || other_flows {
+            self.notify_reservation(turn, tcsb, Change::Changed);
         }
-        self.notify_reservation(turn, tcsb, Change::Changed);
-        Remainder::Less
     }
 
     /// Takes a reservation out of traffic control at one stroke, with all requests that are merged into it.
@@ -134,14 +157,46 @@ impl Rsvp {
             return;
         }
         let fault = ResvFault::new(ErrorCode::TrafficControlSystemError, errno);
+        self.report_refusal(turn, tcsb, &fault);
+        self.lose(turn, tcsb);
+    }
+
+    /// A reservation ends with all its requests, and upstream is told what is left.
+    pub(crate) fn lose<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
+        match self.store.tcsb(tcsb).holder {
+            Holder::Sender(psb) => {
+                let (asked, flowspec) =
+                    (self.asked_for(turn.now, psb), self.store.tcsb(tcsb).flowspec);
+                self.void(turn, tcsb, Change::Orphaned);
+                self.tell_upstream_of(turn, psb, asked.or(Some(flowspec)));
+            }
+            Holder::Pool(pool) => {
+                self.void(turn, tcsb, Change::Orphaned);
+                self.spread_pool(turn, pool);
+            }
+        }
+    }
+
+    /// Tells all whose requests are merged into a reservation that it cannot be had.
+    fn report_refusal<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tcsb: Index,
+        fault: &ResvFault,
+    ) {
         let mut next = self.store.first_rsb(tcsb);
         while let Some(rsb) = next {
             next = self.store.next_rsb(rsb);
-            self.report_loss(turn, rsb, &fault);
+            self.report_loss(turn, rsb, fault);
         }
-        let &Tcsb { psb, outgoing, flowspec, .. } = self.store.tcsb(tcsb);
-        self.void(turn, tcsb, Change::Orphaned);
-        self.tell_upstream_of(turn, psb, outgoing, Remainder::Nothing, flowspec);
+    }
+
+    /// Whether a merged flowspec can be merged with what the same senders have on other interfaces, too.
+    fn goes_with_the_others(&self, holder: Holder, tcsb: Option<Index>, merged: &FlowSpec) -> bool {
+        self.store.tcsbs_of(holder).all(|other| {
+            Some(other) == tcsb
+                || least_upper_bound(merged, &self.store.tcsb(other).flowspec).is_some()
+        })
     }
 
     /// The least upper bound of the requests of a block, with `instead` in the place of `rsb`. `None` where nothing is
@@ -170,14 +225,16 @@ impl Rsvp {
     fn add_traffic_control<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        psb: Index,
-        outgoing: Option<InterfaceId>,
+        holder: Holder,
+        request: &Request,
         flowspec: FlowSpec,
     ) -> Result<Index, ResvFault> {
+        let outgoing = request.outgoing;
+        let new = request.extra.as_deref().map_or(&[][..], |extra| &extra.filters);
         let mut claim = None;
         if let Some(interface) = outgoing {
-            let flow = self.flow(psb);
-            let demand = Demand::from_flowspec(&flowspec);
+            let flow = self.flow(holder, new.first().map(|filter| &filter.spec));
+            let demand = self.demand(holder, None, outgoing, &flowspec, new);
             let block = self.store.tcsbs.vacant_key() as Index;
             let owner = Owner { protocol: Protocol::Rsvp, block };
             let granted = turn.context.ledger.claim(interface, owner, &flow, demand);
@@ -186,40 +243,118 @@ impl Rsvp {
             turn.out.install(Installation { claim: granted, interface, flow, demand });
             claim = Some(granted);
         }
-        let tcsb = Tcsb { psb, next: NONE, rsbs: NONE, outgoing, flowspec, claim };
-        Ok(self.store.insert_tcsb(tcsb))
+        let tcsb = Tcsb { holder, next: NONE, rsbs: NONE, outgoing, flowspec, claim };
+        let tcsb = self.store.insert_tcsb(tcsb);
+        if let Holder::Pool(pool) = holder {
+            // The first filter came with the installation.
+            let first = new.first().map(|filter| filter.spec).into_iter().collect();
+            self.store.pool_mut(pool).filters.insert(tcsb, first);
+        }
+        Ok(tcsb)
     }
 
-    /// TC_ModFlowspec.
+    /// TC_ModFlowspec. `new` are filters that have a part in it from now on.
     fn change_traffic_control<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         tcsb: Index,
         flowspec: FlowSpec,
+        new: &[Filter],
     ) -> Result<(), ResvFault> {
         let block = self.store.tcsb(tcsb);
-        if block.flowspec == flowspec {
-            return Ok(());
-        }
         if let (Some(claim), Some(interface)) = (block.claim, block.outgoing) {
-            let demand = Demand::from_flowspec(&flowspec);
-            let granted = turn.context.ledger.change(claim, demand);
-            mark(Checkpoint::Admission);
-            granted.map_err(ResvFault::refused)?;
-            let flow = self.flow(block.psb);
-            turn.out.install(Installation { claim, interface, flow, demand });
+            let holder = block.holder;
+            let demand = self.demand(holder, Some(tcsb), block.outgoing, &flowspec, new);
+            if turn.context.ledger.demand(claim) != Some(demand) {
+                let granted = turn.context.ledger.change(claim, demand);
+                mark(Checkpoint::Admission);
+                granted.map_err(ResvFault::refused)?;
+                let first = match holder {
+                    Holder::Pool(pool) => self.store.filters_of(pool, tcsb).first(),
+                    Holder::Sender(_) => None,
+                };
+                let flow = self.flow(holder, first);
+                turn.out.install(Installation { claim, interface, flow, demand });
+            }
         }
         self.store.tcsb_mut(tcsb).flowspec = flowspec;
         Ok(())
     }
 
+    /// What a flowspec claims of a link: no more than the senders that have a part in it announce.
+    fn demand(
+        &self,
+        holder: Holder,
+        tcsb: Option<Index>,
+        outgoing: Option<InterfaceId>,
+        flowspec: &FlowSpec,
+        new: &[Filter],
+    ) -> Demand {
+        let path = match holder {
+            Holder::Sender(psb) => Some(self.store.psb(psb).tspec),
+            Holder::Pool(pool) => self.path_tspec(pool, tcsb, outgoing, new),
+        };
+        let flowspec = path.map_or(*flowspec, |path| effective(flowspec, &path));
+        Demand::from_flowspec(&flowspec)
+    }
+
+    /// Path_Te of a shared reservation: what all its senders together announce.
+    fn path_tspec(
+        &self,
+        pool: Index,
+        tcsb: Option<Index>,
+        outgoing: Option<InterfaceId>,
+        new: &[Filter],
+    ) -> Option<TokenBucket> {
+        let block = self.store.pool(pool);
+        let has_part = |template: &FilterSpec| {
+            block.style == Style::Wildcard
+                || new.binary_search_by_key(template, |filter| filter.spec).is_ok()
+                || tcsb.is_some_and(|tcsb| {
+                    self.store.filters_of(pool, tcsb).binary_search(template).is_ok()
+                })
+        };
+        self.store
+            .senders_of(block.session)
+            .map(|psb| self.store.psb(psb))
+            .filter(|psb| psb.goes(outgoing) && has_part(&psb.template))
+            .map(|psb| psb.tspec)
+            .reduce(|a, b| sum(&a, &b))
+    }
+
+    /// TC_AddFilter and TC_DelFilter: the packets that share a reservation become those that its requests name. Gives
+    /// whether others do than before.
+    fn settle_flows<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) -> bool {
+        let Holder::Pool(pool) = self.store.tcsb(tcsb).holder else { return false };
+        if self.store.pool(pool).style == Style::Wildcard {
+            return false;
+        }
+        let requests = self.store.rsbs_of(tcsb).flat_map(|rsb| self.store.rsb(rsb).filters());
+        let mut after: Vec<FilterSpec> = requests.map(|filter| filter.spec).collect();
+        after.sort_unstable();
+        after.dedup();
+        let before = self.store.filters_of(pool, tcsb).to_vec();
+        if before == after {
+            return false;
+        }
+        if let Some(claim) = self.store.tcsb(tcsb).claim {
+            for filter in after.iter().filter(|filter| before.binary_search(filter).is_err()) {
+                turn.out.add_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));
+            }
+            for filter in before.iter().filter(|filter| after.binary_search(filter).is_err()) {
+                turn.out.remove_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));
+            }
+        }
+        self.store.pool_mut(pool).filters.insert(tcsb, after);
+        true
+    }
+
     /// Writes a request that was granted into its block, a new one where there was none.
     fn write_request(&mut self, now: Time, tcsb: Index, rsb: Option<Index>, request: Request) {
-        let carried = request.carried;
         if let Some(index) = rsb {
             let rsb = self.store.rsb_mut(index);
             rsb.flowspec = request.flowspec;
-            rsb.carried = carried;
+            rsb.extra = request.extra;
             rsb.expires_at = request.expires_at;
             let (timer, peer) = (rsb.timer, rsb.hop);
             if let Some(timer) = timer {
@@ -233,7 +368,7 @@ impl Rsvp {
             next: NONE,
             hop,
             flowspec: request.flowspec,
-            carried,
+            extra: request.extra,
             expires_at: request.expires_at,
             timer: None,
         });
@@ -244,48 +379,87 @@ impl Rsvp {
         }
     }
 
-    /// Tells whoever must know of a granted request: the previous hop, or the sender if it is one of ours, and the
-    /// receiver that asked for it.
+    /// Tells whoever must know of a granted fixed-filter request: the previous hop, or the sender if it is one of ours,
+    /// and the receiver that asked for it. `before` is what was asked for upstream until now.
     fn spread_reservation<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         psb: Index,
         tcsb: Index,
+        before: Option<FlowSpec>,
         (flowspec, confirm): (FlowSpec, Option<IpAddr>),
-        changed: bool,
     ) {
+        let asked = self.asked_for(turn.now, psb);
         // RFC 2209: only the largest request has to be confirmed by those upstream.
-        let biggest = self.store.tcsb(tcsb).flowspec == flowspec;
-        let block = self.store.psb(psb);
-        if let Peer::Local(application) = block.hop {
-            if changed {
-                turn.out.notify(Event::Resv {
-                    application,
-                    session: self.store.session_of(psb),
-                    filter: block.template,
-                    flowspec: self.store.tcsb(tcsb).flowspec,
-                });
+        let biggest = asked == Some(flowspec);
+        if let Peer::Local(application) = self.store.psb(psb).hop {
+            if before != asked {
+                self.tell_sender(turn, psb, application, asked);
             }
-            if let Some(receiver) = confirm {
-                self.send_resv_conf(turn, psb, tcsb, receiver);
-            }
-            return;
-        }
-        if changed || (confirm.is_some() && biggest) {
+        } else if before != asked || (confirm.is_some() && biggest) {
             self.resv_refresh(turn, psb, confirm.filter(|_| biggest));
             self.schedule_resv_refresh(turn.now, psb);
             self.rearm_sender(psb);
         }
+        let ours = matches!(self.store.psb(psb).hop, Peer::Local(_));
         if let Some(receiver) = confirm
-            && !biggest
+            && (ours || !biggest)
+            && !self.is_blocked(turn.now, Holder::Sender(psb), &flowspec)
         {
-            self.send_resv_conf(turn, psb, tcsb, receiver);
+            self.send_resv_conf(turn, tcsb, receiver);
         }
     }
 
-    /// The packets of a sender.
-    pub(crate) fn flow(&self, psb: Index) -> Flow {
-        flow(&self.store.session_of(psb), &self.store.psb(psb).template)
+    /// Likewise for a request in a shared style.
+    fn spread_shared<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        tcsb: Index,
+        (flowspec, confirm): (FlowSpec, Option<IpAddr>),
+    ) {
+        let wish = confirm.map(|receiver| (receiver, flowspec));
+        let went_on = self.spread_with_wish(turn, pool, wish);
+        if let Some(receiver) = confirm
+            && !went_on
+            && !self.is_blocked(turn.now, Holder::Pool(pool), &flowspec)
+        {
+            self.send_resv_conf(turn, tcsb, receiver);
+        }
+    }
+
+    /// RESV_EVENT to an application that sends, about what its data has now.
+    pub(crate) fn tell_sender<E: From<Event>>(
+        &self,
+        turn: &mut Turn<'_, '_, E>,
+        psb: Index,
+        application: Application,
+        asked: Option<FlowSpec>,
+    ) {
+        let (session, filter) = (self.store.session_of(psb), self.store.psb(psb).template);
+        turn.out.notify(match asked {
+            Some(flowspec) => {
+                Event::Resv { application, session, filter, style: Style::FixedFilter, flowspec }
+            }
+            None => Event::ResvGone { application, session, filter },
+        });
+    }
+
+    /// The packets of a sender, or of that sender in a pool, or of all senders.
+    pub(crate) fn flow(&self, holder: Holder, filter: Option<&FilterSpec>) -> Flow {
+        let session = self.store.session_key(holder);
+        match holder {
+            Holder::Sender(psb) => flow(&session, Some(&self.store.psb(psb).template)),
+            Holder::Pool(_) => flow(&session, filter),
+        }
+    }
+
+    /// For whose packets a reservation is.
+    pub(crate) fn filters_in(&self, tcsb: Index) -> Filters {
+        match self.store.tcsb(tcsb).holder {
+            Holder::Sender(psb) => Filters::One(self.store.psb(psb).template),
+            Holder::Pool(pool) => self.store.filters_of(pool, tcsb).to_vec().into(),
+        }
     }
 
     fn notify_reservation<E: From<Event>>(
@@ -298,24 +472,14 @@ impl Rsvp {
         if let Some(interface) = block.outgoing {
             turn.out.notify(Event::Reservation {
                 change,
-                session: self.store.session_of(block.psb),
-                filter: self.store.psb(block.psb).template,
+                session: self.store.session_key(block.holder),
+                style: self.store.style(block.holder),
+                filters: self.filters_in(tcsb),
                 interface,
                 flowspec: block.flowspec,
             });
         }
     }
-}
-
-/// What is left of a reservation after one request was taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Remainder {
-    /// Nothing: it must be torn upstream.
-    Nothing,
-    /// Less: upstream must be told.
-    Less,
-    /// As much as before.
-    Same,
 }
 
 impl ResvFault {
@@ -346,14 +510,16 @@ fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
     flowspec
 }
 
-fn flow(session: &Session, filter: &FilterSpec) -> Flow {
-    let (source_port, flow_label) = match filter.selector {
-        SourceSelector::Port(port) => (port, 0),
-        SourceSelector::FlowLabel(label) => (0, label),
+/// The packets of a session that a filter selects; without one, those of every sender.
+fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
+    let (source_port, flow_label) = match filter.map(|filter| filter.selector) {
+        Some(SourceSelector::Port(port)) => (port, 0),
+        Some(SourceSelector::FlowLabel(label)) => (0, label),
+        None => (0, 0),
     };
     Flow {
         destination: session.destination,
-        source: Some(filter.source),
+        source: filter.map(|filter| filter.source),
         protocol: session.protocol,
         destination_port: session.port,
         source_port,

@@ -1,19 +1,21 @@
 //! What the engine shows of its state, for listings. Blocks are shown in the order of their slabs, a page at a time,
 //! so that even a million of them can be listed without holding the engine up for long.
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 
+use crate::api::Filters;
 use crate::instance::Rsvp;
-use crate::state::Index;
+use crate::state::{Holder, Index, Rsb};
 
 /// One sender of one session.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SenderView {
+pub struct SenderView<'s> {
     /// Its session.
     pub session: Session,
     /// Who sends.
@@ -24,8 +26,10 @@ pub struct SenderView {
     pub previous_hop: Option<IpAddr>,
     /// Where its Path comes in.
     pub incoming: Option<InterfaceId>,
-    /// Where its data goes out; `None` where it ends here.
-    pub outgoing: Option<InterfaceId>,
+    /// Where its data goes out, in ascending order.
+    pub outgoing: &'s [InterfaceId],
+    /// Whether its data ends on this host, be it nowhere else or here too.
+    pub here: bool,
     /// RSVP hops so far, where the path advertises them.
     pub hops: Option<u32>,
     /// When it ends without a refresh; never, for a sender of this host.
@@ -35,12 +39,14 @@ pub struct SenderView {
 }
 
 /// One reservation request.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReservationView {
     /// Its session.
     pub session: Session,
+    /// In which style.
+    pub style: Style,
     /// For whom.
-    pub filter: FilterSpec,
+    pub filters: Filters,
     /// What was asked for.
     pub flowspec: FlowSpec,
     /// On which link; `None` for a receiver of this host.
@@ -75,21 +81,22 @@ impl Rsvp {
     }
 
     /// All senders.
-    pub fn senders(&self) -> impl Iterator<Item = SenderView> {
+    pub fn senders(&self) -> impl Iterator<Item = SenderView<'_>> {
         self.store.psbs.iter().map(|(index, psb)| SenderView {
             session: self.store.session(psb.session).session,
             template: psb.template,
             tspec: psb.tspec,
             previous_hop: self.store.neighbor_of(psb.hop).map(|(_, hop)| hop.address),
             incoming: self.store.neighbor_of(psb.hop).map(|(interface, _)| interface),
-            outgoing: psb.outgoing,
+            outgoing: psb.outgoing.as_slice(),
+            here: psb.is_here(),
             hops: psb
                 .adspec
                 .as_deref()
                 .and_then(|body| Adspec::parse(body).ok())
                 .map(|adspec| adspec.general.hops),
             expires_at: psb.expires_at,
-            reserved: self.store.find_tcsb(index as Index, psb.outgoing).is_some(),
+            reserved: self.is_reserved(index as Index),
         })
     }
 
@@ -98,14 +105,36 @@ impl Rsvp {
         self.store.rsbs.iter().map(|(_, rsb)| {
             let tcsb = self.store.tcsb(rsb.tcsb);
             ReservationView {
-                session: self.store.session_of(tcsb.psb),
-                filter: self.store.psb(tcsb.psb).template,
+                session: self.store.session_key(tcsb.holder),
+                style: self.store.style(tcsb.holder),
+                filters: self.filters_of_request(rsb),
                 flowspec: rsb.flowspec,
                 outgoing: tcsb.outgoing,
                 next_hop: self.store.neighbor_of(rsb.hop).map(|(_, hop)| hop.address),
                 expires_at: rsb.expires_at,
                 claim: tcsb.claim,
             }
+        })
+    }
+
+    /// For whom a request is.
+    pub(crate) fn filters_of_request(&self, rsb: &Rsb) -> Filters {
+        match self.store.tcsb(rsb.tcsb).holder {
+            Holder::Sender(psb) => Filters::One(self.store.psb(psb).template),
+            Holder::Pool(_) => rsb.filters().iter().map(|f| f.spec).collect::<Vec<_>>().into(),
+        }
+    }
+
+    /// Whether anything is reserved for a sender on a way that its data takes.
+    fn is_reserved(&self, index: Index) -> bool {
+        let psb = self.store.psb(index);
+        let mut holders = [Some(Holder::Sender(index)), None];
+        holders[1] = self.store.pool_of(psb.session).map(Holder::Pool);
+        holders.into_iter().flatten().any(|holder| {
+            self.store.tcsbs_of(holder).any(|tcsb| {
+                psb.goes(self.store.tcsb(tcsb).outgoing)
+                    && self.has_part(holder, tcsb, &psb.template)
+            })
         })
     }
 

@@ -8,7 +8,7 @@ use common::*;
 use earmark_core::{Hop, HostEvent, InterfaceId, Rate, Route};
 use earmark_rsvp::{Application, Change, Command, Event};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
-use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr};
+use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr, Style};
 
 const ETH3: InterfaceId = InterfaceId(3);
 
@@ -44,7 +44,7 @@ fn a_reservation_to_which_the_data_returns_is_refreshed_again() {
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
     detour(&mut router, true);
     router.arrives(ETH1, Body::Path(path()));
-    let meanwhile = router.pass(Duration::from_secs(50));
+    let meanwhile = router.pass(Duration::from_secs(2));
     assert!(!kinds(&meanwhile).contains(&"Resv"), "nothing is reserved on the new way");
 
     detour(&mut router, false);
@@ -66,13 +66,19 @@ fn a_sender_hears_that_its_route_has_no_reservation() {
     host.command(Command::Session { application, session: session() });
     host.command(Command::Sender { application, template: template(), tspec: tspec(2), ttl: 63 });
     host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let changed = HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix"));
     detour(&mut host, true);
+    host.host(changed);
     let gone = Event::ResvGone { application, session: session(), filter: template() };
-    assert_eq!(events(&host.pass(Duration::from_secs(45))), [gone]);
+    let moved =
+        Event::PathState { change: Change::Changed, session: session(), template: template() };
+    assert_eq!(events(&host.pass(Duration::from_secs(2))), [gone, moved.clone()]);
     detour(&mut host, false);
+    host.host(changed);
     let (filter, flowspec) = (template(), flowspec(2));
-    let back = Event::Resv { application, session: session(), filter, flowspec };
-    assert_eq!(events(&host.pass(Duration::from_secs(45))), [back]);
+    let style = Style::FixedFilter;
+    let back = Event::Resv { application, session: session(), filter, style, flowspec };
+    assert_eq!(events(&host.pass(Duration::from_secs(2))), [back, moved]);
 }
 
 /// Reservations on a way that the data has left end without a word upstream, where another may have taken their place.

@@ -8,7 +8,7 @@ use earmark_rsvp::{Config, DropReason, Event};
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
-    PathErr, ResvErr, RsvpHop, Session, SourceSelector,
+    PathErr, ResvErr, RsvpHop, Session, SourceSelector, Style,
 };
 
 /// The one ResvErr among what was sent: where it goes, and its error.
@@ -294,15 +294,24 @@ fn what_traffic_control_refuses_is_taken_back() {
     assert_eq!(router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 28 }), []);
 }
 
-/// Styles other than fixed filter are answered with code 6 until they are built.
+/// Appendix B, code 5: a session has one style at a time, and the error names it.
 #[test]
-fn other_styles_are_unknown_here() {
+fn a_second_style_conflicts_with_the_first() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
+    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
     let mut wildcard = resv(&[]);
     wildcard.flows = FlowDescriptors::Wildcard(Some(flowspec(1)));
     let outcomes = router.arrives(ETH2, Body::Resv(wildcard));
-    assert_eq!(resv_err(&outcomes).1.code, ErrorCode::UnknownStyle);
+    let error = resv_err(&outcomes).1;
+    let fixed_filter = Style::FixedFilter.option_vector();
+    assert_eq!((error.code, error.value), (ErrorCode::ConflictingStyle, fixed_filter));
+    router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    router.arrives(ETH2, Body::Resv(wildcard));
+    let error = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let error = resv_err(&error).1;
+    assert_eq!(error.value, Style::Wildcard.option_vector());
+    assert_eq!(router.held(), Rate::from_mbps(1));
 }
 
 /// Appendix B, code 6: a style that nobody here has heard of is quoted back as it came.

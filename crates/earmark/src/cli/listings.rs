@@ -13,8 +13,8 @@ use super::arguments::What;
 use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{
-    ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role, Rows, SessionRow, Show,
-    TrafficRow,
+    ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role, Rows, SenderName,
+    SessionRow, Show, TrafficRow,
 };
 use crate::describe::{ip_protocol, with_port};
 use crate::units::{show_duration, show_octets};
@@ -145,7 +145,7 @@ impl Row for SessionRow {
             number(Rate::from_bps(self.rate_bps)),
             number(show_octets(self.burst_octets.into())),
             Cell::new(from),
-            Cell::new(self.outgoing.as_deref().unwrap_or("this host")),
+            Cell::new(ways(&self.outgoing, self.here)),
             number(self.hops.map_or("-".to_owned(), |hops| hops.to_string())),
             Cell::new(if self.reserved { "yes" } else { "no" }),
             expires(self.expires_in_s),
@@ -177,7 +177,7 @@ impl Row for ReservationRow {
         vec![
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(with_port(self.source, self.source_port)),
+            Cell::new(senders(&self.senders)),
             Cell::new(&*self.style),
             Cell::new(&*self.service),
             number(Rate::from_bps(self.rate_bps)),
@@ -190,6 +190,27 @@ impl Row for ReservationRow {
             traffic(|t| packets(t.backlog_packets.into(), t.backlog_octets.into())),
         ]
     }
+}
+
+/// The interfaces through which data leaves, and this host where it ends here; one a line.
+fn ways(outgoing: &[String], here: bool) -> String {
+    let mut ways: Vec<&str> = outgoing.iter().map(String::as_str).collect();
+    if here {
+        ways.push("this host");
+    }
+    ways.join("\n")
+}
+
+/// The senders that share a reservation, one a line.
+fn senders(senders: &[SenderName]) -> String {
+    if senders.is_empty() {
+        return "all".to_owned();
+    }
+    let name = |sender: &SenderName| match sender.flow_label {
+        Some(label) => format!("{} label {label:#x}", sender.address),
+        None => with_port(sender.address, sender.port),
+    };
+    senders.iter().map(name).collect::<Vec<_>>().join("\n")
 }
 
 impl Row for LinkRow {

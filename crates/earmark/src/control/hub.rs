@@ -12,7 +12,7 @@ use std::time::Duration;
 use earmark_core::Time;
 use earmark_node::{Command, Event, Input};
 use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+use earmark_wire::rsvp::{SenderTemplate, Session};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::{debug, info};
@@ -258,8 +258,8 @@ impl Hub {
             known.row.last = Some(describe::event(event));
             followers.extend(known.follower);
         }
-        if let Event::Rsvp(rsvp::Event::Refused { session, filter, .. }) = event {
-            followers.extend(self.refused_senders(session, filter, event));
+        if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
+            followers.extend(self.refused_senders(session, filters, event));
         }
         let listeners = self.clients.iter_mut().filter(|(id, client)| {
             client.closing.is_none() && (client.watching || followers.contains(id))
@@ -293,12 +293,14 @@ impl Hub {
     fn refused_senders(
         &mut self,
         session: &Session,
-        filter: &FilterSpec,
+        filters: &rsvp::Filters,
         event: &Event,
     ) -> Vec<ClientId> {
+        // One that left its address to the host is known by its port.
         let is_filter = |template: SenderTemplate| {
-            template.selector == filter.selector
-                && (template.source == filter.source || template.source.is_unspecified())
+            filters.match_sender(&template)
+                || (template.source.is_unspecified()
+                    && filters.as_slice().iter().any(|f| f.selector == template.selector))
         };
         let ours = self.applications.values_mut().filter(|application| {
             let row = &application.row;

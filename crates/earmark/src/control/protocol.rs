@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The rows of the other listings; those of `show applications` are the control socket's own.
-pub use earmark_node::{LinkRow, NeighborRow, ReservationRow, SessionRow, TrafficRow};
+pub use earmark_node::{LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow};
 
 /// Longest line that the daemon reads, octets, without its end.
 pub const LONGEST_LINE: usize = 64 * 1024;

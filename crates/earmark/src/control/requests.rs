@@ -7,7 +7,7 @@ use earmark_core::{Rate, Time};
 use earmark_node::{Ask, Command, Event, Input};
 use earmark_rsvp as rsvp;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
+use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::info;
@@ -133,7 +133,14 @@ impl<K: Kernel> Desk<'_, K> {
         let tie = Tie { hold: request.hold, follow: request.follow };
         let ask = request.ask;
         self.open(session, None, tie, |application| {
-            vec![Command::Listen(earmark_node::Listen { application, session, ask, confirm })]
+            let style = Style::FixedFilter;
+            vec![Command::Listen(earmark_node::Listen {
+                application,
+                session,
+                ask,
+                confirm,
+                style,
+            })]
         })
     }
 
@@ -255,6 +262,9 @@ fn hint_for(reason: rsvp::Rejection) -> &'static str {
         }
         Conflict => {
             "release the other one first (`earmark show applications`), or ask for the same service"
+        }
+        Style => {
+            "release the reservations in the other style first, or ask in theirs (`earmark show reservations`)"
         }
         Limit => "release what is not needed, or raise the limits",
         BadSession => "give a destination address and a protocol such as udp",

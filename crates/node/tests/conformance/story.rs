@@ -10,6 +10,7 @@ use earmark_core::{Datagram, Effects, Interface, MulticastRoute, Time};
 use earmark_node::{Ask, Command, HostUpdate, Input, Listen, Node};
 use earmark_rsvp as rsvp;
 use earmark_rsvp::{Application, ReserveRequest};
+use earmark_wire::rsvp::Style;
 
 use crate::message::{self, Draft};
 use crate::object;
@@ -267,8 +268,14 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 Some(Seconds(delay)) => Ask::Delay(delay),
                 None => Ask::ControlledLoad,
             };
+            let style = match words.maybe::<String>("style")?.as_deref() {
+                None | Some("FF") => Style::FixedFilter,
+                Some("WF") => Style::Wildcard,
+                Some("SE") => Style::SharedExplicit,
+                Some(other) => return Err(format!("{other} is no style")),
+            };
             words.end()?;
-            return Ok(Command::Listen(Listen { application, session, ask, confirm }));
+            return Ok(Command::Listen(Listen { application, session, ask, confirm, style }));
         }
         other => return Err(format!("`{other}` is no command")),
     };
@@ -281,6 +288,12 @@ fn reserve(words: &mut Words<'_>) -> Result<ReserveRequest, Fault> {
         "FF" => {
             let filter = object::filter(words)?;
             Ok(ReserveRequest::FixedFilter { filter, flowspec: object::flowspec(words)? })
+        }
+        "WF" => Ok(ReserveRequest::Wildcard { flowspec: object::flowspec(words)? }),
+        "SE" => {
+            let count: usize = words.key("senders")?;
+            let filters = (0..count).map(|_| object::filter(words)).collect::<Result<_, _>>()?;
+            Ok(ReserveRequest::SharedExplicit { filters, flowspec: object::flowspec(words)? })
         }
         other => Err(format!("nobody can reserve in style {other}")),
     }

@@ -262,14 +262,19 @@ pub fn adspec() -> Vec<u8> {
     body
 }
 
-/// The Path of a sender of 2 Mbit/s, from the upstream neighbour, refreshed every 30 s.
+/// The Path of a sender of up to 20 Mbit/s in packets of any size, which leaves it to its receivers how much is reserved;
+/// from the upstream neighbour, refreshed every 30 s.
 pub fn path() -> Path<'static> {
     Path {
         session: session(),
         hop: RsvpHop { address: ip(UPSTREAM), lih: 77 },
         refresh_ms: 30_000,
         carried: Carried::Objects(&[]),
-        sender: SenderDescriptor { template: template(), tspec: tspec(2), adspec: None },
+        sender: SenderDescriptor {
+            template: template(),
+            tspec: TokenBucket { max_packet_size: 9_000, ..tspec(20) },
+            adspec: None,
+        },
     }
 }
 

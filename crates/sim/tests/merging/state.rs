@@ -180,7 +180,7 @@ fn rows(play: &Play) -> Vec<Line> {
             lines.push(Line {
                 hop: (number, play.behind(number, interface).expect("a link")),
                 destination: row.destination,
-                source: Some(row.source),
+                source: row.senders.first().map(|sender| sender.address),
                 service: match &*row.service {
                     "guaranteed" => "guaranteed",
                     _ => "controlled-load",

@@ -1,0 +1,422 @@
+//! Shared reservations upstream: what each previous hop is asked for on behalf of a pool (RFC 2209, RESV REFRESH).
+//!
+//! What is to be asked for is computed anew after each change and compared with what was asked for last; the difference
+//! is what is sent. So no rule has to know which change brings which message about.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::{
+    Body, Carried, FilterSpec, FlowDescriptors, List, Resv, ResvTear, RsvpHop, Style,
+};
+
+use crate::api::{Change, Event};
+use crate::blockade::merge_past;
+use crate::instance::{Rsvp, Turn, send};
+use crate::merge::{is_greater, least_upper_bound};
+use crate::refresh::merge_carried;
+use crate::state::{Asked, Blocked, Holder, Index, NONE, Peer, Timer, TimerKind};
+
+/// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
+const FILTERS_PER_MESSAGE: usize = 1_024;
+
+/// How a pool's previous hops are told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Manner {
+    /// Say it to those too for whom it is nothing new.
+    everyone: bool,
+    /// Take nothing back yet.
+    patient: bool,
+    /// What has just failed upstream: nobody is asked for as much at once.
+    failed: Option<FlowSpec>,
+    /// A receiver that wants to know whether its request for this stands.
+    confirm: Option<(IpAddr, FlowSpec)>,
+}
+
+impl Rsvp {
+    /// Tells previous hops what has changed for them.
+    pub(crate) fn spread_pool<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
+        self.tell_hops(turn, pool, Manner::default());
+    }
+
+    /// Likewise, but takes nothing back.
+    pub(crate) fn spread_patiently<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+    ) {
+        self.tell_hops(turn, pool, Manner { patient: true, ..Manner::default() });
+    }
+
+    /// Likewise, and passes on that a receiver wants a confirmation of its request. Gives whether anybody upstream was
+    /// asked for it: where others ask for more, it is this node that confirms.
+    pub(crate) fn spread_with_wish<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        confirm: Option<(IpAddr, FlowSpec)>,
+    ) -> bool {
+        self.tell_hops(turn, pool, Manner { confirm, ..Manner::default() })
+    }
+
+    /// Likewise after a failure upstream, but only those are asked who are to be asked for less than has failed: where
+    /// all requests are as large, asking again at once would fail again at once.
+    pub(crate) fn spread_past_failure<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        failed: Option<FlowSpec>,
+    ) {
+        self.tell_hops(turn, pool, Manner { failed, ..Manner::default() });
+    }
+
+    /// A pool's timer fired: everybody is asked anew.
+    pub(crate) fn pool_is_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
+        let block = self.store.pool_mut(pool);
+        (block.timer, block.refresh_at) = (None, Time::MAX);
+        self.tell_hops(turn, pool, Manner { everyone: true, ..Manner::default() });
+    }
+
+    fn tell_hops<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        manner: Manner,
+    ) -> bool {
+        let wanted = self.demands(turn.now, pool);
+        let before = core::mem::take(&mut self.store.pool_mut(pool).asked);
+        let mut left = Vec::new();
+        let mut wished = false;
+        for new in &wanted {
+            let old = before.iter().find(|old| old.hop == new.hop);
+            let wish = manner.confirm.filter(|(_, flowspec)| *flowspec == new.flowspec);
+            let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
+            if (manner.everyone || wish.is_some() || old != Some(new)) && !hopeless {
+                let confirm = wish.map(|(receiver, _)| receiver);
+                wished |= self.ask_hop(turn, pool, new, old, confirm);
+            }
+        }
+        for old in before {
+            let new = wanted.iter().find(|new| new.hop == old.hop);
+            match new {
+                None if manner.patient => left.push(old),
+                None => self.take_back(turn, pool, &old, &old.filters),
+                Some(new)
+                    if !manner.patient && self.store.pool(pool).style == Style::SharedExplicit =>
+                {
+                    let gone = |filter: &&FilterSpec| new.filters.binary_search(filter).is_err();
+                    let gone: Vec<FilterSpec> = old.filters.iter().filter(gone).copied().collect();
+                    if !gone.is_empty() {
+                        self.take_back(turn, pool, &old, &gone);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        let asked = wanted.into_iter().chain(left).collect();
+        self.store.pool_mut(pool).asked = asked;
+        self.schedule_pool(turn.now, pool);
+        wished
+    }
+
+    /// What each previous hop, and each application here that sends, should reserve for a pool, in the order of the
+    /// session's senders.
+    fn demands(&self, now: Time, index: Index) -> Vec<Asked> {
+        let pool = self.store.pool(index);
+        let mut demands: Vec<Asked> = Vec::new();
+        for sender in self.store.senders_of(pool.session) {
+            let psb = self.store.psb(sender);
+            let Some(flowspec) = self.share_of(now, index, sender) else { continue };
+            let demand = match demands.iter_mut().find(|demand| demand.hop == psb.hop) {
+                Some(demand) => demand,
+                None => demands.push_mut(Asked {
+                    hop: psb.hop,
+                    flowspec,
+                    filters: Vec::new(),
+                    scope: None,
+                }),
+            };
+            demand.flowspec =
+                least_upper_bound(&demand.flowspec, &flowspec).unwrap_or(demand.flowspec);
+            demand.filters.push(psb.template);
+        }
+        for demand in &mut demands {
+            demand.filters.sort_unstable();
+        }
+        if pool.style == Style::Wildcard && self.needs_scope(index) {
+            demands.retain_mut(|demand| {
+                if matches!(demand.hop, Peer::Local(_)) {
+                    return true;
+                }
+                let scope = self.scope_towards(index, demand);
+                let empty = scope.is_empty();
+                demand.scope = Some(scope);
+                !empty
+            });
+        }
+        demands
+    }
+
+    /// What a pool asks upstream for one sender: what is reserved on the ways that its data takes, without what has
+    /// failed upstream lately.
+    fn share_of(&self, now: Time, pool: Index, sender: Index) -> Option<FlowSpec> {
+        let holder = Holder::Pool(pool);
+        let psb = self.store.psb(sender);
+        let tcsbs = || {
+            self.store.tcsbs_of(holder).filter(|&tcsb| {
+                psb.goes(self.store.tcsb(tcsb).outgoing)
+                    && self.has_part(holder, tcsb, &psb.template)
+            })
+        };
+        let blocked = match (self.store.pool(pool).style, psb.hop) {
+            (Style::Wildcard, Peer::Neighbor { index, .. }) => Blocked::Hop(pool, index),
+            _ => Blocked::Sender(sender),
+        };
+        match self.store.blockade(blocked, now) {
+            None => tcsbs()
+                .map(|tcsb| self.store.tcsb(tcsb).flowspec)
+                .reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a)),
+            Some(failed) => merge_past(failed, || {
+                tcsbs().flat_map(|tcsb| self.store.rsbs_of(tcsb)).filter_map(|rsb| {
+                    let rsb = self.store.rsb(rsb);
+                    let filters = rsb.filters();
+                    let has_part =
+                        filters.is_empty() || filters.iter().any(|f| f.spec == psb.template);
+                    has_part.then_some(rsb.flowspec)
+                })
+            }),
+        }
+    }
+
+    /// Whether the packets of a sender share in a traffic-control block.
+    pub(crate) fn has_part(&self, holder: Holder, tcsb: Index, template: &FilterSpec) -> bool {
+        match holder {
+            Holder::Pool(pool) if self.store.pool(pool).style == Style::SharedExplicit => {
+                self.store.filters_of(pool, tcsb).binary_search(template).is_ok()
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether wildcard requests must name the senders they are meant for, lest they go round in circles: where there is
+    /// more than one previous hop of multicast data, or where those downstream found that they must (RFC 2205 section
+    /// 3.4). Ways of unicast data never part, so requests that follow them back never meet again.
+    fn needs_scope(&self, pool: Index) -> bool {
+        let session = self.store.pool(pool).session;
+        if !self.store.session(session).session.destination.is_multicast() {
+            return false;
+        }
+        let mut hops = self.store.senders_of(session).map(|psb| self.store.psb(psb).hop);
+        let mut first = None;
+        let parted = hops.any(|hop| match hop {
+            Peer::Local(_) => false,
+            Peer::Neighbor { .. } => *first.get_or_insert(hop) != hop,
+        });
+        let mut requests =
+            self.store.tcsbs_of(Holder::Pool(pool)).flat_map(|tcsb| self.store.rsbs_of(tcsb));
+        parted || requests.any(|rsb| self.store.rsb(rsb).scope().is_some())
+    }
+
+    /// SCOPE of the request to one previous hop: its senders that the requests here are meant for.
+    fn scope_towards(&self, pool: Index, demand: &Asked) -> Vec<IpAddr> {
+        let session = self.store.pool(pool).session;
+        let meant = |psb: Index| {
+            let psb = self.store.psb(psb);
+            let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
+            tcsbs.filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing)).any(|tcsb| {
+                self.store.rsbs_of(tcsb).any(|rsb| {
+                    let scope = self.store.rsb(rsb).scope();
+                    scope.is_none_or(|scope| scope.contains(&psb.template.source))
+                })
+            })
+        };
+        let mut scope: Vec<IpAddr> = self
+            .store
+            .senders_of(session)
+            .filter(|&psb| self.store.psb(psb).hop == demand.hop && meant(psb))
+            .map(|psb| self.store.psb(psb).template.source)
+            .collect();
+        scope.sort_unstable();
+        scope.dedup();
+        scope
+    }
+
+    /// Asks one previous hop, or tells one application that sends. Gives whether a wish for confirmation went on.
+    fn ask_hop<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        new: &Asked,
+        old: Option<&Asked>,
+        confirm: Option<IpAddr>,
+    ) -> bool {
+        let style = self.store.pool(pool).style;
+        let session = self.store.session_key(Holder::Pool(pool));
+        if let Peer::Local(application) = new.hop {
+            if old.is_none_or(|old| (old.flowspec, &old.filters) != (new.flowspec, &new.filters)) {
+                for &filter in &new.filters {
+                    let flowspec = new.flowspec;
+                    turn.out.notify(Event::Resv { application, session, filter, style, flowspec });
+                }
+            }
+            return false;
+        }
+        let Some((incoming, hop)) = self.store.neighbor_of(new.hop) else { return false };
+        let Some(interface) = turn.context.interfaces.by_id(incoming) else { return false };
+        let Some(address) = interface.address_like(hop.address) else { return false };
+        let requests = self
+            .store
+            .tcsbs_of(Holder::Pool(pool))
+            .flat_map(|tcsb| self.store.rsbs_of(tcsb))
+            .map(|rsb| self.store.rsb(rsb).carried());
+        merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
+        for filters in new.filters.chunks(FILTERS_PER_MESSAGE) {
+            let resv = Resv {
+                session,
+                hop: RsvpHop { address, lih: hop.lih },
+                refresh_ms: self.config.timing(incoming).refresh_ms(),
+                confirm,
+                scope: new.scope.as_deref().map(List::Items),
+                carried: Carried::Objects(&self.scratch),
+                flows: shared_flows(style, Some(new.flowspec), filters),
+            };
+            let how = self.to_neighbor(incoming, address, hop.address);
+            send(&mut self.counters, turn.out, how, Body::Resv(resv));
+            if style == Style::Wildcard {
+                break;
+            }
+        }
+        confirm.is_some()
+    }
+
+    /// Gives back what one previous hop was asked for, for these senders.
+    fn take_back<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        old: &Asked,
+        filters: &[FilterSpec],
+    ) {
+        let style = self.store.pool(pool).style;
+        let session = self.store.session_key(Holder::Pool(pool));
+        if let Peer::Local(application) = old.hop {
+            for &filter in filters {
+                turn.out.notify(Event::ResvGone { application, session, filter });
+            }
+            return;
+        }
+        let Some((incoming, hop)) = self.store.neighbor_of(old.hop) else { return };
+        let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
+        let Some(address) = interface.address_like(hop.address) else { return };
+        for filters in filters.chunks(FILTERS_PER_MESSAGE) {
+            let tear = ResvTear {
+                session,
+                hop: RsvpHop { address, lih: hop.lih },
+                scope: old.scope.as_deref().map(List::Items),
+                carried: Carried::NONE,
+                flows: shared_flows(style, Some(old.flowspec), filters),
+            };
+            let how = self.to_neighbor(incoming, address, hop.address);
+            send(&mut self.counters, turn.out, how, Body::ResvTear(tear));
+            if style == Style::Wildcard {
+                break;
+            }
+        }
+    }
+
+    /// Begins, goes on with, or ends refreshing a pool; one that holds nothing ends itself.
+    fn schedule_pool(&mut self, now: Time, index: Index) {
+        if self.store.pool(index).tcsbs == NONE {
+            return self.store.remove_pool(index);
+        }
+        let interfaces = self
+            .store
+            .pool(index)
+            .asked
+            .iter()
+            .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
+        // The shortest of their periods does for all of them.
+        let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
+        let at = match nearest {
+            None => Time::MAX,
+            Some(_) if self.store.pool(index).refresh_at < Time::MAX => return,
+            Some(interface) => self.next_refresh(now, interface),
+        };
+        let pool = &mut self.store.pools[index as usize];
+        pool.refresh_at = at;
+        match pool.timer {
+            Some(timer) => {
+                self.store.timers.rearm(timer, at);
+            }
+            None if at < Time::MAX => {
+                let timer = Timer { kind: TimerKind::Pool, block: index };
+                pool.timer = Some(self.store.timers.arm(at, timer));
+            }
+            None => {}
+        }
+    }
+
+    /// A sender is about to go, or to come from another previous hop: the old one needs not be told, for it knows, or
+    /// has no part in it any more.
+    pub(crate) fn forget_asked(&mut self, sender: Index) {
+        let psb = self.store.psb(sender);
+        let (hop, template) = (psb.hop, psb.template);
+        let Some(pool) = self.store.pool_of(psb.session) else { return };
+        let asked = &mut self.store.pool_mut(pool).asked;
+        for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
+            asked.filters.retain(|filter| *filter != template);
+        }
+        asked.retain(|asked| !asked.filters.is_empty());
+        let gone = !asked.iter().any(|asked| asked.hop == hop);
+        if let (true, Peer::Neighbor { index, .. }) = (gone, hop) {
+            self.store.unblock_hop(pool, index);
+        }
+    }
+
+    /// A sender's data does not take a way any more: its part in what is shared there ends.
+    pub(crate) fn evict<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        outgoing: Option<InterfaceId>,
+        template: &FilterSpec,
+    ) {
+        let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) else { return };
+        if self.store.pool(pool).style == Style::Wildcard {
+            let session = self.store.pool(pool).session;
+            if self.store.senders_of(session).any(|psb| self.store.psb(psb).goes(outgoing)) {
+                self.settle(turn, tcsb);
+            } else {
+                self.void(turn, tcsb, Change::Orphaned);
+            }
+            return;
+        }
+        let mut next = self.store.first_rsb(tcsb);
+        while let Some(rsb) = next {
+            next = self.store.next_rsb(rsb);
+            self.drop_filters(turn, rsb, |filter| filter.spec == *template, Change::Orphaned);
+        }
+    }
+
+    /// Brings all of a pool's traffic control in line with its senders.
+    pub(crate) fn settle_pool<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
+        let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
+        for tcsb in tcsbs {
+            self.settle(turn, tcsb);
+        }
+    }
+}
+
+/// Style and flow descriptor of a shared reservation.
+pub(crate) fn shared_flows(
+    style: Style,
+    flowspec: Option<FlowSpec>,
+    filters: &[FilterSpec],
+) -> FlowDescriptors<'_> {
+    match style {
+        Style::Wildcard => FlowDescriptors::Wildcard(flowspec),
+        _ => FlowDescriptors::SharedExplicit(flowspec, List::Items(filters)),
+    }
+}

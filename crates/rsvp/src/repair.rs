@@ -1,0 +1,242 @@
+//! Local repair: what follows from changed routes (RFC 2205 section 3.6; RFC 2209, ROUTE CHANGE NOTIFICATION and PATH
+//! LOCAL REPAIR).
+//!
+//! Changes are noted, and the delay W later all senders are looked at, a bounded number at a time. Those whose way has
+//! changed are announced on the new way at once. On the way that they left, a PathTear follows after another delay, and
+//! what is reserved there ends: whoever is on both ways has taken the new previous hop by then and does not heed it.
+//! Changes that come in bursts are swept together, and as long as no route changes nothing is walked.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::{InterfaceId, Prefix, Time};
+use earmark_wire::rsvp::{SenderTemplate, Session};
+
+use crate::api::{Change, Event};
+use crate::instance::{Rsvp, Turn};
+use crate::state::{Index, OutInterfaces, Peer, Timer, TimerKind};
+use crate::way::Way;
+
+/// Senders that are looked at in one turn.
+const SENDERS_PER_TURN: usize = 256;
+/// Departures that are carried out in one turn.
+const DEPARTURES_PER_TURN: usize = 256;
+/// Changes that are told apart; with more of them, every sender is looked up.
+const DISTINCT_CHANGES: usize = 64;
+
+/// What has changed about routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    /// The way to these destinations.
+    Prefix(Prefix),
+    /// The way of this source's packets, or of every one's, to a group.
+    Group(Option<IpAddr>, IpAddr),
+    /// Who knows what.
+    Anything,
+}
+
+/// What remains to be done about changed routes.
+#[derive(Debug, Default)]
+pub(crate) struct Repairs {
+    /// Changes that wait for their delay to pass.
+    noted: Vec<Changed>,
+    /// Changes that senders are being looked up for, and the next place in the slab of senders.
+    sweep: Option<(Vec<Changed>, usize)>,
+    /// Whether a timer is armed for the two.
+    armed: bool,
+    /// Ways that senders have left, the oldest first; the timer is armed while there are any.
+    departures: VecDeque<Departure>,
+}
+
+/// A way that a sender's data takes no more. It says all that a PathTear says, as its sender may be gone by then.
+#[derive(Debug)]
+struct Departure {
+    at: Time,
+    session: Session,
+    template: SenderTemplate,
+    interface: InterfaceId,
+    ttl: u8,
+}
+
+impl Changed {
+    fn concerns(self, source: IpAddr, destination: IpAddr) -> bool {
+        match self {
+            Changed::Prefix(prefix) => prefix.contains(destination),
+            Changed::Group(of, group) => group == destination && of.is_none_or(|of| of == source),
+            Changed::Anything => true,
+        }
+    }
+}
+
+impl Rsvp {
+    /// Notes a change; W later its consequences follow.
+    pub(crate) fn routes_change(&mut self, now: Time, changed: Changed) {
+        let noted = &mut self.repairs.noted;
+        if self.store.psbs.is_empty() || noted.contains(&changed) {
+            return;
+        }
+        if noted.len() >= DISTINCT_CHANGES {
+            noted.clear();
+            noted.push(Changed::Anything);
+        } else if noted.first() != Some(&Changed::Anything) {
+            noted.push(changed);
+        }
+        if !self.repairs.armed {
+            self.arm_repair(now + self.config.repair_delay);
+        }
+    }
+
+    /// The delay has passed, or a sweep goes on.
+    pub(crate) fn repair_is_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+        self.repairs.armed = false;
+        let (changes, start) = match self.repairs.sweep.take() {
+            Some(sweep) => sweep,
+            None => (core::mem::take(&mut self.repairs.noted), 0),
+        };
+        let end = (start + SENDERS_PER_TURN).min(self.store.psbs.capacity());
+        for index in start..end {
+            let Some(psb) = self.store.psbs.get(index) else { continue };
+            let destination = self.store.session(psb.session).session.destination;
+            let source = psb.template.source;
+            if changes.iter().any(|changed| changed.concerns(source, destination)) {
+                self.repair_sender(turn, index as Index);
+            }
+        }
+        if end < self.store.psbs.capacity() {
+            self.repairs.sweep = Some((changes, end));
+            // The next millisecond is another turn, so that others have theirs in between.
+            self.arm_repair(turn.now + Duration::from_millis(1));
+        } else if !self.repairs.noted.is_empty() {
+            self.arm_repair(turn.now + self.config.repair_delay);
+        }
+    }
+
+    fn arm_repair(&mut self, at: Time) {
+        self.repairs.armed = true;
+        self.store.timers.arm(at, Timer { kind: TimerKind::Repair, block: 0 });
+    }
+
+    /// Has a sender's state follow its route, and announces it where it is new.
+    fn repair_sender<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        let before = self.store.psb(index).outgoing.clone();
+        if !self.follow_route(turn, index) {
+            return;
+        }
+        self.notify_path_state(turn, index, Change::Changed);
+        for interface in self.store.psb(index).outgoing.clone().as_slice() {
+            if !before.contains(*interface) {
+                self.path_refresh_through(turn, index, *interface);
+            }
+        }
+    }
+
+    /// A sender's data may have to go elsewhere since the last look. Gives whether it does.
+    pub(crate) fn follow_route<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) -> bool {
+        let psb = self.store.psb(index);
+        let destination = self.store.session(psb.session).session.destination;
+        let incoming = self.store.neighbor_of(psb.hop).map(|(interface, _)| interface);
+        let way = Way::of_sender(turn.context, destination, psb.template.source, incoming);
+        // Without a route the old way is kept: routing may only be between two answers. And what is to be passed on
+        // unseen is for the next Path to do.
+        let known = !matches!(way, Way::None | Way::Past);
+        let here = match way {
+            Way::Here => true,
+            Way::Out(_) if !destination.is_multicast() => false,
+            _ => psb.is_here(),
+        };
+        if !known
+            || (way.leads_through(turn.context, incoming, &psb.outgoing) && here == psb.is_here())
+        {
+            return false;
+        }
+        let outgoing = way.outgoing(turn.context, incoming);
+        self.change_way(turn, index, outgoing, here);
+        self.rearm_sender(index);
+        true
+    }
+
+    /// The data of a sender takes another way now. Upstream is told at once if something else is reserved on it. If
+    /// nothing is, upstream is left alone until the old way ends, for the new one is likely to be reserved soon.
+    pub(crate) fn change_way<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        outgoing: OutInterfaces,
+        here: bool,
+    ) {
+        let before = self.asked_for(turn.now, index);
+        let path_refresh_at = match outgoing.as_slice() {
+            [] => Time::MAX,
+            [first, ..] => self.next_refresh(turn.now, *first),
+        };
+        let psb = self.store.psb_mut(index);
+        psb.path_refresh_at = path_refresh_at;
+        let left = core::mem::replace(&mut psb.outgoing, outgoing);
+        for &interface in left.as_slice() {
+            if !self.store.psb(index).outgoing.contains(interface) {
+                self.depart(turn.now, index, interface);
+            }
+        }
+        if here != self.store.psb(index).is_here() {
+            self.set_here(turn, index, here);
+        }
+        let psb = self.store.psb(index);
+        let (hop, session) = (psb.hop, psb.session);
+        let after = self.asked_for(turn.now, index);
+        if before != after {
+            match hop {
+                Peer::Local(application) => self.tell_sender(turn, index, application, after),
+                Peer::Neighbor { .. } => {
+                    let at = if after.is_some() { turn.now } else { Time::MAX };
+                    self.store.psb_mut(index).resv_refresh_at = at;
+                }
+            }
+        }
+        if let Some(pool) = self.store.pool_of(session) {
+            self.settle_pool(turn, pool);
+            self.spread_patiently(turn, pool);
+        }
+    }
+
+    /// Notes that a sender has left an interface.
+    fn depart(&mut self, now: Time, index: Index, interface: InterfaceId) {
+        let psb = self.store.psb(index);
+        let at = now + self.config.departure_delay;
+        let (session, template) = (self.store.session_of(index), psb.template);
+        if self.repairs.departures.is_empty() {
+            self.store.timers.arm(at, Timer { kind: TimerKind::Departure, block: 0 });
+        }
+        let ttl = self.ttl_downstream(index);
+        let departure = Departure { at, session, template, interface, ttl };
+        self.repairs.departures.push_back(departure);
+    }
+
+    /// The old ways of some senders end, unless their data came back to them.
+    pub(crate) fn departures_are_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+        for _ in 0..DEPARTURES_PER_TURN {
+            let due = self.repairs.departures.front().is_some_and(|first| first.at <= turn.now);
+            let Some(old) = due.then(|| self.repairs.departures.pop_front()).flatten() else {
+                break;
+            };
+            let sender = self.store.find_sender(&old.session, &old.template);
+            if sender.is_some_and(|psb| self.store.psb(psb).outgoing.contains(old.interface)) {
+                continue;
+            }
+            self.scratch.clear();
+            self.send_path_tear(turn, old.interface, old.session, old.template, None, old.ttl);
+            if let Some(psb) = sender {
+                self.leave(turn, psb, Some(old.interface));
+            }
+        }
+        if let Some(first) = self.repairs.departures.front() {
+            let at = first.at.max(turn.now + Duration::from_millis(1));
+            self.store.timers.arm(at, Timer { kind: TimerKind::Departure, block: 0 });
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Requests in the shared styles, WF and SE: they appear, are refreshed, change and go (RFC 2209, RESV and RTEAR
+//! MESSAGE ARRIVES).
+
+use alloc::vec::Vec;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Datagram, InterfaceId, Time};
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::{ErrorCode, FilterSpec, FlowDescriptors, Resv, ResvTear, Session, Style};
+
+use crate::api::{Change, Event, Filters};
+use crate::error::ResvFault;
+use crate::instance::{Rsvp, Turn};
+use crate::path::is_unicast;
+use crate::state::{Extra, Filter, Holder, Index, Kept, Origin};
+use crate::traffic::Request;
+
+impl Rsvp {
+    pub(crate) fn shared_resv_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        resv: &Resv<'_>,
+        outgoing: InterfaceId,
+        expires_at: Time,
+    ) {
+        let Err(fault) = self.shared_request(turn, resv, outgoing, expires_at) else { return };
+        let in_place = self.keep_shared(turn.now, resv, outgoing, expires_at);
+        let fault = ResvFault { in_place, ..fault };
+        let filters = filters_of(&resv.flows);
+        self.refuse(turn, datagram, resv, outgoing, resv.flows, filters.into(), &fault);
+    }
+
+    /// Refreshes the request of a next hop, or makes or changes it.
+    fn shared_request<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        resv: &Resv<'_>,
+        outgoing: InterfaceId,
+        expires_at: Time,
+    ) -> Result<(), ResvFault> {
+        let Some(session) = self.store.find_session(&resv.session) else {
+            return Err(ResvFault::new(ErrorCode::NoPathInformation, 0));
+        };
+        mark(Checkpoint::FindSession);
+        let style = resv.flows.style();
+        self.check_style(session, style)?;
+        mark(Checkpoint::CheckStyles);
+        let Some(flowspec) = flowspec_of(&resv.flows) else {
+            return Err(ResvFault::bad_flowspec());
+        };
+        let wanted = filters_of(&resv.flows);
+        let specs = self.senders_towards(session, &resv.session, style, &wanted, Some(outgoing))?;
+        let origin = Origin::Neighbor(outgoing, resv.hop);
+        let rsb = self.find_shared(session, Some(outgoing), origin);
+        mark(Checkpoint::FindRsb);
+        if let Some(rsb) = rsb
+            && resv.confirm.is_none()
+            && self.is_same_shared_request(rsb, &flowspec, resv, &specs)
+        {
+            self.refresh_shared(turn.now, rsb, &specs, expires_at);
+            return Ok(());
+        }
+        if flowspec.validate().is_err() {
+            return Err(ResvFault::bad_flowspec());
+        }
+        let scope: Option<Vec<_>> = resv.scope.map(|scope| scope.iter().collect());
+        let limit = self.config.max_senders as usize;
+        if Kept::length(resv.carried) > self.config.max_kept_octets as usize
+            || scope.as_ref().is_some_and(|scope| scope.len() > limit)
+        {
+            return Err(ResvFault::too_much());
+        }
+        let mut filters: Vec<Filter> =
+            specs.iter().map(|&spec| Filter { spec, expires_at }).collect();
+        let older = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).filters());
+        filters.extend(older.iter().filter(|old| specs.binary_search(&old.spec).is_err()));
+        filters.sort_unstable_by_key(|filter| filter.spec);
+        let request = Request {
+            origin,
+            outgoing: Some(outgoing),
+            flowspec,
+            expires_at: first_end(&filters).unwrap_or(expires_at),
+            extra: Extra { carried: Kept::of(resv.carried), filters, scope }.boxed(),
+            confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
+        };
+        self.reserve_shared(turn, session, style, request)
+    }
+
+    /// Makes or changes a shared reservation.
+    pub(crate) fn reserve_shared<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        session: Index,
+        style: Style,
+        request: Request,
+    ) -> Result<(), ResvFault> {
+        let found = self.store.pool_of(session);
+        let pool = found.unwrap_or_else(|| self.store.insert_pool(session, style));
+        let done = self.reserve(turn, Holder::Pool(pool), request);
+        if done.is_err() && found.is_none() {
+            self.store.remove_pool(pool);
+        }
+        done
+    }
+
+    /// A session has one style at a time; the error names the one that it has.
+    pub(crate) fn check_style(&self, session: Index, style: Style) -> Result<(), ResvFault> {
+        let present = match self.store.pool_of(session) {
+            Some(pool) => self.store.pool(pool).style,
+            None if self.store.session(session).distinct > 0 => Style::FixedFilter,
+            None => return Ok(()),
+        };
+        if present == style {
+            return Ok(());
+        }
+        Err(ResvFault::new(ErrorCode::ConflictingStyle, present.option_vector()))
+    }
+
+    /// The senders that filters name and whose data takes a way, in ascending order: those that have a part in a shared
+    /// reservation there. Empty for WF, if there is any sender at all.
+    pub(crate) fn senders_towards(
+        &self,
+        session: Index,
+        key: &Session,
+        style: Style,
+        filters: &[FilterSpec],
+        outgoing: Option<InterfaceId>,
+    ) -> Result<Vec<FilterSpec>, ResvFault> {
+        let none = ResvFault::new(ErrorCode::NoSenderInformation, 0);
+        if filters.len() > self.config.max_senders as usize {
+            return Err(ResvFault::too_much());
+        }
+        if style == Style::Wildcard {
+            let any = self.store.senders_of(session).any(|i| self.store.psb(i).goes(outgoing));
+            return if any { Ok(Vec::new()) } else { Err(none) };
+        }
+        let goes = |filter: &&FilterSpec| {
+            let sender = self.store.find_sender(key, filter);
+            sender.is_some_and(|psb| self.store.psb(psb).goes(outgoing))
+        };
+        let mut matching: Vec<FilterSpec> = filters.iter().filter(goes).copied().collect();
+        matching.sort_unstable();
+        matching.dedup();
+        if matching.is_empty() { Err(none) } else { Ok(matching) }
+    }
+
+    /// The request of a next hop or application in a session's shared reservation on an outgoing interface.
+    pub(crate) fn find_shared(
+        &self,
+        session: Index,
+        outgoing: Option<InterfaceId>,
+        origin: Origin,
+    ) -> Option<Index> {
+        let pool = self.store.pool_of(session)?;
+        let tcsb = self.store.find_tcsb(Holder::Pool(pool), outgoing)?;
+        self.store.find_rsb(tcsb, origin)
+    }
+
+    fn is_same_shared_request(
+        &self,
+        rsb: Index,
+        flowspec: &FlowSpec,
+        resv: &Resv<'_>,
+        specs: &[FilterSpec],
+    ) -> bool {
+        let rsb = self.store.rsb(rsb);
+        let same_scope = match (rsb.scope(), resv.scope) {
+            (None, None) => true,
+            (Some(old), Some(new)) => old.iter().copied().eq(new.iter()),
+            _ => false,
+        };
+        let knows =
+            |spec: &FilterSpec| rsb.filters().binary_search_by_key(spec, |f| f.spec).is_ok();
+        rsb.flowspec == *flowspec
+            && same_scope
+            && rsb.carries(resv.carried)
+            && specs.iter().all(knows)
+    }
+
+    /// A refresh writes when the filters that it names end, and with the first of them the request.
+    fn refresh_shared(&mut self, now: Time, rsb: Index, specs: &[FilterSpec], expires_at: Time) {
+        let block = self.store.rsb_mut(rsb);
+        let mut first = expires_at;
+        if let Some(extra) = block.extra.as_deref_mut() {
+            for filter in &mut extra.filters {
+                if specs.binary_search(&filter.spec).is_ok() {
+                    filter.expires_at = expires_at;
+                }
+            }
+            first = first_end(&extra.filters).unwrap_or(expires_at);
+        }
+        self.refresh_reservation(now, rsb, first);
+    }
+
+    /// A request was refused: what its next hop has reserved already stays, and counts as refreshed.
+    #[cold]
+    fn keep_shared(
+        &mut self,
+        now: Time,
+        resv: &Resv<'_>,
+        outgoing: InterfaceId,
+        expires_at: Time,
+    ) -> bool {
+        let pool = self.store.find_session(&resv.session).and_then(|i| self.store.pool_of(i));
+        let Some(pool) = pool.filter(|&i| self.store.pool(i).style == resv.flows.style()) else {
+            return false;
+        };
+        let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), Some(outgoing)) else {
+            return false;
+        };
+        if let Some(rsb) = self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, resv.hop)) {
+            let mut specs = filters_of(&resv.flows);
+            specs.sort_unstable();
+            self.refresh_shared(now, rsb, &specs, expires_at);
+        }
+        true
+    }
+
+    /// Gives whether there was anything to tear.
+    pub(crate) fn shared_tear_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tear: &ResvTear<'_>,
+        outgoing: InterfaceId,
+    ) -> bool {
+        let origin = Origin::Neighbor(outgoing, tear.hop);
+        let found = self.store.find_session(&tear.session).and_then(|session| {
+            let pool = self.store.pool_of(session)?;
+            Some((pool, self.find_shared(session, Some(outgoing), origin)?))
+        });
+        let Some((pool, rsb)) = found else { return false };
+        match (self.store.pool(pool).style, tear.flows) {
+            (Style::Wildcard, FlowDescriptors::Wildcard(_)) => {
+                self.withdraw(turn, rsb, Change::Torn);
+            }
+            (Style::SharedExplicit, FlowDescriptors::SharedExplicit(..)) => {
+                let mut gone = filters_of(&tear.flows);
+                gone.sort_unstable();
+                let named = |filter: &Filter| gone.binary_search(&filter.spec).is_ok();
+                if !self.drop_filters(turn, rsb, named, Change::Torn) {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+        self.spread_pool(turn, pool);
+        true
+    }
+
+    /// Some filters of a request go, and with the last of them the request. Gives whether there were any.
+    pub(crate) fn drop_filters<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        rsb: Index,
+        goes: impl Fn(&Filter) -> bool,
+        change: Change,
+    ) -> bool {
+        let block = self.store.rsb_mut(rsb);
+        let Some(extra) = block.extra.as_deref_mut() else { return false };
+        let before = extra.filters.len();
+        if extra.filters.iter().all(&goes) {
+            self.withdraw(turn, rsb, change);
+            return before > 0;
+        }
+        extra.filters.retain(|filter| !goes(filter));
+        let gone = extra.filters.len() < before;
+        block.expires_at = first_end(&extra.filters).unwrap_or(block.expires_at);
+        let tcsb = block.tcsb;
+        if gone {
+            self.settle(turn, tcsb);
+        }
+        gone
+    }
+}
+
+/// The filter specs of shared-explicit descriptors; none for WF.
+pub(crate) fn filters_of(flows: &FlowDescriptors<'_>) -> Vec<FilterSpec> {
+    match flows {
+        FlowDescriptors::SharedExplicit(_, filters) => filters.iter().collect(),
+        FlowDescriptors::FixedFilter(flows) => flows.iter().map(|flow| flow.filter).collect(),
+        FlowDescriptors::Wildcard(_) => Vec::new(),
+    }
+}
+
+/// The flowspec of shared descriptors.
+pub(crate) fn flowspec_of(flows: &FlowDescriptors<'_>) -> Option<FlowSpec> {
+    match flows {
+        FlowDescriptors::SharedExplicit(flowspec, _) | FlowDescriptors::Wildcard(flowspec) => {
+            *flowspec
+        }
+        FlowDescriptors::FixedFilter(flows) => flows.iter().next()?.flowspec,
+    }
+}
+
+/// When the first of some filters ends.
+fn first_end(filters: &[Filter]) -> Option<Time> {
+    filters.iter().map(|filter| filter.expires_at).min()
+}
+
+/// Filters as events tell them.
+pub(crate) fn told(flows: &FlowDescriptors<'_>) -> Filters {
+    filters_of(flows).into()
+}

@@ -1,0 +1,201 @@
+//! The lists that blocks form: senders of a session, traffic-control blocks of a sender or pool, requests of those.
+
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::rsvp::{FilterSpec, Session, Style};
+
+use super::{Store, chain, grow};
+use crate::state::{Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
+
+impl Store {
+    /// The senders of a session.
+    pub(crate) fn senders_of(&self, session: Index) -> impl Iterator<Item = Index> {
+        let head = self.session(session).senders;
+        chain(head, |i| self.psb(i).next)
+    }
+
+    /// The traffic-control blocks of a sender or pool.
+    #[inline]
+    pub(crate) fn tcsbs_of(&self, holder: Holder) -> impl Iterator<Item = Index> {
+        chain(self.head(holder), |i| self.tcsb(i).next)
+    }
+
+    /// The reservation requests merged into a traffic-control block.
+    pub(crate) fn rsbs_of(&self, tcsb: Index) -> impl Iterator<Item = Index> {
+        let head = self.tcsb(tcsb).rsbs;
+        chain(head, |i| self.rsb(i).next)
+    }
+
+    /// The traffic-control block of a sender or pool on an outgoing interface.
+    #[inline]
+    pub(crate) fn find_tcsb(&self, holder: Holder, outgoing: Option<InterfaceId>) -> Option<Index> {
+        self.tcsbs_of(holder).find(|&i| self.tcsb(i).outgoing == outgoing)
+    }
+
+    /// The reservation request of a next hop, or an application, in a traffic-control block.
+    #[inline]
+    pub(crate) fn find_rsb(&self, tcsb: Index, origin: Origin) -> Option<Index> {
+        self.rsbs_of(tcsb).find(|&i| self.origin(self.rsb(i).hop) == origin)
+    }
+
+    /// The first traffic-control block of a sender or pool.
+    pub(crate) fn first_tcsb(&self, holder: Holder) -> Option<Index> {
+        Some(self.head(holder)).filter(|&index| index != NONE)
+    }
+
+    /// The first reservation request of a traffic-control block.
+    pub(crate) fn first_rsb(&self, tcsb: Index) -> Option<Index> {
+        Some(self.tcsb(tcsb).rsbs).filter(|&index| index != NONE)
+    }
+
+    /// The reservation request after this one.
+    pub(crate) fn next_rsb(&self, rsb: Index) -> Option<Index> {
+        Some(self.rsb(rsb).next).filter(|&index| index != NONE)
+    }
+
+    /// Enters a traffic-control block at the head of its holder's list.
+    pub(crate) fn insert_tcsb(&mut self, mut tcsb: Tcsb) -> Index {
+        let holder = tcsb.holder;
+        tcsb.next = self.head(holder);
+        grow(&mut self.tcsbs);
+        let index = self.tcsbs.insert(tcsb) as Index;
+        *self.head_mut(holder) = index;
+        if let Holder::Sender(psb) = holder {
+            let session = self.psb(psb).session;
+            self.session_blocks[session as usize].distinct += 1;
+        }
+        index
+    }
+
+    /// Takes a traffic-control block without reservation requests out.
+    pub(crate) fn remove_tcsb(&mut self, index: Index) -> Tcsb {
+        let tcsb = self.tcsbs.remove(index as usize);
+        let holder = tcsb.holder;
+        if self.head(holder) == index {
+            *self.head_mut(holder) = tcsb.next;
+        } else {
+            let before = self.tcsbs_of(holder).find(|&i| self.tcsb(i).next == index);
+            if let Some(before) = before {
+                self.tcsb_mut(before).next = tcsb.next;
+            }
+        }
+        match holder {
+            Holder::Sender(psb) => {
+                let session = self.psb(psb).session;
+                self.session_blocks[session as usize].distinct -= 1;
+            }
+            Holder::Pool(pool) => {
+                self.pools[pool as usize].filters.remove(&index);
+            }
+        }
+        tcsb
+    }
+
+    /// Enters a reservation request at the head of its traffic-control block's list.
+    pub(crate) fn insert_rsb(&mut self, rsb: Rsb) -> Index {
+        let tcsb = rsb.tcsb;
+        let next = self.tcsb(tcsb).rsbs;
+        grow(&mut self.rsbs);
+        let index = self.rsbs.insert(Rsb { next, ..rsb }) as Index;
+        self.tcsb_mut(tcsb).rsbs = index;
+        index
+    }
+
+    /// Takes a reservation request out, its timer with it.
+    pub(crate) fn remove_rsb(&mut self, index: Index) -> Rsb {
+        let rsb = self.rsbs.remove(index as usize);
+        if self.tcsb(rsb.tcsb).rsbs == index {
+            self.tcsb_mut(rsb.tcsb).rsbs = rsb.next;
+        } else {
+            let before = self.rsbs_of(rsb.tcsb).find(|&i| self.rsb(i).next == index);
+            if let Some(before) = before {
+                self.rsb_mut(before).next = rsb.next;
+            }
+        }
+        if let Some(timer) = rsb.timer {
+            self.timers.cancel(timer);
+        }
+        rsb
+    }
+
+    /// The session that a sender or pool belongs to.
+    #[inline]
+    pub(crate) fn session_index(&self, holder: Holder) -> Index {
+        match holder {
+            Holder::Sender(psb) => self.psb(psb).session,
+            Holder::Pool(pool) => self.pool(pool).session,
+        }
+    }
+
+    /// The key of the session that a sender or pool belongs to.
+    pub(crate) fn session_key(&self, holder: Holder) -> Session {
+        self.session(self.session_index(holder)).session
+    }
+
+    /// The style of what a sender or pool has reserved.
+    #[inline]
+    pub(crate) fn style(&self, holder: Holder) -> Style {
+        match holder {
+            Holder::Sender(_) => Style::FixedFilter,
+            Holder::Pool(pool) => self.pool(pool).style,
+        }
+    }
+
+    pub(crate) fn pool(&self, index: Index) -> &Pool {
+        &self.pools[index as usize]
+    }
+
+    pub(crate) fn pool_mut(&mut self, index: Index) -> &mut Pool {
+        &mut self.pools[index as usize]
+    }
+
+    /// What a session has reserved in a shared style.
+    pub(crate) fn pool_of(&self, session: Index) -> Option<Index> {
+        Some(self.session(session).pool).filter(|&index| index != NONE)
+    }
+
+    /// Enters a pool of a session that has reserved nothing yet.
+    pub(crate) fn insert_pool(&mut self, session: Index, style: Style) -> Index {
+        let index = self.pools.insert(Pool {
+            session,
+            style,
+            tcsbs: NONE,
+            filters: Default::default(),
+            asked: Default::default(),
+            refresh_at: Time::MAX,
+            timer: None,
+        }) as Index;
+        self.session_blocks[session as usize].pool = index;
+        index
+    }
+
+    /// Takes a pool without traffic-control blocks out, its timer and blockade state with it.
+    pub(crate) fn remove_pool(&mut self, index: Index) {
+        let pool = self.pools.remove(index as usize);
+        self.session_blocks[pool.session as usize].pool = NONE;
+        self.unblock_pool(index);
+        if let Some(timer) = pool.timer {
+            self.timers.cancel(timer);
+        }
+    }
+
+    /// TC_Filter_Spec* of a pool's traffic-control block.
+    pub(crate) fn filters_of(&self, pool: Index, tcsb: Index) -> &[FilterSpec] {
+        self.pool(pool).filters.get(&tcsb).map_or(&[], |filters| filters)
+    }
+
+    #[inline]
+    fn head(&self, holder: Holder) -> Index {
+        match holder {
+            Holder::Sender(psb) => self.psb(psb).tcsbs,
+            Holder::Pool(pool) => self.pool(pool).tcsbs,
+        }
+    }
+
+    #[inline]
+    fn head_mut(&mut self, holder: Holder) -> &mut Index {
+        match holder {
+            Holder::Sender(psb) => &mut self.psb_mut(psb).tcsbs,
+            Holder::Pool(pool) => &mut self.pool_mut(pool).tcsbs,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The neighbours that state hangs on: met with their first block, forgotten with their last.
+
+use alloc::sync::Arc;
+use core::net::IpAddr;
+
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::rsvp::RsvpHop;
+
+use super::Store;
+use crate::state::{Block, Index, Neighbor, Origin, Peer};
+
+impl Store {
+    /// Who a peer is.
+    #[inline]
+    pub(crate) fn origin(&self, peer: Peer) -> Origin {
+        match peer {
+            Peer::Neighbor { index, lih } => {
+                let neighbor = &self.neighbors[index as usize];
+                Origin::Neighbor(neighbor.interface, RsvpHop { address: neighbor.address, lih })
+            }
+            Peer::Local(application) => Origin::Local(application),
+        }
+    }
+
+    /// The neighbour that a peer is, if it is one, and the interface it is behind.
+    #[inline]
+    pub(crate) fn neighbor_of(&self, peer: Peer) -> Option<(InterfaceId, RsvpHop)> {
+        match self.origin(peer) {
+            Origin::Neighbor(interface, hop) => Some((interface, hop)),
+            Origin::Local(_) => None,
+        }
+    }
+
+    /// A peer to be kept in a state block; a neighbour is entered if it is new, and one block more hangs on it.
+    pub(crate) fn meet(&mut self, origin: Origin, block: Block, now: Time) -> Peer {
+        let (interface, hop) = match origin {
+            Origin::Neighbor(interface, hop) => (interface, hop),
+            Origin::Local(application) => return Peer::Local(application),
+        };
+        let neighbors = &mut self.neighbors;
+        let address = hop.address;
+        let index = *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
+            let new = Neighbor {
+                interface,
+                address,
+                senders: 0,
+                reservations: 0,
+                heard: now,
+                encapsulated: false,
+                adspec: None,
+            };
+            neighbors.insert(new) as Index
+        });
+        let neighbor = &mut self.neighbors[index as usize];
+        neighbor.heard = now;
+        *neighbor.count(block) += 1;
+        Peer::Neighbor { index, lih: hop.lih }
+    }
+
+    /// A block less hangs on a peer; a neighbour without any is forgotten.
+    pub(crate) fn part(&mut self, peer: Peer, block: Block) {
+        let Peer::Neighbor { index, .. } = peer else { return };
+        let neighbor = &mut self.neighbors[index as usize];
+        *neighbor.count(block) -= 1;
+        if neighbor.senders == 0 && neighbor.reservations == 0 {
+            let gone = self.neighbors.remove(index as usize);
+            self.neighbors_by_address.remove(&(gone.interface, gone.address));
+        }
+    }
+
+    /// Notes that a peer gave a sign of life.
+    #[inline]
+    pub(crate) fn heard(&mut self, peer: Peer, now: Time) {
+        if let Peer::Neighbor { index, .. } = peer {
+            self.neighbors[index as usize].heard = now;
+        }
+    }
+
+    /// The neighbour with this address behind an interface.
+    pub(crate) fn find_neighbor(&self, interface: InterfaceId, address: IpAddr) -> Option<Index> {
+        self.neighbors_by_address.get(&(interface, address)).copied()
+    }
+
+    /// Notes through what a neighbour speaks, if state hangs on it.
+    #[cold]
+    pub(crate) fn speaks(&mut self, interface: InterfaceId, address: IpAddr, encapsulated: bool) {
+        if let Some(index) = self.find_neighbor(interface, address) {
+            self.neighbors[index as usize].encapsulated = encapsulated;
+        }
+    }
+
+    /// An ADSPEC to be kept for a sender of a peer: the one that the peer's last sender has, if it is the same.
+    pub(crate) fn keep_adspec(&mut self, peer: Peer, body: Option<&[u8]>) -> Option<Arc<[u8]>> {
+        let body = body?;
+        let Peer::Neighbor { index, .. } = peer else { return Some(body.into()) };
+        let last = &mut self.neighbors[index as usize].adspec;
+        if let Some(same) = last.as_ref().filter(|last| ***last == *body) {
+            return Some(same.clone());
+        }
+        let new: Arc<[u8]> = body.into();
+        *last = Some(new.clone());
+        Some(new)
+    }
+
+    /// The neighbour that a peer is, if it is one.
+    pub(crate) fn neighbor_index(&self, peer: Peer) -> Option<Index> {
+        match peer {
+            Peer::Neighbor { index, .. } => Some(index),
+            Peer::Local(_) => None,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Where the data of a sender goes from here, by the routes of the node.
+//!
+//! Unicast data has one way, by its destination. Multicast data has branches, by its source and its group, and must
+//! come in through the interface that the forwarding entry names. Whether it ends at an application of this host too is
+//! not a matter of routes; see [`Psb::HERE`](crate::state::Psb::HERE).
+
+use core::net::IpAddr;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Context, Interface, InterfaceId};
+
+use crate::state::OutInterfaces;
+
+/// Where data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way<'r> {
+    /// To this host.
+    Here,
+    /// Through an interface that takes part.
+    Out(InterfaceId),
+    /// Through each of these that takes part, in ascending order: multicast.
+    Branches(&'r [InterfaceId]),
+    /// Through an interface that does not take part.
+    Past,
+    /// Nowhere: multicast came in where it should not.
+    Astray,
+    /// Nowhere: there is no route.
+    None,
+}
+
+impl<'r> Way<'r> {
+    /// The way of data to one address.
+    pub(crate) fn of(context: &Context<'r>, destination: IpAddr) -> Way<'r> {
+        mark(Checkpoint::Route);
+        if context.interfaces.is_local(destination) {
+            return Way::Here;
+        }
+        match context.routes.lookup(destination) {
+            None => Way::None,
+            Some(hop) if takes_part(context, hop.interface) => Way::Out(hop.interface),
+            Some(_) => Way::Past,
+        }
+    }
+
+    /// The way of a sender's data that comes in through an interface; `None`: from this host.
+    #[inline]
+    pub(crate) fn of_sender(
+        context: &Context<'r>,
+        destination: IpAddr,
+        source: IpAddr,
+        incoming: Option<InterfaceId>,
+    ) -> Way<'r> {
+        if destination.is_multicast() {
+            Way::multicast(context, destination, source, incoming)
+        } else {
+            Way::of(context, destination)
+        }
+    }
+
+    #[cold]
+    fn multicast(
+        context: &Context<'r>,
+        group: IpAddr,
+        source: IpAddr,
+        incoming: Option<InterfaceId>,
+    ) -> Way<'r> {
+        mark(Checkpoint::Route);
+        match (context.routes.multicast(source, group), incoming) {
+            (Some(branches), Some(interface))
+                if branches.incoming.is_some_and(|expected| expected != interface) =>
+            {
+                Way::Astray
+            }
+            (Some(branches), _) => Way::Branches(branches.outgoing),
+            (None, Some(_)) => Way::Branches(&[]),
+            // A host that sends needs no forwarding entry: its data leaves as the routes for the group say.
+            (None, None) => match context.routes.lookup(group) {
+                Some(hop) if takes_part(context, hop.interface) => Way::Out(hop.interface),
+                _ => Way::Branches(&[]),
+            },
+        }
+    }
+
+    /// OutInterface_list.
+    pub(crate) fn outgoing(
+        self,
+        context: &Context<'r>,
+        incoming: Option<InterfaceId>,
+    ) -> OutInterfaces {
+        match self {
+            Way::Out(interface) => OutInterfaces::One(interface),
+            Way::Branches(all) => OutInterfaces::of(branches(context, all, incoming)),
+            Way::Here | Way::Past | Way::Astray | Way::None => OutInterfaces::None,
+        }
+    }
+
+    /// Whether OutInterface_list is just this.
+    #[inline]
+    pub(crate) fn leads_through(
+        self,
+        context: &Context<'r>,
+        incoming: Option<InterfaceId>,
+        outgoing: &OutInterfaces,
+    ) -> bool {
+        match self {
+            Way::Out(interface) => *outgoing == OutInterfaces::One(interface),
+            Way::Branches(all) => {
+                branches(context, all, incoming).eq(outgoing.as_slice().iter().copied())
+            }
+            Way::Here | Way::Past | Way::Astray | Way::None => *outgoing == OutInterfaces::None,
+        }
+    }
+}
+
+/// Data never leaves where it came in (RFC 2205 section 3.4), and only some interfaces take part.
+fn branches<'r>(
+    context: &Context<'r>,
+    all: &'r [InterfaceId],
+    incoming: Option<InterfaceId>,
+) -> impl Iterator<Item = InterfaceId> + use<'r> {
+    let interfaces = context.interfaces;
+    all.iter().copied().filter(move |&id| {
+        Some(id) != incoming && interfaces.by_id(id).is_some_and(Interface::takes_part)
+    })
+}
+
+fn takes_part(context: &Context<'_>, interface: InterfaceId) -> bool {
+    context.interfaces.by_id(interface).is_some_and(Interface::takes_part)
+}
