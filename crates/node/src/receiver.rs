@@ -12,6 +12,7 @@ use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::node::Event;
+use crate::show::SenderName;
 
 /// Answers every sender of a session with a reservation, of its own (FF) or one that all share (WF, SE), until the
 /// application is released by [`earmark_rsvp::Command::Release`].
@@ -31,6 +32,9 @@ pub struct Listen {
     /// How senders share.
     #[serde(default = "fixed_filter")]
     pub style: Style,
+    /// Which senders are answered; none named: all. Of no use with WF, whose messages name no senders.
+    #[serde(default)]
+    pub senders: Vec<SenderName>,
 }
 
 fn fixed_filter() -> Style {
@@ -115,6 +119,7 @@ impl Receivers {
             match event {
                 earmark_rsvp::Event::Path { application, template, tspec, offer, .. } => {
                     let listener = self.listening.get_mut(application);
+                    let listener = listener.filter(|l| l.listen.wants(template));
                     answers.extend(listener.map(|l| l.answer(*template, tspec, offer.as_ref())));
                 }
                 earmark_rsvp::Event::PathGone { application, template, .. } => {
@@ -125,6 +130,24 @@ impl Receivers {
             }
         }
         answers
+    }
+}
+
+impl Listen {
+    /// Answers all senders of a session, each with a reservation of its own for what it announces; unconfirmed.
+    pub fn new(application: Application, session: Session) -> Listen {
+        Listen {
+            application,
+            session,
+            ask: Ask::ControlledLoad,
+            confirm: false,
+            style: Style::FixedFilter,
+            senders: Vec::new(),
+        }
+    }
+
+    fn wants(&self, sender: &SenderTemplate) -> bool {
+        self.senders.is_empty() || self.senders.iter().any(|name| name.is_of(sender))
     }
 }
 

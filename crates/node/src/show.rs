@@ -9,7 +9,7 @@ use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_rsvp::{NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
-use earmark_wire::rsvp::{FilterSpec, SourceSelector};
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
 use serde::{Deserialize, Serialize};
 
 use crate::node::Node;
@@ -83,14 +83,28 @@ pub struct ReservationRow {
 
 /// How a filter names a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SenderName {
     /// Source address.
     pub address: IpAddr,
     /// Source port; 0 for protocols without ports, and where there is a flow label.
+    #[serde(default)]
     pub port: u16,
     /// IPv6 flow label, where the filter names that instead of a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
+}
+
+impl SenderName {
+    /// Whether this is a sender's name. One without port and flow label names all that send from its address.
+    pub(crate) fn is_of(&self, template: &SenderTemplate) -> bool {
+        let selector = match (self.flow_label, self.port) {
+            (Some(label), _) => Some(SourceSelector::FlowLabel(label)),
+            (None, 0) => None,
+            (None, port) => Some(SourceSelector::Port(port)),
+        };
+        self.address == template.source && selector.is_none_or(|named| named == template.selector)
+    }
 }
 
 impl From<&FilterSpec> for SenderName {

@@ -7,20 +7,21 @@ use std::time::Duration;
 use common::*;
 use earmark_core::Rate;
 use earmark_core::admission::guaranteed_delay_us;
-use earmark_node::{Ask, Command, Event, Input, Listen, Unanswerable};
+use earmark_node::{Ask, Command, Event, Input, Listen, SenderName, Unanswerable};
 use earmark_rsvp::{Application, Rejection};
 use earmark_wire::intserv::{
     Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides, TokenBucket,
 };
-use earmark_wire::rsvp::{Body, FlowDescriptors, Path, Session, Style};
+use earmark_wire::rsvp::{
+    Body, FilterSpec, FlowDescriptors, Path, Session, SourceSelector, Style,
+};
 use proptest::prelude::*;
 
 const APPLICATION: Application = Application(1);
 
 fn listen(ask: Ask) -> Input<'static> {
-    let style = Style::FixedFilter;
-    let (application, session) = (APPLICATION, session());
-    Input::Command(Command::Listen(Listen { application, session, ask, confirm: true, style }))
+    let listen = Listen { ask, confirm: true, ..Listen::new(APPLICATION, session()) };
+    Input::Command(Command::Listen(listen))
 }
 
 /// What the one Resv among what was sent asks for.
@@ -141,11 +142,8 @@ fn a_listener_that_is_rejected_answers_nobody() {
     let mut host = receiver();
     host.handle(listen(Ask::ControlledLoad));
     let other = Listen {
-        application: APPLICATION,
-        session: Session { port: 9, ..session() },
         ask: Ask::Rate(Rate::from_mbps(4)),
-        confirm: false,
-        style: Style::FixedFilter,
+        ..Listen::new(APPLICATION, Session { port: 9, ..session() })
     };
     let rejected = |outcomes: &[Outcome]| {
         events(outcomes).iter().find_map(|event| match event {
@@ -179,6 +177,73 @@ fn a_listener_that_is_released_answers_nobody() {
     more.sender.tspec = tspec(3);
     let quiet: Path<'_> = more;
     assert_eq!(asked(&host.path(quiet)), None);
+}
+
+/// A Path of the stream that this port of the usual host sends.
+fn stream(port: u16, mbps: u32) -> Path<'static> {
+    let mut stream = path(None);
+    stream.sender.template.selector = SourceSelector::Port(port);
+    stream.sender.tspec = tspec(mbps);
+    stream
+}
+
+/// The ports of those who share what the last Resv among what was sent asks for, and how much that is. (One that a new
+/// sender falls under goes out first, as it stands.)
+fn shared(outcomes: &[Outcome]) -> Option<(Vec<u16>, FlowSpec)> {
+    let port = |filter: FilterSpec| match filter.selector {
+        SourceSelector::Port(port) => port,
+        SourceSelector::FlowLabel(_) => 0,
+    };
+    sent(outcomes).iter().rev().find_map(|(_, body)| match body {
+        Body::Resv(resv) => match &resv.flows {
+            FlowDescriptors::SharedExplicit(flowspec, filters) => {
+                flowspec.map(|flowspec| (filters.iter().map(port).collect(), flowspec))
+            }
+            FlowDescriptors::Wildcard(flowspec) => flowspec.map(|flowspec| (Vec::new(), flowspec)),
+            FlowDescriptors::FixedFilter(_) => None,
+        },
+        _ => None,
+    })
+}
+
+/// SE: every sender that is heard joins the one reservation, which is as large as the largest of them needs; one that
+/// goes makes it smaller again. WF: the same without their names.
+#[test]
+fn senders_share_what_a_listener_asks_for() {
+    for (style, names) in [(Style::SharedExplicit, true), (Style::Wildcard, false)] {
+        let mut host = receiver();
+        let listen = Listen { style, ..Listen::new(APPLICATION, session()) };
+        host.handle(Input::Command(Command::Listen(listen)));
+        let named = |ports: &[u16]| if names { ports.to_vec() } else { Vec::new() };
+        let large = FlowSpec::ControlledLoad(tspec(3));
+        let small = FlowSpec::ControlledLoad(tspec(2));
+        assert_eq!(shared(&host.path(stream(4_000, 2))), Some((named(&[4_000]), small)));
+        assert_eq!(shared(&host.path(stream(4_001, 3))), Some((named(&[4_000, 4_001]), large)));
+        assert_eq!(shared(&host.path_tear(stream(4_001, 3))), Some((named(&[4_000]), small)));
+    }
+}
+
+/// Senders that were not asked for get nothing, in either style; an address alone stands for all its streams.
+#[test]
+fn a_listener_may_name_its_senders() {
+    let name = |address: &str, port| SenderName { address: ip(address), port, flow_label: None };
+    for style in [Style::FixedFilter, Style::SharedExplicit] {
+        for (senders, answered) in [
+            (vec![name("10.0.0.1", 4_001)], [false, true]),
+            (vec![name("10.0.0.1", 4_001), name("10.0.0.1", 4_000)], [true, true]),
+            (vec![name("10.0.0.1", 0)], [true, true]),
+            (vec![name("10.0.0.7", 0)], [false, false]),
+        ] {
+            let mut host = receiver();
+            let listen = Listen { style, senders, ..Listen::new(APPLICATION, session()) };
+            host.handle(Input::Command(Command::Listen(listen.clone())));
+            for (port, expected) in [4_000, 4_001].into_iter().zip(answered) {
+                let outcomes = host.path(stream(port, 1));
+                let resv = sent(&outcomes).iter().any(|(_, body)| matches!(body, Body::Resv(_)));
+                assert_eq!(resv, expected, "{port} of {listen:?}");
+            }
+        }
+    }
 }
 
 proptest! {

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
-use earmark_node::{Ask, Command, Event, Listen};
+use earmark_node::{Command, Event, Listen};
 use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secret, Secured, Settings};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{Entry, LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, What};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::ipv4;
-use earmark_wire::rsvp::{FilterSpec, Message, MessageType, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{FilterSpec, Message, MessageType, Session, SourceSelector};
 
 const SENDER: Application = Application(1);
 const RECEIVER: Application = Application(2);
@@ -90,13 +90,7 @@ impl Net {
     fn reserve(&mut self, mbps: u64) {
         let session =
             Session { destination: address("10.0.1.2"), protocol: 17, flags: 0, port: 5_001 };
-        let listen = Listen {
-            application: RECEIVER,
-            session,
-            ask: Ask::ControlledLoad,
-            confirm: true,
-            style: Style::FixedFilter,
-        };
+        let listen = Listen { confirm: true, ..Listen::new(RECEIVER, session) };
         self.network.command(self.h2, Command::Listen(listen));
         let open = rsvp::Command::Session { application: SENDER, session };
         self.network.command(self.h1, Command::Rsvp(open));

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use earmark_core::{Hop, Rate, Route, Time};
-use earmark_node::{Ask, Command, Event, Listen};
+use earmark_node::{Command, Event, Listen};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, Tapped, Trace};
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 
 use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream};
 use crate::topology::{Role, Topology};
@@ -180,13 +180,7 @@ impl Stage for OnSimulator {
         let (sender, receiver) = (self.application(), self.application());
         let session = Session { destination, protocol: UDP, flags: 0, port: stream.port() };
         let template = FilterSpec { source, selector: SourceSelector::Port(stream.port()) };
-        let listen = Listen {
-            application: receiver,
-            session,
-            ask: Ask::ControlledLoad,
-            confirm: true,
-            style: Style::FixedFilter,
-        };
+        let listen = Listen { confirm: true, ..Listen::new(receiver, session) };
         let asked = self.network.now();
         self.network.command_at(asked, receiver_node, Command::Listen(listen));
         let open = rsvp::Command::Session { application: sender, session };

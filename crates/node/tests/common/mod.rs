@@ -15,7 +15,7 @@ use earmark_core::{
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_wire::intserv::{Adspec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, Resv,
+    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, PathTear, Resv,
     RsvpHop, SenderDescriptor, SenderTemplate, Session, SourceSelector,
 };
 
@@ -105,6 +105,14 @@ impl Bench {
     /// A Path from upstream.
     pub fn path(&mut self, path: Path<'_>) -> Vec<Outcome> {
         self.arrives(ETH1, path.session.destination, Body::Path(path))
+    }
+
+    /// Its PathTear.
+    pub fn path_tear(&mut self, path: Path<'_>) -> Vec<Outcome> {
+        let Path { session, hop, carried, sender, .. } = path;
+        let template = sender.template;
+        let tear = PathTear { session, hop, carried, template, tspec: None };
+        self.arrives(ETH1, session.destination, Body::PathTear(tear))
     }
 
     /// The Resv of the downstream neighbour that answers the Path in `outcomes`.

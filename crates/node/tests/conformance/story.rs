@@ -275,7 +275,8 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
                 Some(other) => return Err(format!("{other} is no style")),
             };
             words.end()?;
-            return Ok(Command::Listen(Listen { application, session, ask, confirm, style }));
+            let all = Listen::new(application, session);
+            return Ok(Command::Listen(Listen { ask, confirm, style, ..all }));
         }
         other => return Err(format!("`{other}` is no command")),
     };
