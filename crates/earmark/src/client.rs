@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use crate::control::protocol::{
-    ApplicationRow, Keep, LinkRow, Listen, Listing, NeighborRow, Notice, Opened, Problem, Release,
-    Released, Request, ReservationRow, Response, Rows, Send, SessionRow, Show, Watch, Watching,
+    ApplicationRow, Keep, LinkRow, Listen, Listing, NeighborRow, Notice, Opened, Problem,
+    ProblemCode, Release, Released, Request, ReservationRow, Response, Rows, Send, SessionRow,
+    Show, VERSION, Version, Versions, Watch, Watching,
 };
 
 /// Why the daemon could not be asked, or said no.
@@ -32,14 +33,35 @@ pub enum ClientError {
     #[error("the daemon does not answer: {0}")]
     Lost(#[from] io::Error),
     /// The daemon said something that this program does not understand.
-    #[error("the daemon speaks another version of the control protocol: {0}")]
+    #[error("the daemon's answer makes no sense: {0}")]
     Garbled(String),
+    /// The daemon speaks another version of the control protocol.
+    #[error(
+        "the daemon speaks {} of the control protocol, this program version {VERSION}",
+        theirs.map_or("an older version".to_owned(), |theirs| format!("version {theirs}"))
+    )]
+    OtherVersion {
+        /// Its version; `None` where it is too old to tell.
+        theirs: Option<u32>,
+    },
     /// The daemon said no.
     #[error("{0}")]
     Refused(#[from] Problem),
 }
 
+/// A daemon has this long to tell its version when it said something odd.
+const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
+
 impl ClientError {
+    /// Whether it could come of a daemon and a client of different versions.
+    fn may_be_of_another_version(&self) -> bool {
+        match self {
+            ClientError::Garbled(_) => true,
+            ClientError::Refused(problem) => problem.code == ProblemCode::BadRequest,
+            _ => false,
+        }
+    }
+
     /// What to do.
     pub fn hint(&self) -> String {
         match self {
@@ -57,7 +79,9 @@ impl ClientError {
                     .to_owned(),
             },
             ClientError::Lost(_) => "the daemon's log says why it ended".to_owned(),
-            ClientError::Garbled(_) => "use the `earmark` that came with the daemon".to_owned(),
+            ClientError::Garbled(_) | ClientError::OtherVersion { .. } => {
+                "use the `earmark` that came with the daemon".to_owned()
+            }
             ClientError::Refused(problem) => problem.hint.clone(),
         }
     }
@@ -193,19 +217,43 @@ impl Client {
 
     /// Sends a request and waits for its answer.
     pub fn call<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+        match self.ask(request, None) {
+            Err(error) if error.may_be_of_another_version() => Err(self.explain(error)),
+            answer => answer?.ok_or_else(|| ClientError::Lost(io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    /// An error that another version of the protocol would explain: asks whether it does.
+    fn explain(&mut self, error: ClientError) -> ClientError {
+        let deadline = Instant::now() + EXPLAINED_WITHIN;
+        match self.ask::<Versions>(&Request::Version(Version {}), Some(deadline)) {
+            Ok(Some(Versions { protocol: VERSION, .. }) | None) => error,
+            Ok(Some(other)) => ClientError::OtherVersion { theirs: Some(other.protocol) },
+            Err(ClientError::Refused(_)) => ClientError::OtherVersion { theirs: None },
+            Err(_) => error,
+        }
+    }
+
+    /// The answer to a request; `None` when the deadline comes first.
+    fn ask<T: DeserializeOwned>(
+        &mut self,
+        request: &Request,
+        deadline: Option<Instant>,
+    ) -> Result<Option<T>, ClientError> {
         let mut line =
             serde_json::to_vec(request).map_err(|error| ClientError::Garbled(error.to_string()))?;
         line.push(b'\n');
         self.reader.get_mut().write_all(&line)?;
         loop {
-            match self.read(None)? {
+            match self.read(deadline)? {
                 Some(Response::Event(notice)) => self.events.push_back(notice),
                 Some(Response::Error(problem)) => return Err(problem.into()),
                 Some(Response::Ok(answer)) => {
                     return serde_json::from_value(answer)
+                        .map(Some)
                         .map_err(|error| ClientError::Garbled(error.to_string()));
                 }
-                None => {}
+                None => return Ok(None),
             }
         }
     }

@@ -3,6 +3,9 @@
 //! A real node and a real hub in this process, clients over socket pairs, and a kernel that only remembers what it was
 //! asked for. No privileges, no clock, no threads: every test decides who reads when.
 
+#[path = "control/styles.rs"]
+mod styles;
+
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
 use std::net::IpAddr;
@@ -27,6 +30,8 @@ use serde_json::{Value, json};
 struct Paper {
     sent: VecDeque<(Outgoing, Vec<u8>)>,
     groups: Vec<IpAddr>,
+    /// Whether IPv6 can be signalled.
+    ipv6: bool,
 }
 
 impl Kernel for Paper {
@@ -67,7 +72,7 @@ impl Kernel for Paper {
         self.groups.remove(at);
     }
     fn can_signal(&self, destination: IpAddr) -> bool {
-        destination.is_ipv4()
+        destination.is_ipv4() || self.ipv6
     }
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         vec![("paper", "sheets", self.sent.len() as u64)]
@@ -78,6 +83,7 @@ impl Kernel for Paper {
 struct Host {
     hub: Hub,
     driver: Driver<Paper>,
+    interface: Interface,
     now: Time,
 }
 
@@ -102,7 +108,7 @@ impl Host {
             reservable: Rate::from_mbps(7),
             latency_us: 0,
         };
-        driver.handle(Time::ZERO, Input::Host(HostUpdate::Interface(interface)));
+        driver.handle(Time::ZERO, Input::Host(HostUpdate::Interface(interface.clone())));
         let gateway = Some("10.0.1.254".parse().unwrap());
         let route = Route {
             prefix: Prefix::new("0.0.0.0".parse().unwrap(), 0),
@@ -110,7 +116,23 @@ impl Host {
             hop: Hop { interface: id, gateway, source: Some(address) },
         };
         driver.handle(Time::ZERO, Input::Host(HostUpdate::Route(route)));
-        Host { hub: Hub::new("h1"), driver, now: Time::from_secs(1) }
+        Host { hub: Hub::new("h1"), driver, interface, now: Time::from_secs(1) }
+    }
+
+    /// The same with IPv6: 2001:db8::1/64.
+    fn of_both_families() -> Host {
+        let mut host = Host::new();
+        host.driver.kernel().ipv6 = true;
+        let address: IpAddr = "2001:db8::1".parse().unwrap();
+        let mut interface = host.interface.clone();
+        interface.addresses.push(address);
+        let hop = Hop { interface: interface.id, gateway: None, source: Some(address) };
+        let prefix = "2001:db8::/64".parse().unwrap();
+        let route = HostUpdate::Route(Route { prefix, metric: 0, hop });
+        for update in [HostUpdate::Interface(interface), route] {
+            host.driver.handle(Time::ZERO, Input::Host(update));
+        }
+        host
     }
 
     fn connect(&mut self) -> Peer {

@@ -27,8 +27,11 @@ pub struct SessionRow {
     pub ip_protocol: u8,
     /// Source address.
     pub source: IpAddr,
-    /// Source port.
+    /// Source port; 0 where the sender is known by its flow label.
     pub source_port: u16,
+    /// IPv6 flow label, where the sender is known by that instead of a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_label: Option<u32>,
     /// Previous hop, `None` for a sender on this host.
     pub previous_hop: Option<IpAddr>,
     /// Incoming interface.
@@ -222,13 +225,15 @@ impl Node {
     }
 
     fn session_row(&self, sender: &SenderView<'_>, now: Time) -> SessionRow {
+        let name = SenderName::from(&sender.template);
         SessionRow {
             protocol: "rsvp".into(),
             destination: sender.session.destination,
             destination_port: sender.session.port,
             ip_protocol: sender.session.protocol,
-            source: sender.template.source,
-            source_port: port(sender.template.selector),
+            source: name.address,
+            source_port: name.port,
+            flow_label: name.flow_label,
             previous_hop: sender.previous_hop,
             incoming: sender.incoming.map(|id| self.interface_name(id)),
             outgoing: sender.outgoing.iter().map(|&id| self.interface_name(id)).collect(),
@@ -280,13 +285,6 @@ impl Node {
             Some(interface) => interface.name.clone(),
             None => id.0.to_string(),
         }
-    }
-}
-
-fn port(selector: SourceSelector) -> u16 {
-    match selector {
-        SourceSelector::Port(port) => port,
-        SourceSelector::FlowLabel(_) => 0,
     }
 }
 

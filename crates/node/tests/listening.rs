@@ -12,9 +12,7 @@ use earmark_rsvp::{Application, Rejection};
 use earmark_wire::intserv::{
     Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides, TokenBucket,
 };
-use earmark_wire::rsvp::{
-    Body, FilterSpec, FlowDescriptors, Path, Session, SourceSelector, Style,
-};
+use earmark_wire::rsvp::{Body, FilterSpec, FlowDescriptors, Path, Session, SourceSelector, Style};
 use proptest::prelude::*;
 
 const APPLICATION: Application = Application(1);

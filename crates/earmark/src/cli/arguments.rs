@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use earmark_core::Rate;
 
 use crate::config::DEFAULT_SOCKET;
-use crate::control::protocol::Listing;
+use crate::control::protocol::{Listing, SenderName, StyleName};
 use crate::units::{parse_duration, parse_octets};
 
 /// Reserve bandwidth along a network path.
@@ -83,18 +83,27 @@ Examples:
 Examples:
   earmark send --to 10.0.2.2:5001 --rate 2Mbit
   earmark send --to 10.0.2.2:5001 --from 10.0.1.2:4000 --rate 2Mbit --burst 20kB --protocol tcp
+  earmark send --to 239.1.2.3:5001 --rate 2Mbit                            # to a multicast group
+  earmark send --to [2001:db8::2]:5001 --flow-label 0x12345 --rate 2Mbit   # found by its IPv6 flow label
 
 The announcement lasts until `earmark release`; with --hold, until this command ends.")]
     Send(SendOptions),
-    /// Answer senders that announce data for this host, by reserving for each (RSVP Resv).
+    /// Answer senders that announce data for this host or a group, by reserving for them (RSVP Resv).
     #[command(after_help = "\
 Examples:
   earmark listen --on 10.0.2.2:5001                # as much as each sender announces
   earmark listen --on 10.0.2.2:5001 --rate 2Mbit   # this much for each
   earmark listen --on 10.0.2.2:5001 --delay 20ms   # guaranteed service: queueing delay below 20 ms
+  earmark listen --on 239.1.2.3:5001 --style wf    # a group: one reservation that all senders share
+  earmark listen --on 239.1.2.3:5001 --style se --sender 10.0.1.2 --sender 10.0.7.2:4000
+  earmark listen --on 10.0.2.2:5001 --wait 10s     # and wait until it is confirmed
+
+Shared styles (wf, se) fit a conference, where one speaks at a time: a shared reservation is as large as the most
+demanding sender needs. All receivers of a session must use the same style.
 
 It lasts until `earmark release`; with --hold, until this command ends. Whether something was refused,
-`earmark show applications` tells, or with --hold this command.")]
+`earmark show applications` tells, or with --hold this command.
+Exit status with --wait: 0 reserved, 3 refused, 4 nobody answered in time.")]
     Listen(ListenOptions),
     /// Reserve for a flow from or to this host, and wait for the outcome.
     #[command(after_help = "\
@@ -104,6 +113,7 @@ Examples:
 
 Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
 it announces the data and waits until the receiver's reservation has come up the path (run `earmark listen` there).
+A multicast group is always announced to; those who receive it run `earmark listen --wait 10s`.
 The reservation lasts until `earmark release`; with --hold, until this command ends.
 A refusal further down the path is told to the receiver alone, so here it shows as no answer.
 Exit status: 0 reserved, 3 refused, 4 nobody answered in time.")]
@@ -208,6 +218,9 @@ pub(super) struct Traffic {
     /// Where it comes from [default: this host's own address, any port].
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
     pub(super) from: Option<SocketAddr>,
+    /// IPv6 flow label of the data, which then tells it from other data instead of its source port.
+    #[arg(long, value_name = "LABEL", value_parser = flow_label)]
+    pub(super) flow_label: Option<u32>,
     /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
     #[arg(long)]
     pub(super) rate: Rate,
@@ -242,7 +255,7 @@ pub(super) struct SendOptions {
 
 #[derive(Args, Debug)]
 pub(super) struct ListenOptions {
-    /// Where the data arrives: an address of this host.
+    /// Where the data arrives: an address of this host, or a multicast group.
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
     pub(super) on: SocketAddr,
     /// Reserve this much for each sender (controlled load) [default: what it announces].
@@ -251,12 +264,43 @@ pub(super) struct ListenOptions {
     /// Reserve so much that queueing delays stay below this, such as 20ms (guaranteed service).
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) delay: Option<Duration>,
+    /// How senders share what is reserved.
+    #[arg(long, value_name = "STYLE", default_value = "ff")]
+    pub(super) style: Sharing,
+    /// Reserve for this sender only; may be given several times. An address alone means all that it sends, #LABEL an
+    /// IPv6 flow label.
+    #[arg(long = "sender", value_name = "ADDR[:PORT|#LABEL]", value_parser = sender)]
+    pub(super) senders: Vec<SenderName>,
+    /// Wait so long until the first reservation is confirmed or refused: 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(super) wait: Option<Duration>,
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, default_value = "udp", value_parser = ip_protocol)]
     pub(super) protocol: u8,
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(super) hold: bool,
+}
+
+/// Reservation styles (RFC 2205 section 1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Sharing {
+    /// Fixed filter: a reservation of its own for each sender.
+    Ff,
+    /// Shared explicit: one reservation for the senders that are named, or heard.
+    Se,
+    /// Wildcard filter: one reservation for all senders, of now and later.
+    Wf,
+}
+
+impl From<Sharing> for StyleName {
+    fn from(sharing: Sharing) -> StyleName {
+        match sharing {
+            Sharing::Ff => StyleName::Ff,
+            Sharing::Se => StyleName::Se,
+            Sharing::Wf => StyleName::Wf,
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -301,9 +345,36 @@ fn endpoint(text: &str) -> Result<SocketAddr, String> {
         .to_socket_addrs()
         .map_err(|error| format!("an address is written 10.0.2.2:5001 or name:5001 ({error})"))?
         .collect();
-    // Signalling over IPv4 is what works everywhere today.
+    // More daemons are reached over IPv4.
     let first = found.iter().find(|endpoint| endpoint.is_ipv4()).or_else(|| found.first());
     first.copied().ok_or_else(|| "that name has no address".to_owned())
+}
+
+/// Reads a sender's address, with its port or flow label or alone.
+fn sender(text: &str) -> Result<SenderName, String> {
+    if let Some((address, label)) = text.split_once('#') {
+        let flow_label = Some(flow_label(label)?);
+        let SocketAddr::V6(from) = endpoint(address)? else {
+            return Err("only IPv6 has flow labels".to_owned());
+        };
+        return match from.port() {
+            0 => Ok(SenderName { address: (*from.ip()).into(), port: 0, flow_label }),
+            _ => Err("a sender has a port or a flow label, not both".to_owned()),
+        };
+    }
+    let from = endpoint(text)?;
+    Ok(SenderName { address: from.ip(), port: from.port(), flow_label: None })
+}
+
+fn flow_label(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match parsed {
+        Ok(label @ 1..=0xf_ffff) => Ok(label),
+        _ => Err("a flow label is a number from 1 to 0xfffff".to_owned()),
+    }
 }
 
 fn ip_protocol(text: &str) -> Result<u8, String> {

@@ -1,6 +1,7 @@
 //! `earmark show`: tables for people, arrays for programs.
 
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -14,7 +15,7 @@ use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{
     ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role, Rows, SenderName,
-    SessionRow, Show, TrafficRow,
+    SessionRow, Show, StyleName, TrafficRow,
 };
 use crate::describe::{ip_protocol, with_port};
 use crate::units::{show_duration, show_octets};
@@ -141,7 +142,7 @@ impl Row for SessionRow {
         vec![
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(with_port(self.source, self.source_port)),
+            Cell::new(sender(self.source, self.source_port, self.flow_label)),
             number(Rate::from_bps(self.rate_bps)),
             number(show_octets(self.burst_octets.into())),
             Cell::new(from),
@@ -206,11 +207,16 @@ fn senders(senders: &[SenderName]) -> String {
     if senders.is_empty() {
         return "all".to_owned();
     }
-    let name = |sender: &SenderName| match sender.flow_label {
-        Some(label) => format!("{} label {label:#x}", sender.address),
-        None => with_port(sender.address, sender.port),
-    };
+    let name =
+        |&SenderName { address, port, flow_label }: &SenderName| sender(address, port, flow_label);
     senders.iter().map(name).collect::<Vec<_>>().join("\n")
+}
+
+fn sender(address: IpAddr, port: u16, flow_label: Option<u32>) -> String {
+    match flow_label {
+        Some(label) => format!("{address} label {label:#x}"),
+        None => with_port(address, port),
+    }
 }
 
 impl Row for LinkRow {
@@ -260,7 +266,7 @@ impl Row for NeighborRow {
 
 impl Row for ApplicationRow {
     const HEADER: &'static [&'static str] =
-        &["id", "role", "destination", "protocol", "lasts", "last event"];
+        &["id", "role", "destination", "protocol", "style", "senders", "lasts", "last event"];
     const NOTHING: &'static str = "nothing was opened on this host";
 
     fn cells(&self) -> Vec<Cell> {
@@ -272,10 +278,19 @@ impl Row for ApplicationRow {
             }),
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),
+            Cell::new(self.style.map_or("-", style)),
+            Cell::new(match self.role {
+                Role::Sender if self.senders.is_empty() => "this host".to_owned(),
+                _ => senders(&self.senders),
+            }),
             Cell::new(if self.held { "as long as its client" } else { "until released" }),
             Cell::new(self.last.as_deref().unwrap_or("-")),
         ]
     }
+}
+
+fn style(name: StyleName) -> &'static str {
+    earmark_wire::rsvp::Style::from(name).name()
 }
 
 fn number(value: impl Display) -> Cell {

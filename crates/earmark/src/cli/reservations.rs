@@ -1,5 +1,6 @@
 //! `earmark send`, `listen`, `reserve` and `release`.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use earmark_core::Rate;
@@ -39,13 +40,22 @@ pub(super) fn listen(
         (None, Some(delay)) => Ask::Delay(delay),
         (None, None) => Ask::ControlledLoad,
     };
+    // Until the outcome of a wait is good the application hangs on our connection, so that nothing is left behind.
+    let waits = options.wait.is_some();
     let opened = client.listen(Listen {
         ip_protocol: options.protocol,
         ask,
-        hold: options.hold,
-        follow: options.hold,
+        style: options.style.into(),
+        senders: options.senders.clone(),
+        confirm: waits,
+        hold: options.hold || waits,
+        follow: options.hold || waits,
         ..Listen::new(options.on)
     })?;
+    if let Some(timeout) = options.wait {
+        let (to, hold, rate) = (options.on, options.hold, options.rate);
+        return wait(client, &Awaited { opened, to, rate, timeout, hold }, out);
+    }
     let text = format!("listening on {} as application {}", options.on, opened.application);
     begun(&text, &opened, options.hold, client, out)
 }
@@ -75,15 +85,34 @@ pub(super) fn reserve(
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let traffic = &options.traffic;
-    let deadline = Instant::now() + options.timeout;
-    let opened = client.reserve(Send { hold: true, ..request(traffic, true) })?;
+    let Traffic { to, rate, hold, .. } = options.traffic;
+    let opened = client.reserve(Send { hold: true, ..request(&options.traffic, true) })?;
+    let (rate, timeout) = (Some(rate), options.timeout);
+    wait(client, &Awaited { opened, to, rate, timeout, hold }, out)
+}
+
+/// A reservation that is waited for.
+struct Awaited {
+    opened: Opened,
+    /// Where the data goes.
+    to: SocketAddr,
+    /// What was asked for, where that is known.
+    rate: Option<Rate>,
+    timeout: Duration,
+    /// Whether it is to end with this command.
+    hold: bool,
+}
+
+/// Waits for the outcome, and says it.
+fn wait(client: &mut Client, awaited: &Awaited, out: &mut Output) -> Result<Outcome, Failure> {
+    let Awaited { opened, timeout, hold, .. } = awaited;
+    let deadline = Instant::now() + *timeout;
     let mut heard_sender = false;
     loop {
         let Some(notice) = client.next_event(Some(deadline))? else {
             client.release(opened.application)?;
             let (why, hint) = silence(opened.role, heard_sender);
-            let time = show_duration(options.timeout);
+            let time = show_duration(*timeout);
             let text = format!("no answer within {time}: {why}\n  help: {hint}");
             let role = opened.role;
             let json = json!({ "outcome": "timed_out", "role": role, "reason": why, "hint": hint });
@@ -92,16 +121,16 @@ pub(super) fn reserve(
         };
         match verdict(&notice.event) {
             Verdict::Reserved(rate_bps) => {
-                if !traffic.hold {
+                if !hold {
                     client.keep(opened.application)?;
                 }
-                let rate_bps = rate_bps.unwrap_or(traffic.rate.as_bps());
-                reserved(&opened, &notice, rate_bps, traffic, out)?;
-                return if traffic.hold { follow(client, out) } else { Ok(Outcome::Done) };
+                let rate = rate_bps.map(Rate::from_bps).or(awaited.rate);
+                reserved(awaited, &notice, rate, out)?;
+                return if *hold { follow(client, out) } else { Ok(Outcome::Done) };
             }
             Verdict::Refused { error, available } => {
                 client.release(opened.application)?;
-                refused(&opened, &notice, &error, available, out)?;
+                refused(opened, &notice, &error, available, out)?;
                 return Ok(Outcome::Refused);
             }
             Verdict::Impossible(reason) => {
@@ -172,30 +201,27 @@ fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
 }
 
 fn reserved(
-    opened: &Opened,
+    awaited: &Awaited,
     notice: &Notice,
-    rate_bps: u64,
-    traffic: &Traffic,
+    rate: Option<Rate>,
     out: &mut Output,
 ) -> Result<(), Failure> {
+    let Awaited { opened, to, hold, .. } = awaited;
     let application = opened.application;
     let setup = Duration::try_from_secs_f64(notice.at_s - opened.at_s).unwrap_or_default();
-    let end = if traffic.hold {
+    let end = if *hold {
         "it ends with this command".to_owned()
     } else {
         format!("`earmark release {application}` ends it")
     };
-    let text = format!(
-        "reserved {} to {} in {}; {end}",
-        Rate::from_bps(rate_bps),
-        traffic.to,
-        show_duration(setup)
-    );
+    // A receiver that takes what senders announce is told that it stands, not how much it is.
+    let much = rate.map_or(String::new(), |rate| format!("{rate} "));
+    let text = format!("reserved {much}to {to} in {}; {end}", show_duration(setup));
     let json = json!({
         "outcome": "reserved",
         "application": application,
         "role": opened.role,
-        "rate_bps": rate_bps,
+        "rate_bps": rate,
         "setup_ms": setup.as_secs_f64() * 1e3,
     });
     out.line(&text, &json)
@@ -231,6 +257,7 @@ fn error_json(error: &ErrorSpec) -> Value {
 fn request(traffic: &Traffic, follow: bool) -> Send {
     Send {
         from: traffic.from,
+        flow_label: traffic.flow_label,
         ip_protocol: traffic.protocol,
         burst_octets: traffic.burst,
         peak_bps: traffic.peak,

@@ -49,6 +49,29 @@ fn a_sender_is_understood() {
 }
 
 #[test]
+fn receivers_may_share_and_name_senders() {
+    let line = "listen --on [ff3e::1:2]:5001 --style se --sender 2001:db8::1 --sender [2001:db8::2]:4000 \
+                --sender 2001:db8::3#0x12345 --wait 10s";
+    let Command::Listen(listen) = parse(line).unwrap().command else { panic!("not listen") };
+    assert_eq!((listen.style, listen.wait), (Sharing::Se, Some(Duration::from_secs(10))));
+    let named: Vec<_> =
+        listen.senders.iter().map(|s| (s.address.to_string(), s.port, s.flow_label)).collect();
+    assert_eq!(
+        named,
+        [
+            ("2001:db8::1".to_owned(), 0, None),
+            ("2001:db8::2".to_owned(), 4_000, None),
+            ("2001:db8::3".to_owned(), 0, Some(0x12345)),
+        ]
+    );
+    let Command::Listen(listen) = parse("listen --on 10.0.2.2").unwrap().command else { panic!() };
+    assert_eq!((listen.style, listen.senders.len()), (Sharing::Ff, 0));
+    let line = "send --to 2001:db8::2 --rate 1Mbit --flow-label 7";
+    let Command::Send(send) = parse(line).unwrap().command else { panic!("not send") };
+    assert_eq!(send.traffic.flow_label, Some(7));
+}
+
+#[test]
 fn addresses_may_lack_a_port_and_may_be_ipv6() {
     for (text, expected) in [
         ("10.0.2.2", "10.0.2.2:0"),
@@ -76,6 +99,11 @@ fn what_makes_no_sense_is_refused() {
         "send --to 10.0.2.2:5001 --rate 2Mbit --burst much",
         "listen --on 10.0.2.2:5001 --rate 1Mbit --delay 20ms",
         "listen --on 10.0.2.2:5001 --delay 20",
+        "listen --on 10.0.2.2:5001 --style shared",
+        "listen --on 10.0.2.2:5001 --sender 10.0.1.1#7",
+        "listen --on [2001:db8::2]:5001 --sender 2001:db8::1#0",
+        "listen --on [2001:db8::2]:5001 --sender [2001:db8::1]:5#7",
+        "send --to [2001:db8::2]:5001 --rate 2Mbit --flow-label 0x100000",
         "reserve --to 10.0.2.2:5001 --rate 2Mbit --timeout soon",
         "release",
         "release 7 --all",

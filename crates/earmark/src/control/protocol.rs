@@ -5,11 +5,21 @@ use std::net::{IpAddr, SocketAddr};
 use earmark_core::Rate;
 use earmark_node::{Ask, Event};
 use earmark_rsvp as rsvp;
+use earmark_wire::rsvp::Style;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The rows of the other listings; those of `show applications` are the control socket's own.
 pub use earmark_node::{LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow};
+
+/// The version of this protocol. It grows when a client or daemon of the version before would misunderstand something,
+/// not when there is something new to ask for.
+///
+/// | version | since |
+/// |---|---|
+/// | 1 | unicast, fixed filter only; it had no number yet, and no request that tells it |
+/// | 2 | `outgoing` of a session's row and `senders` of a reservation's are lists; events name `filters` and `style` |
+pub const VERSION: u32 = 2;
 
 /// Longest line that the daemon reads, octets, without its end.
 pub const LONGEST_LINE: usize = 64 * 1024;
@@ -35,6 +45,8 @@ pub enum Request {
     Release(Release),
     /// Send every event from now on; answered by [`Watching`].
     Watch(Watch),
+    /// Tell what is spoken; answered by [`Versions`].
+    Version(Version),
 }
 
 /// See [`Request::Show`].
@@ -75,6 +87,9 @@ pub struct Send {
     /// Where it comes from. An unspecified address, or none, means this host's own towards the destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SocketAddr>,
+    /// Flow label of the data, where that tells it from other data instead of the source port: IPv6 only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_label: Option<u32>,
     /// IP protocol of the data.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
@@ -109,6 +124,7 @@ impl Send {
         Send {
             to,
             from: None,
+            flow_label: None,
             ip_protocol: udp(),
             rate_bps: rate,
             burst_octets: default_burst(),
@@ -135,6 +151,16 @@ pub struct Listen {
     /// `{"delay":{"secs":S,"nanos":N}}`.
     #[serde(default = "default_ask")]
     pub ask: Ask,
+    /// How senders share what is reserved.
+    #[serde(default = "default_style")]
+    pub style: StyleName,
+    /// For which senders; none named: for all. Those without port and flow label stand for all that sends from their
+    /// address. Not with WF, which cannot tell senders apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub senders: Vec<SenderName>,
+    /// Have it confirmed: a `confirmed` event says that a reservation stands.
+    #[serde(default)]
+    pub confirm: bool,
     /// Release it when this connection ends.
     #[serde(default)]
     pub hold: bool,
@@ -146,7 +172,38 @@ pub struct Listen {
 impl Listen {
     /// UDP on `on`, asking for what senders announce.
     pub fn new(on: SocketAddr) -> Listen {
-        Listen { on, ip_protocol: udp(), ask: default_ask(), hold: false, follow: false }
+        Listen {
+            on,
+            ip_protocol: udp(),
+            ask: default_ask(),
+            style: default_style(),
+            senders: Vec::new(),
+            confirm: false,
+            hold: false,
+            follow: false,
+        }
+    }
+}
+
+/// A reservation style, by the name that RFC 2205 section 1.3 and our listings give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StyleName {
+    /// Fixed filter: each sender has a reservation of its own.
+    Ff,
+    /// Shared explicit: the senders that are named share one.
+    Se,
+    /// Wildcard filter: all senders share one.
+    Wf,
+}
+
+impl From<StyleName> for Style {
+    fn from(name: StyleName) -> Style {
+        match name {
+            StyleName::Ff => Style::FixedFilter,
+            StyleName::Se => Style::SharedExplicit,
+            StyleName::Wf => Style::Wildcard,
+        }
     }
 }
 
@@ -172,6 +229,11 @@ pub enum Release {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {}
+
+/// See [`Request::Version`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {}
 
 /// One line from the daemon: an object with one key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -229,6 +291,15 @@ pub struct Watching {
     pub node: String,
 }
 
+/// The answer to [`Request::Version`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// [`VERSION`] of the daemon.
+    pub protocol: u32,
+    /// The daemon's own.
+    pub earmark: String,
+}
+
 /// One event, with the daemon's time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
@@ -252,6 +323,10 @@ pub struct ApplicationRow {
     pub destination_port: u16,
     /// IP protocol of the data.
     pub ip_protocol: u8,
+    /// How senders share; `None` of a sender.
+    pub style: Option<StyleName>,
+    /// A sender itself, unless its address was left to the host; those that a receiver named, none for all.
+    pub senders: Vec<SenderName>,
     /// Whether it ends with the connection that opened it.
     pub held: bool,
     /// What happened to it last, for people.
@@ -362,4 +437,8 @@ fn default_ttl() -> u8 {
 
 fn default_ask() -> Ask {
     Ask::ControlledLoad
+}
+
+fn default_style() -> StyleName {
+    StyleName::Ff
 }

@@ -7,7 +7,7 @@ use earmark_core::{Rate, Time};
 use earmark_node::{Ask, Command, Event, Input};
 use earmark_rsvp as rsvp;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::info;
@@ -15,7 +15,8 @@ use tracing::info;
 use super::hub::{Application, ClientId, Hub, MOST_APPLICATIONS};
 use super::protocol::{
     ApplicationRow, DEFAULT_ROWS, Keep, Listen, Listing, Opened, Problem, ProblemCode, Release,
-    Released, Request, Role, Rows, Send, Show, Watching, application_of,
+    Released, Request, Role, Rows, Send, SenderName, Show, StyleName, VERSION, Versions, Watching,
+    application_of,
 };
 use crate::driver::{Driver, Kernel};
 
@@ -34,6 +35,30 @@ struct Tie {
     follow: bool,
 }
 
+/// Which end of a flow an application is, and what it names.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    Sender(SenderTemplate),
+    Receiver(StyleName, &'a [SenderName]),
+}
+
+impl End<'_> {
+    fn style(&self) -> Option<StyleName> {
+        match *self {
+            End::Sender(_) => None,
+            End::Receiver(style, _) => Some(style),
+        }
+    }
+
+    fn senders(&self) -> Vec<SenderName> {
+        match self {
+            End::Sender(template) if template.source.is_unspecified() => Vec::new(),
+            End::Sender(template) => vec![template.into()],
+            End::Receiver(_, senders) => senders.to_vec(),
+        }
+    }
+}
+
 impl<K: Kernel> Desk<'_, K> {
     /// Carries out `request` and gives its answer.
     pub(super) fn carry_out(&mut self, request: Request) -> Result<Value, Problem> {
@@ -46,13 +71,18 @@ impl<K: Kernel> Desk<'_, K> {
             Request::Keep(request) => self.keep(request),
             Request::Release(request) => self.release(request),
             Request::Send(request) => self.send(&request),
-            Request::Listen(request) => self.listen(&request, false),
+            Request::Listen(request) => self.listen(&request),
             Request::Reserve(request) if self.driver.is_local(request.to.ip()) => {
                 let Send { to, ip_protocol, rate_bps, hold, follow, .. } = request;
-                let ask = Ask::Rate(rate_bps);
-                self.listen(&Listen { on: to, ip_protocol, ask, hold, follow }, true)
+                let (ask, confirm) = (Ask::Rate(rate_bps), true);
+                let listen = Listen { ip_protocol, ask, confirm, hold, follow, ..Listen::new(to) };
+                self.listen(&listen)
             }
             Request::Reserve(request) => self.send(&request),
+            Request::Version(_) => Ok(value(Versions {
+                protocol: VERSION,
+                earmark: env!("CARGO_PKG_VERSION").to_owned(),
+            })),
         }
     }
 
@@ -113,7 +143,8 @@ impl<K: Kernel> Desk<'_, K> {
         let tspec = tspec(request)?;
         let tie = Tie { hold: request.hold, follow: request.follow };
         let ttl = request.ttl;
-        self.open(session, Some(template), tie, |application| {
+        let end = End::Sender(template);
+        self.open(session, end, tie, |application| {
             vec![
                 Command::Rsvp(rsvp::Command::Session { application, session }),
                 Command::Rsvp(rsvp::Command::Sender { application, template, tspec, ttl }),
@@ -121,7 +152,7 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    fn listen(&mut self, request: &Listen, confirm: bool) -> Result<Value, Problem> {
+    fn listen(&mut self, request: &Listen) -> Result<Value, Problem> {
         let session = self.session(request.on, request.ip_protocol)?;
         let destination = session.destination;
         if !destination.is_multicast() && !self.driver.is_local(destination) {
@@ -130,17 +161,14 @@ impl<K: Kernel> Desk<'_, K> {
                 "listen on an address of this host (`ip address` lists them), or run this on the receiver",
             ));
         }
+        check_senders(request)?;
         let tie = Tie { hold: request.hold, follow: request.follow };
-        let ask = request.ask;
-        self.open(session, None, tie, |application| {
-            let style = Style::FixedFilter;
-            vec![Command::Listen(earmark_node::Listen {
-                application,
-                session,
-                ask,
-                confirm,
-                style,
-            })]
+        let &Listen { ask, style, confirm, ref senders, .. } = request;
+        let end = End::Receiver(style, senders);
+        self.open(session, end, tie, |application| {
+            let (style, senders) = (style.into(), senders.clone());
+            let all = earmark_node::Listen::new(application, session);
+            vec![Command::Listen(earmark_node::Listen { ask, confirm, style, senders, ..all })]
         })
     }
 
@@ -162,12 +190,15 @@ impl<K: Kernel> Desk<'_, K> {
     fn open(
         &mut self,
         session: Session,
-        template: Option<SenderTemplate>,
+        end: End<'_>,
         tie: Tie,
         commands: impl FnOnce(rsvp::Application) -> Vec<Command>,
     ) -> Result<Value, Problem> {
         let Desk { hub, driver, client, now } = self;
-        let role = if template.is_some() { Role::Sender } else { Role::Receiver };
+        let (role, template) = match end {
+            End::Sender(template) => (Role::Sender, Some(template)),
+            End::Receiver(..) => (Role::Receiver, None),
+        };
         if hub.applications.len() >= MOST_APPLICATIONS {
             return Err(Problem::new(
                 ProblemCode::Limit,
@@ -187,6 +218,8 @@ impl<K: Kernel> Desk<'_, K> {
             destination: session.destination,
             destination_port: session.port,
             ip_protocol: session.protocol,
+            style: end.style(),
+            senders: end.senders(),
             held: tie.hold,
             last: None,
         };
@@ -306,7 +339,59 @@ fn template(request: &Send) -> Result<SenderTemplate, Problem> {
             "both IPv4 or both IPv6",
         ));
     }
-    Ok(SenderTemplate { source: from.ip(), selector: SourceSelector::Port(from.port()) })
+    let selector = match request.flow_label {
+        None => SourceSelector::Port(from.port()),
+        Some(label) => {
+            check_label(label, from.ip())?;
+            if from.port() != 0 {
+                return Err(rejected(
+                    "a sender has a port or a flow label, not both".to_owned(),
+                    "leave the port out of --from",
+                ));
+            }
+            SourceSelector::FlowLabel(label)
+        }
+    };
+    Ok(SenderTemplate { source: from.ip(), selector })
+}
+
+/// A flow label is a number of 20 bits that is not zero (RFC 6437), of IPv6.
+fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
+    if !address.is_ipv6() {
+        return Err(rejected(
+            format!("{address} is of IPv4, which has no flow labels"),
+            "name a port instead, or use IPv6",
+        ));
+    }
+    if !(1..=0xf_ffff).contains(&label) {
+        return Err(rejected(
+            format!("{label:#x} is no flow label"),
+            "a flow label is a number from 1 to 0xfffff",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the senders that a receiver names can be.
+fn check_senders(request: &Listen) -> Result<(), Problem> {
+    if request.style == StyleName::Wf && !request.senders.is_empty() {
+        return Err(rejected(
+            "the wildcard style is for all senders, so none can be named".to_owned(),
+            "use the style SE to share among some",
+        ));
+    }
+    for sender in &request.senders {
+        if sender.address.is_ipv4() != request.on.is_ipv4() || sender.address.is_unspecified() {
+            return Err(rejected(
+                format!("{} does not send to {}", sender.address, request.on.ip()),
+                "name the address of a sender, of the destination's IP version",
+            ));
+        }
+        if let Some(label) = sender.flow_label {
+            check_label(label, sender.address)?;
+        }
+    }
+    Ok(())
 }
 
 fn tspec(request: &Send) -> Result<TokenBucket, Problem> {

@@ -15,8 +15,8 @@ use earmark_core::{
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_wire::intserv::{Adspec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, PathTear, Resv,
-    RsvpHop, SenderDescriptor, SenderTemplate, Session, SourceSelector,
+    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, PathTear,
+    Resv, RsvpHop, SenderDescriptor, SenderTemplate, Session, SourceSelector,
 };
 
 pub const ETH1: InterfaceId = InterfaceId(1);
