@@ -15,11 +15,15 @@
 // authentication, and the fragment header of a first fragment. The protocol is the one behind them. A packet with more
 // of them has the protocol number of the next one, and no ports.
 //
+// What a flow leads to is a class of its own, or a token bucket that decides whether the packet goes into the class that
+// all such flows share (bucket.h).
+//
 // Packets of protocol 46 (RSVP), and those that our own sockets have marked already, go to the signalling class.
 // Every other packet gets priority 0, and thereby the default class: nobody chooses a class by himself.
 //
 // Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the map.
 
+#include "bucket.h"
 #include "packet.h"
 
 // ea4d:3, as in the module `plan` of traffic control.
@@ -38,7 +42,11 @@ struct flow {
 	__u8 label[3];
 };
 
-// Made by the loader: struct flow to class (__u32).
+// A flow leads to a class of ours, or to a bucket with this mark in place of our major number.
+#define MAJOR_NUMBER 0xea4du
+#define BUCKET_MARK 0x80000000u
+
+// Made by the loader: struct flow to class or bucket (__u32).
 extern const char flows;
 
 static __always_inline int read_ipv4(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
@@ -186,6 +194,8 @@ int earmark_egress(struct __sk_buff *packet)
 		__builtin_memset(flow.source, 0, sizeof(flow.source));
 		class = look_up(&flow, ports, label);
 	}
+	if (class && class >> 16 != MAJOR_NUMBER)
+		class = police(packet, class & ~BUCKET_MARK);
 	packet->priority = class;
 	return NEXT_PROGRAM;
 }

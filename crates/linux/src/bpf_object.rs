@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn classifier(object: &[u8], map: i32) -> Result<Vec<u8>, ObjectError> {
-        link(object, "classifier", &[("flows", map)])
+        link(object, "classifier", &[("flows", map), ("buckets", 77)])
     }
 
     fn loads(code: &[u8], map: i32) -> usize {

@@ -29,5 +29,6 @@ pub use rsvp_socket::{
     Access, Intercept, InterfaceError, InterfaceSignalling, OpenError, RsvpSocket, SendError,
 };
 pub use traffic_control::{
-    Adopted, ClassifierChoice, LinkPlan, Reconciliation, Statistics, TcError, TrafficControl,
+    Adopted, ClassifierChoice, LinkPlan, Queues, Reconciliation, Statistics, TcError,
+    TrafficControl,
 };

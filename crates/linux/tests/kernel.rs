@@ -3,6 +3,8 @@
 //! Each test makes the namespaces that it needs and takes them away again, also when it fails or hangs: a test that is
 //! not done within its time fails, and what it leaves behind is swept away. Without root all are shown as ignored.
 
+#[path = "kernel/aggregate.rs"]
+mod aggregate;
 #[path = "kernel/classes.rs"]
 mod classes;
 #[path = "kernel/encapsulation.rs"]
@@ -55,6 +57,11 @@ fn main() -> ExitCode {
         trial("mirror: a burst too long to hear is caught up with", mirror::burst),
         trial("mirror: multicast forwarding entries", mirror::multicast),
         trial("mirror: changes that nobody announces", mirror::silent_changes),
+        trial("aggregate: a reserved stream loses nothing", aggregate::reserved_stream),
+        trial("aggregate: who exceeds his bucket harms nobody", aggregate::excess),
+        trial("aggregate: buckets are adopted", aggregate::adoption),
+        trial("aggregate: seventy thousand reservations", aggregate::many),
+        trial("aggregate: needs BPF", aggregate::needs_bpf),
         trial("classes: any rate is what it should be", classes::any_rate),
         trial("classes: another MTU, another bandwidth", classes::another_link),
         trial("classes: the next owner starts afresh", classes::next_owner),

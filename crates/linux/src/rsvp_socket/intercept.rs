@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use earmark_core::InterfaceId;
 
 use crate::bpf_object::{self, INTERCEPT};
-use crate::sys::bpf::{self, Map, MapShape};
+use crate::sys::bpf::{self, Map};
 use crate::sys::ring::Ring;
 
 /// Octets of the ring: four thousand messages of at most 512 octets.
@@ -38,7 +38,7 @@ pub enum Intercept {
 #[derive(Debug)]
 pub(super) struct Interceptor {
     ring: Ring,
-    lost: Map<4>,
+    lost: Map<4, 4>,
     groups: OwnedFd,
     all: OwnedFd,
     /// What holds each program in its place.
@@ -49,10 +49,8 @@ impl Interceptor {
     /// Loads the programs.
     pub(super) fn open() -> io::Result<Interceptor> {
         let ring = Ring::new("earmark_rsvp", RING)?;
-        let shape = MapShape { key: 4, value: 4, entries: 1 };
-        let lost = bpf::create_map("earmark_lost", shape).and_then(Map::new)?;
-        let lost: Map<4> = lost.ok_or(io::ErrorKind::InvalidData)?;
-        lost.set(&[0; 4], 0)?;
+        let lost: Map<4, 4> = Map::create("earmark_lost", 1)?;
+        lost.set(&[0; 4], &[0; 4])?;
         let maps = [("messages", ring.descriptor()), ("lost", lost.descriptor())];
         let load = |section, name| {
             let code = bpf_object::link(INTERCEPT, section, &maps)
@@ -98,7 +96,7 @@ impl Interceptor {
 
     /// How many messages the ring had no room for.
     pub(super) fn lost(&self) -> u64 {
-        self.lost.get(&[0; 4]).ok().flatten().unwrap_or(0).into()
+        self.lost.get(&[0; 4]).ok().flatten().map_or(0, u32::from_ne_bytes).into()
     }
 }
 

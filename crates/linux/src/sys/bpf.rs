@@ -42,13 +42,13 @@ const MOST_PROGRAMS: usize = 64;
 
 /// Sizes of a hash map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MapShape {
+struct MapShape {
     /// Octets of a key.
-    pub(crate) key: u32,
+    key: u32,
     /// Octets of a value.
-    pub(crate) value: u32,
+    value: u32,
     /// Most entries.
-    pub(crate) entries: u32,
+    entries: u32,
 }
 
 /// What is known of a loaded program.
@@ -93,7 +93,7 @@ fn address<T>(slice: &[T]) -> u64 {
 }
 
 /// Makes a hash map.
-pub(crate) fn create_map(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
+fn create_map(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
     create(name, HASH_MAP, shape, ON_DEMAND)
 }
 
@@ -329,10 +329,10 @@ fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     Ok((kind == HASH_MAP).then_some(MapShape { key, value, entries }))
 }
 
-/// A hash map with keys of `K` octets and values of four, checked to be so when it was made or found: the kernel reads
-/// and writes as many octets as its map says, not as we do.
+/// A hash map with keys of `K` octets and values of `V`, checked to be so when it was made or found: the kernel reads and
+/// writes as many octets as its map says, not as we do.
 #[derive(Debug)]
-pub(crate) struct Map<const K: usize> {
+pub(crate) struct Map<const K: usize, const V: usize> {
     descriptor: OwnedFd,
 }
 
@@ -345,13 +345,19 @@ struct Element {
     flags: u64,
 }
 
-impl<const K: usize> Map<K> {
-    /// `None` where it is no plain hash map, or has other sizes.
-    pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Option<Map<K>>> {
+impl<const K: usize, const V: usize> Map<K, V> {
+    /// Makes one, for so many entries.
+    pub(crate) fn create(name: &str, entries: u32) -> io::Result<Map<K, V>> {
+        let shape = MapShape { key: K as u32, value: V as u32, entries };
+        Ok(Map { descriptor: create_map(name, shape)? })
+    }
+
+    /// Takes one that was found; gives it back where it is no plain hash map, or has other sizes.
+    pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Result<Map<K, V>, OwnedFd>> {
         use std::os::fd::AsFd;
         let shape = hash_map_shape(descriptor.as_fd())?;
-        let fits = shape.is_some_and(|shape| shape.key as usize == K && shape.value == 4);
-        Ok(fits.then_some(Map { descriptor }))
+        let fits = shape.is_some_and(|s| s.key as usize == K && s.value as usize == V);
+        Ok(if fits { Ok(Map { descriptor }) } else { Err(descriptor) })
     }
 
     /// The descriptor, for the instructions of a program.
@@ -360,20 +366,19 @@ impl<const K: usize> Map<K> {
     }
 
     /// Enters a value, in place of the one that the key had.
-    pub(crate) fn set(&self, key: &[u8; K], value: u32) -> io::Result<()> {
-        let value = value.to_ne_bytes();
-        let mut element = self.element(address(key), address(&value));
+    pub(crate) fn set(&self, key: &[u8; K], value: &[u8; V]) -> io::Result<()> {
+        let mut element = self.element(address(key), address(value));
         // SAFETY: key and value have the sizes of the map's, and the kernel reads them.
         unsafe { call(MAP_UPDATE, &mut element) }.map(drop)
     }
 
     /// The value of a key.
-    pub(crate) fn get(&self, key: &[u8; K]) -> io::Result<Option<u32>> {
-        let mut value = [0; 4];
+    pub(crate) fn get(&self, key: &[u8; K]) -> io::Result<Option<[u8; V]>> {
+        let mut value = [0; V];
         let mut element = self.element(address(key), value.as_mut_ptr() as u64);
         // SAFETY: key and value have the sizes of the map's; the kernel reads the key and writes the value.
         let outcome = unsafe { call(MAP_LOOKUP, &mut element) };
-        Ok(found(outcome)?.then(|| u32::from_ne_bytes(value)))
+        Ok(found(outcome)?.then_some(value))
     }
 
     /// Takes a key out; returns whether it was there.

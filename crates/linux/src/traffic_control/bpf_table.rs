@@ -1,8 +1,9 @@
-//! The BPF classifier: one program in the way out of every planned interface, and one hash map of all their flows.
+//! The BPF classifier: one program in the way out of every planned interface, a hash map of all their flows, and one of
+//! the buckets to which flows may lead.
 //!
-//! Both stay in the kernel without us, since the interface holds the program and the program holds the map. The next
-//! daemon asks the interface for its programs, knows ours by name, and takes the map from it; then it puts its own copy
-//! of the program, which uses the same map, in the place of the old one. That is one step for the kernel: no packet
+//! All stay in the kernel without us, since the interface holds the program and the program holds the maps. The next
+//! daemon asks the interface for its programs, knows ours by name, and takes the maps from it; then it puts its own copy
+//! of the program, which uses the same maps, in the place of the old one. That is one step for the kernel: no packet
 //! goes unclassified.
 
 use std::io;
@@ -11,28 +12,41 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use earmark_core::{Flow, InterfaceId};
 
+use super::bucket::{BUCKET, Bucket};
 use super::flow_table::FlowTable;
+use super::place::MOST_FLOWS;
 use super::{ClassifierChoice, TcError};
 use crate::bpf_object::{self, CLASSIFIER};
-use crate::sys::bpf::{self, Map, MapShape};
+use crate::sys::bpf::{self, Map};
 
 /// Names by which we know what is ours.
 const PROGRAM: &str = "earmark_egress";
-const MAP: &str = "earmark_flows";
-/// What the object calls the section of the program, and the map.
+const FLOWS: &str = "earmark_flows";
+const BUCKETS: &str = "earmark_buckets";
+/// What the object calls the section of the program, and the maps.
 const SECTION: &str = "classifier";
-const SYMBOL: &str = "flows";
+const FLOWS_SYMBOL: &str = "flows";
+const BUCKETS_SYMBOL: &str = "buckets";
 /// One of those that the source names. The classifier uses no helper that asks for another.
 const LICENSE: &str = "MIT";
 /// Octets of `struct flow` in the classifier.
 const KEY: usize = 44;
-/// Most flows at a time, on all interfaces together.
-const MOST_FLOWS: u32 = 131_072;
+/// Octets of what a flow leads to.
+const VALUE: usize = 4;
+/// Octets of `struct bucket_name`.
+const NAME: usize = 8;
+
+/// The maps of the classifier.
+#[derive(Debug)]
+struct Maps {
+    flows: Map<KEY, VALUE>,
+    buckets: Map<NAME, { BUCKET }>,
+}
 
 /// The classifier.
 #[derive(Debug)]
 pub(super) struct BpfTable {
-    flows: Map<KEY>,
+    maps: Maps,
     program: OwnedFd,
     /// The kernel's number of the program.
     number: u32,
@@ -43,23 +57,24 @@ impl BpfTable {
     pub(super) fn open(interfaces: &[InterfaceId]) -> Result<BpfTable, TcError> {
         let mut found = None;
         for &interface in interfaces {
-            for (_, map) in left_behind(interface)? {
-                found = found.or(map);
+            for (_, maps) in left_behind(interface)? {
+                found = found.or(maps);
             }
         }
-        let flows = match found {
-            Some(flows) => flows,
-            None => new_map()?,
+        let maps = match found {
+            Some(maps) => maps,
+            None => Maps::create()?,
         };
-        let maps = [(SYMBOL, flows.descriptor())];
-        let code = bpf_object::link(CLASSIFIER, SECTION, &maps).map_err(|error| {
+        let symbols =
+            [(FLOWS_SYMBOL, maps.flows.descriptor()), (BUCKETS_SYMBOL, maps.buckets.descriptor())];
+        let code = bpf_object::link(CLASSIFIER, SECTION, &symbols).map_err(|error| {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
             TcError::Bpf { doing: "read the classifier", source }
         })?;
         let program =
             bpf::load_classifier(PROGRAM, &code, LICENSE).map_err(failed("load the classifier"))?;
         let info = bpf::program_info(program.as_fd()).map_err(failed("read the classifier"))?;
-        let table = BpfTable { flows, program, number: info.number };
+        let table = BpfTable { maps, program, number: info.number };
         // A kernel before 6.6 loads the program, but has no place to attach it.
         if let Some(&interface) = interfaces.first() {
             bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
@@ -104,6 +119,9 @@ impl FlowTable for BpfTable {
                 self.remove(on, &flow)?;
             }
         }
+        for number in self.bucket_numbers(interface)? {
+            self.remove_bucket(interface, number)?;
+        }
         let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
         if there.contains(&self.number) {
             bpf::detach(self.program.as_fd(), interface.0)
@@ -112,26 +130,59 @@ impl FlowTable for BpfTable {
         detach_left_behind(interface)
     }
 
-    fn set(&mut self, interface: InterfaceId, flow: &Flow, class: u32) -> Result<(), TcError> {
-        self.flows.set(&key(interface, flow), class).map_err(failed("enter a flow"))
+    fn set(&mut self, interface: InterfaceId, flow: &Flow, value: u32) -> Result<(), TcError> {
+        let (key, value) = (key(interface, flow), value.to_ne_bytes());
+        self.maps.flows.set(&key, &value).map_err(failed("enter a flow"))
     }
 
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
-        self.flows.remove(&key(interface, flow)).map(drop).map_err(failed("take a flow out"))
+        self.maps.flows.remove(&key(interface, flow)).map(drop).map_err(failed("take a flow out"))
     }
 
     fn entries(&mut self) -> Result<Vec<(InterfaceId, Flow, u32)>, TcError> {
-        let keys = self.flows.keys(MOST_FLOWS as usize).map_err(failed("list the flows"))?;
+        let flows = &self.maps.flows;
+        let keys = flows.keys(MOST_FLOWS as usize).map_err(failed("list the flows"))?;
         let mut entries = Vec::with_capacity(keys.len());
         for key in keys {
-            if let Some(class) = self.flows.get(&key).map_err(failed("read a flow"))? {
+            if let Some(value) = flows.get(&key).map_err(failed("read a flow"))? {
                 let (interface, flow) = unkey(&key);
-                entries.push((interface, flow, class));
+                entries.push((interface, flow, u32::from_ne_bytes(value)));
             }
         }
         entries.sort_unstable();
         entries.dedup();
         Ok(entries)
+    }
+
+    fn set_bucket(
+        &mut self,
+        interface: InterfaceId,
+        number: u32,
+        bucket: &Bucket,
+    ) -> Result<(), TcError> {
+        let name = bucket_name(interface, number);
+        self.maps.buckets.set(&name, &bucket.emit()).map_err(failed("put a bucket in place"))
+    }
+
+    fn bucket(&mut self, interface: InterfaceId, number: u32) -> Result<Option<Bucket>, TcError> {
+        let found = self.maps.buckets.get(&bucket_name(interface, number));
+        Ok(found.map_err(failed("read a bucket"))?.map(|octets| Bucket::parse(&octets)))
+    }
+
+    fn remove_bucket(&mut self, interface: InterfaceId, number: u32) -> Result<(), TcError> {
+        let removed = self.maps.buckets.remove(&bucket_name(interface, number));
+        removed.map(drop).map_err(failed("take a bucket out"))
+    }
+
+    fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
+        let names = self.maps.buckets.keys(MOST_FLOWS as usize);
+        let names = names.map_err(failed("list the buckets"))?;
+        let ours = names.iter().filter(|name| name[..4] == interface.0.to_ne_bytes());
+        let mut numbers: Vec<u32> =
+            ours.map(|name| u32::from_ne_bytes([name[4], name[5], name[6], name[7]])).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(numbers)
     }
 }
 
@@ -175,30 +226,49 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
     Ok(programs)
 }
 
-/// The classifiers of ours on an interface, one in the usual case, each with its map if that has the shape that we use.
-fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Map<KEY>>)>, TcError> {
+/// The classifiers of ours on an interface, one in the usual case, each with its maps if they have the shapes that we use.
+fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, TcError> {
     let mut found = Vec::new();
     for program in programs(interface)? {
         let info = bpf::program_info(program.as_fd()).map_err(failed("read a classifier"))?;
         if info.name == PROGRAM {
-            let map = match info.maps.as_slice() {
-                [number] => {
-                    let map = bpf::map_by_id(*number).and_then(Map::new);
-                    map.map_err(failed("open the flow map"))?
-                }
-                _ => None,
-            };
-            found.push((program, map));
+            found.push((program, Maps::open(&info.maps).map_err(failed("open the flow map"))?));
         }
     }
     Ok(found)
 }
 
-fn new_map() -> Result<Map<KEY>, TcError> {
-    let shape = MapShape { key: KEY as u32, value: 4, entries: MOST_FLOWS };
-    let map = bpf::create_map(MAP, shape).and_then(Map::new);
-    let wrong = io::Error::from(io::ErrorKind::InvalidData);
-    map.and_then(|map| map.ok_or(wrong)).map_err(failed("make the flow map"))
+impl Maps {
+    fn create() -> Result<Maps, TcError> {
+        let flows = Map::create(FLOWS, MOST_FLOWS).map_err(failed("make the flow map"))?;
+        let buckets = Map::create(BUCKETS, MOST_FLOWS).map_err(failed("make the bucket map"))?;
+        Ok(Maps { flows, buckets })
+    }
+
+    /// Those of a program, told apart by their shapes. One of an older program has no buckets; it gets some.
+    fn open(numbers: &[u32]) -> io::Result<Option<Maps>> {
+        let (mut flows, mut buckets) = (None, None);
+        for &number in numbers {
+            match Map::<KEY, VALUE>::new(bpf::map_by_id(number)?)? {
+                Ok(map) => flows = Some(map),
+                Err(other) => buckets = Map::<NAME, BUCKET>::new(other)?.ok().or(buckets),
+            }
+        }
+        let Some(flows) = flows else { return Ok(None) };
+        let buckets = match buckets {
+            Some(buckets) => buckets,
+            None => Map::create(BUCKETS, MOST_FLOWS)?,
+        };
+        Ok(Some(Maps { flows, buckets }))
+    }
+}
+
+/// `struct bucket_name` of the classifier.
+fn bucket_name(interface: InterfaceId, number: u32) -> [u8; NAME] {
+    let mut name = [0; NAME];
+    name[..4].copy_from_slice(&interface.0.to_ne_bytes());
+    name[4..].copy_from_slice(&number.to_ne_bytes());
+    name
 }
 
 /// `struct flow` of the classifier.

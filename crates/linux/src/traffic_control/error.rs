@@ -47,6 +47,15 @@ pub enum TcError {
         /// How many the plan allows.
         limit: u32,
     },
+    /// Reservations are to share a class, and the classifier has no buckets to keep them apart.
+    #[error(
+        "reservations on the interface with index {} cannot share a class: that takes the BPF classifier",
+        interface.0
+    )]
+    NoBuckets {
+        /// Where.
+        interface: InterfaceId,
+    },
     /// The classifier cannot tell the packets of this flow apart.
     #[error("flow {flow:?} cannot be classified: {reason}")]
     Unclassifiable {
@@ -76,6 +85,7 @@ impl TcError {
             TcError::UnknownClaim { .. } => libc::ENOENT,
             TcError::ForeignQdisc { .. } => libc::EBUSY,
             TcError::PoolFull { .. } => libc::ENOSPC,
+            TcError::NoBuckets { .. } => libc::EOPNOTSUPP,
             TcError::Unclassifiable { .. } => libc::EINVAL,
             TcError::Netlink(error) => error.errno().unwrap_or(libc::EBADMSG),
             TcError::Bpf { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),

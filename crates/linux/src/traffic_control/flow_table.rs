@@ -5,10 +5,14 @@ use std::net::IpAddr;
 use earmark_core::{Flow, InterfaceId};
 
 use super::bpf_table::{self, BpfTable};
+use super::bucket::Bucket;
+use super::plan::{LinkPlan, Queues};
 use super::u32_table::U32Table;
 use super::{ClassifierChoice, TcError};
 
-/// A table in the kernel, from flows to the handles of classes. It stays when this process ends.
+/// A table in the kernel, from flows to what they lead to: classes, or buckets. It stays when this process ends.
+///
+/// One that has no buckets answers to all that is asked about them with [`TcError::NoBuckets`].
 pub(super) trait FlowTable: std::fmt::Debug + Send {
     /// Which one this is.
     fn choice(&self) -> ClassifierChoice;
@@ -19,14 +23,52 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     /// Undoes [`attach`](FlowTable::attach), and forgets the flows of the interface. No error where nothing is.
     fn detach(&mut self, interface: InterfaceId) -> Result<(), TcError>;
 
-    /// Enters a flow, or changes its class without a moment in which it has none.
-    fn set(&mut self, interface: InterfaceId, flow: &Flow, class: u32) -> Result<(), TcError>;
+    /// Enters a flow, or changes where it leads without a moment in which it leads nowhere.
+    fn set(&mut self, interface: InterfaceId, flow: &Flow, value: u32) -> Result<(), TcError>;
 
     /// Takes a flow out. No error where it is not there.
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError>;
 
     /// What the kernel holds, for all interfaces; in order.
     fn entries(&mut self) -> Result<Vec<(InterfaceId, Flow, u32)>, TcError>;
+
+    /// Puts a bucket in the place of one that is there or not.
+    fn set_bucket(
+        &mut self,
+        interface: InterfaceId,
+        number: u32,
+        bucket: &Bucket,
+    ) -> Result<(), TcError> {
+        let _ = (number, bucket);
+        Err(TcError::NoBuckets { interface })
+    }
+
+    /// A bucket as it is now.
+    fn bucket(&mut self, interface: InterfaceId, number: u32) -> Result<Option<Bucket>, TcError> {
+        let _ = number;
+        Err(TcError::NoBuckets { interface })
+    }
+
+    /// Takes a bucket out. No error where it is not there.
+    fn remove_bucket(&mut self, interface: InterfaceId, number: u32) -> Result<(), TcError> {
+        let _ = number;
+        Err(TcError::NoBuckets { interface })
+    }
+
+    /// The buckets of an interface that the kernel holds; in order.
+    fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
+        Err(TcError::NoBuckets { interface })
+    }
+}
+
+/// Whether a table has what a plan needs to keep reservations apart.
+pub(super) fn can_keep_apart(table: &dyn FlowTable, plan: &LinkPlan) -> Result<(), TcError> {
+    match (plan.queues, table.choice()) {
+        (Queues::Aggregate, ClassifierChoice::U32) => {
+            Err(TcError::NoBuckets { interface: plan.interface })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Opens the table that `choice` asks for, or the best one there is. An earlier daemon's is taken out of the interfaces

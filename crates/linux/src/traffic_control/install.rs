@@ -1,15 +1,15 @@
 //! Installing, changing and removing reservations.
 //!
-//! Two things are counted per class: whether a claim holds it, and how many flows lead into it. It goes back to the pool
-//! when neither is left. Adopted flows lead into classes that no claim holds.
+//! Two things are counted per place (a class, or a bucket): whether a claim holds it, and how many flows lead into it. It
+//! goes back to the pool when neither is left. Adopted flows lead into places that no claim holds.
 
 use std::collections::BTreeSet;
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, Installation, InterfaceId};
 
-use super::plan::{ClassParameters, handle};
-use super::{Entry, Installed, Statistics, TcError, TrafficControl, flow_table, kernel};
+use super::place::{Place, Tools};
+use super::{Entry, Installed, Statistics, TcError, TrafficControl, flow_table};
 
 impl TrafficControl {
     /// Puts a reservation into place; one that is in place is changed without losing a packet, also to another flow or
@@ -34,8 +34,8 @@ impl TrafficControl {
     pub fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
         flow_table::check(&flow)?;
         let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
-        let (interface, minor, own) = (installed.interface, installed.minor, installed.flow);
-        self.enter(interface, flow, minor, claim)?;
+        let (interface, place, own) = (installed.interface, installed.place, installed.flow);
+        self.enter(interface, flow, place, claim)?;
         if let Some(installed) = self.claims.get_mut(&claim)
             && own != flow
         {
@@ -67,7 +67,7 @@ impl TrafficControl {
     /// Gives up one adopted flow that nobody will claim. No error where there is none.
     pub fn drop_adopted(&mut self, interface: InterfaceId, flow: Flow) -> Result<(), TcError> {
         match self.flows.get(&(interface, flow)) {
-            Some(&Entry { minor, claim: None }) => self.forget(interface, flow, minor),
+            Some(&Entry { place, claim: None }) => self.forget(interface, flow, place),
             _ => Ok(()),
         }
     }
@@ -79,11 +79,11 @@ impl TrafficControl {
     /// kernel kept of them.
     pub fn reap_adopted(&mut self) -> Result<u32, TcError> {
         let adopted = self.flows.iter().filter(|(_, entry)| entry.claim.is_none());
-        let adopted: Vec<_> = adopted.map(|(&(on, flow), entry)| (on, flow, entry.minor)).collect();
+        let adopted: Vec<_> = adopted.map(|(&(on, flow), entry)| (on, flow, entry.place)).collect();
         let count = adopted.len() as u32; // the classifiers hold fewer
         let mut outcome = Ok(());
-        for (interface, flow, minor) in adopted {
-            let forgotten = self.forget(interface, flow, minor);
+        for (interface, flow, place) in adopted {
+            let forgotten = self.forget(interface, flow, place);
             outcome = outcome.and(forgotten);
         }
         outcome.map(|()| count)
@@ -102,17 +102,17 @@ impl TrafficControl {
             }
             return Ok(());
         };
-        let netlink = &mut self.netlink;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let parameters = ClassParameters::reserved(demand, link.nature);
-        let old_parameters = link.class(before.minor).parameters;
-        link.change(netlink, before.minor, parameters)?;
+        let old_parameters = link.parameters(before.place);
+        link.change(tools, before.place, link.parameters_for(demand))?;
         // Another flow; or its own, which was removed meanwhile or taken by another claim.
         let is_in = self.flows.get(&(interface, flow)).is_some_and(|e| e.claim == Some(claim));
         if before.flow != flow || !is_in {
-            if let Err(error) = self.enter(interface, flow, before.minor, claim) {
-                if let Some(link) = self.links.get_mut(&interface) {
-                    left_for_later(link.change(&mut self.netlink, before.minor, old_parameters));
+            if let Err(error) = self.enter(interface, flow, before.place, claim) {
+                let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+                if let (Some(link), Some(old)) = (self.links.get_mut(&interface), old_parameters) {
+                    left_for_later(link.change(tools, before.place, old));
                 }
                 return Err(error);
             }
@@ -127,30 +127,31 @@ impl TrafficControl {
         Ok(())
     }
 
-    /// Puts a new reservation into a class: the one its flow has been adopted with, else an unused one.
+    /// Puts a new reservation into a place: the one its flow has been adopted with, else an unused one.
     fn place(&mut self, installation: &Installation) -> Result<Installed, TcError> {
         let Installation { interface, flow, .. } = *installation;
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
         let adopted = self.flows.get(&(interface, flow)).filter(|entry| entry.claim.is_none());
-        let adopted = adopted.map(|entry| entry.minor).filter(|&minor| !link.class(minor).claimed);
-        let minor = match adopted {
-            Some(minor) => minor,
-            None => link.take(&mut self.netlink)?,
+        let adopted = adopted.map(|entry| entry.place).filter(|&place| !link.usage(place).claimed);
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        let place = match adopted {
+            Some(place) => place,
+            None => link.take(tools)?,
         };
-        let class = link.class(minor);
-        let before = class.parameters;
-        class.claimed = true;
-        match self.occupy(installation, minor) {
+        let before = link.parameters(place);
+        link.usage(place).claimed = true;
+        match self.occupy(installation, place) {
             Ok(baseline) => {
-                Ok(Installed { interface, minor, flow, added: BTreeSet::new(), baseline })
+                Ok(Installed { interface, place, flow, added: BTreeSet::new(), baseline })
             }
             Err(error) => {
-                // As it was: an adopted class to its rate, an unused one to the pool.
+                // As it was: an adopted place to its rate, an unused one to the pool.
+                let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
                 if let Some(link) = self.links.get_mut(&interface) {
-                    link.class(minor).claimed = false;
-                    left_for_later(match adopted {
-                        Some(_) => link.change(&mut self.netlink, minor, before),
-                        None => link.park(&mut self.netlink, minor),
+                    link.usage(place).claimed = false;
+                    left_for_later(match (adopted, before) {
+                        (Some(_), Some(before)) => link.change(tools, place, before),
+                        _ => link.park(tools, place),
                     });
                 }
                 Err(error)
@@ -158,30 +159,30 @@ impl TrafficControl {
         }
     }
 
-    /// Gives a class its rate and then its flow; returns its counters between the two.
-    fn occupy(&mut self, installation: &Installation, minor: u16) -> Result<Statistics, TcError> {
+    /// Gives a place its rate and then its flow; returns its counters between the two.
+    fn occupy(&mut self, installation: &Installation, place: Place) -> Result<Statistics, TcError> {
         let Installation { claim, interface, flow, ref demand } = *installation;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let parameters = ClassParameters::reserved(demand, link.nature);
-        link.change(&mut self.netlink, minor, parameters)?;
-        let class = kernel::class(&mut self.netlink, interface, minor)?;
-        self.enter(interface, flow, minor, claim)?;
-        Ok(class.map_or_else(Statistics::default, |class| class.counters))
+        link.change(tools, place, link.parameters_for(demand))?;
+        let counters = link.statistics(tools, place)?;
+        self.enter(interface, flow, place, claim)?;
+        Ok(counters)
     }
 
-    /// Leads a flow into a class, for a claim.
+    /// Leads a flow into a place, for a claim.
     fn enter(
         &mut self,
         interface: InterfaceId,
         flow: Flow,
-        minor: u16,
+        place: Place,
         claim: ClaimId,
     ) -> Result<(), TcError> {
-        self.table.set(interface, &flow, handle(minor))?;
-        let old = self.flows.insert((interface, flow), Entry { minor, claim: Some(claim) });
-        self.link(interface)?.class(minor).flows += 1;
+        self.table.set(interface, &flow, place.value())?;
+        let old = self.flows.insert((interface, flow), Entry { place, claim: Some(claim) });
+        self.link(interface)?.usage(place).flows += 1;
         if let Some(old) = old {
-            left_for_later(self.leave(interface, old.minor));
+            left_for_later(self.leave(interface, old.place));
         }
         Ok(())
     }
@@ -195,32 +196,33 @@ impl TrafficControl {
     ) -> Result<(), TcError> {
         match self.flows.get(&(interface, flow)) {
             Some(entry) if entry.claim == Some(claim) => {
-                let minor = entry.minor;
-                self.forget(interface, flow, minor)
+                let place = entry.place;
+                self.forget(interface, flow, place)
             }
             _ => Ok(()),
         }
     }
 
     /// Takes a flow out of the classifier and of our books, of these in any case.
-    fn forget(&mut self, interface: InterfaceId, flow: Flow, minor: u16) -> Result<(), TcError> {
+    fn forget(&mut self, interface: InterfaceId, flow: Flow, place: Place) -> Result<(), TcError> {
         self.flows.remove(&(interface, flow));
         let outcome = self.table.remove(interface, &flow);
-        outcome.and(self.leave(interface, minor))
+        outcome.and(self.leave(interface, place))
     }
 
-    /// One flow less leads into a class.
-    fn leave(&mut self, interface: InterfaceId, minor: u16) -> Result<(), TcError> {
+    /// One flow less leads into a place.
+    fn leave(&mut self, interface: InterfaceId, place: Place) -> Result<(), TcError> {
         let Some(link) = self.links.get_mut(&interface) else {
             return Ok(());
         };
-        let class = link.class(minor);
-        class.flows = class.flows.saturating_sub(1);
-        let idle = class.flows == 0 && !class.claimed;
-        if idle { link.park(&mut self.netlink, minor) } else { Ok(()) }
+        let usage = link.usage(place);
+        usage.flows = usage.flows.saturating_sub(1);
+        let idle = usage.flows == 0 && !usage.claimed;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        if idle { link.park(tools, place) } else { Ok(()) }
     }
 
-    /// Gives back what an installation held: its flows first, so that no packet meets a parked class.
+    /// Gives back what an installation held: its flows first, so that no packet meets a parked place.
     fn release(&mut self, claim: ClaimId, installed: &Installed) -> Result<(), TcError> {
         let interface = installed.interface;
         let mut outcome = Ok(());
@@ -231,10 +233,11 @@ impl TrafficControl {
         let Some(link) = self.links.get_mut(&interface) else {
             return outcome;
         };
-        let class = link.class(installed.minor);
-        class.claimed = false;
-        let idle = class.flows == 0;
-        outcome.and(if idle { link.park(&mut self.netlink, installed.minor) } else { Ok(()) })
+        let usage = link.usage(installed.place);
+        usage.claimed = false;
+        let idle = usage.flows == 0;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        outcome.and(if idle { link.park(tools, installed.place) } else { Ok(()) })
     }
 }
 

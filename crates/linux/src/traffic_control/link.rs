@@ -8,12 +8,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use earmark_core::InterfaceId;
 
-use super::TcError;
+use earmark_core::admission::Demand;
+
+use super::bucket::BucketParameters;
+use super::bucket_pool::BucketPool;
 use super::kernel::{self, Class, Qdisc, ROOT};
+use super::place::{Parameters, Place, Tools, Usage};
 use super::plan::{
-    BEST_EFFORT, ClassParameters, LINK, LinkNature, LinkPlan, MARK, POOL, POOL_MOST, SIGNALLING,
-    SIGNALLING_QUEUE, handle,
+    BEST_EFFORT, ClassParameters, LINK, LinkNature, LinkPlan, MARK, POOL, POOL_MOST, Queues,
+    RESERVED, SHARED_QUEUE, SIGNALLING, SIGNALLING_QUEUE, handle,
 };
+use super::{ClassifierChoice, Statistics, TcError};
 use crate::netlink::{Connection, Message};
 
 /// Classes made at a time when the pool runs out.
@@ -23,13 +28,10 @@ const GROWTH: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolClass {
     /// What it is like, or should be.
-    pub(super) parameters: ClassParameters,
+    parameters: ClassParameters,
     /// Whether it has a queue of ours: from its first use on.
     queued: bool,
-    /// Whether an installation holds it.
-    pub(super) claimed: bool,
-    /// Flows that lead into it.
-    pub(super) flows: u32,
+    usage: Usage,
 }
 
 /// What [`Link::repair`] did.
@@ -48,29 +50,47 @@ pub(super) struct Link {
     pool: Vec<PoolClass>,
     /// Minor numbers of classes that nobody uses, the longest unused first.
     free: VecDeque<u16>,
+    /// Used instead of classes where reservations share one.
+    buckets: BucketPool,
 }
 
 impl Link {
-    /// As planned, with the classes that `adopted` lists (minor number, class as it is, number of flows) in use.
+    /// As planned, with the places that `adopted` lists (what each is like, number of flows) in use.
     pub(super) fn new(
         plan: &LinkPlan,
         nature: LinkNature,
-        adopted: &BTreeMap<u16, (Class, u32)>,
+        adopted: &BTreeMap<Place, (Parameters, u32)>,
     ) -> Link {
+        let class = |(place, (parameters, flows)): (&Place, &(Parameters, u32))| match (
+            place, parameters,
+        ) {
+            (Place::Class(minor), Parameters::Class(class)) => Some((*minor, (*class, *flows))),
+            _ => None,
+        };
+        let bucket = |(place, (parameters, flows)): (&Place, &(Parameters, u32))| match (
+            place, parameters,
+        ) {
+            (Place::Bucket(number), Parameters::Bucket(bucket)) => Some((*number, *bucket, *flows)),
+            _ => None,
+        };
+        let buckets = BucketPool::new(plan.interface, adopted.iter().filter_map(bucket));
+        let adopted: BTreeMap<u16, (ClassParameters, u32)> =
+            adopted.iter().filter_map(class).collect();
         let highest = adopted.keys().last().map_or(0, |minor| u32::from(minor - POOL) + 1);
-        let size = plan.pool.min(plan.pool_limit).min(POOL_MOST).max(highest);
-        let mut link = Link { plan: plan.clone(), nature, pool: Vec::new(), free: VecDeque::new() };
+        let size = match plan.queues {
+            Queues::PerFlow => plan.pool.min(plan.pool_limit).min(POOL_MOST).max(highest),
+            Queues::Aggregate => 0,
+        };
+        let (pool, free) = (Vec::new(), VecDeque::new());
+        let mut link = Link { plan: plan.clone(), nature, pool, free, buckets };
         for n in 0..size {
             let minor = POOL + n as u16; // at most POOL_MOST
             let parked = link.unused_class();
             link.pool.push(match adopted.get(&minor) {
                 // Its queue is right or will be made so.
-                Some((class, flows)) => PoolClass {
-                    parameters: class.parameters,
-                    queued: true,
-                    claimed: false,
-                    flows: *flows,
-                },
+                Some(&(parameters, flows)) => {
+                    PoolClass { parameters, queued: true, usage: Usage { claimed: false, flows } }
+                }
                 None => parked,
             });
             if !adopted.contains_key(&minor) {
@@ -82,25 +102,108 @@ impl Link {
 
     fn unused_class(&self) -> PoolClass {
         let parameters = ClassParameters::parked(self.nature);
-        PoolClass { parameters, queued: false, claimed: false, flows: 0 }
+        PoolClass { parameters, queued: false, usage: Usage::default() }
     }
 
     /// A class of the pool; the minor number is one that this link gave out.
-    pub(super) fn class(&mut self, minor: u16) -> &mut PoolClass {
+    fn class(&mut self, minor: u16) -> &mut PoolClass {
         &mut self.pool[usize::from(minor - POOL)]
     }
 
-    /// Takes an unused class, making more where there is none.
-    pub(super) fn take(&mut self, netlink: &mut Connection) -> Result<u16, TcError> {
+    /// Who uses a place that this link gave out.
+    pub(super) fn usage(&mut self, place: Place) -> &mut Usage {
+        match place {
+            Place::Class(minor) => &mut self.class(minor).usage,
+            Place::Bucket(number) => self.buckets.usage(number),
+        }
+    }
+
+    /// What a place is like that this link gave out; `None` where it has just been taken.
+    pub(super) fn parameters(&mut self, place: Place) -> Option<Parameters> {
+        match place {
+            Place::Class(minor) => Some(Parameters::Class(self.class(minor).parameters)),
+            Place::Bucket(number) => self.buckets.parameters(number).map(Parameters::Bucket),
+        }
+    }
+
+    /// What a place for this demand has to be like.
+    pub(super) fn parameters_for(&self, demand: &Demand) -> Parameters {
+        match self.plan.queues {
+            Queues::PerFlow => Parameters::Class(ClassParameters::reserved(demand, self.nature)),
+            Queues::Aggregate => {
+                Parameters::Bucket(BucketParameters::reserved(demand, self.nature))
+            }
+        }
+    }
+
+    /// Takes an unused place, making more where there is none.
+    pub(super) fn take(&mut self, tools: &mut Tools<'_>) -> Result<Place, TcError> {
+        if self.plan.queues == Queues::Aggregate {
+            return self.buckets.take().map(Place::Bucket);
+        }
         if self.free.is_empty() {
-            self.grow(netlink)?;
+            self.grow(tools.netlink)?;
         }
         let (interface, limit) = (self.plan.interface, self.pool_limit());
-        self.free.pop_front().ok_or(TcError::PoolFull { interface, limit })
+        let minor = self.free.pop_front().ok_or(TcError::PoolFull { interface, limit })?;
+        Ok(Place::Class(minor))
+    }
+
+    /// Gives a place these parameters. A place keeps its kind: parameters of the other do not apply to it.
+    pub(super) fn change(
+        &mut self,
+        tools: &mut Tools<'_>,
+        place: Place,
+        parameters: Parameters,
+    ) -> Result<(), TcError> {
+        match (place, parameters) {
+            (Place::Class(minor), Parameters::Class(parameters)) => {
+                self.change_class(tools.netlink, minor, parameters)
+            }
+            (Place::Bucket(number), Parameters::Bucket(parameters)) => {
+                self.buckets.change(tools.table, number, parameters)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a place unused. It is so even where the kernel refuses.
+    pub(super) fn park(&mut self, tools: &mut Tools<'_>, place: Place) -> Result<(), TcError> {
+        match place {
+            Place::Class(minor) => self.park_class(tools.netlink, minor),
+            Place::Bucket(number) => self.buckets.park(tools.table, number),
+        }
+    }
+
+    /// What has gone through a place; nothing where the kernel has lost it.
+    pub(super) fn statistics(
+        &self,
+        tools: &mut Tools<'_>,
+        place: Place,
+    ) -> Result<Statistics, TcError> {
+        let interface = self.plan.interface;
+        Ok(match place {
+            Place::Class(minor) => {
+                kernel::class(tools.netlink, interface, minor)?.map(|class| class.counters)
+            }
+            Place::Bucket(number) => {
+                tools.table.bucket(interface, number)?.map(|bucket| bucket.statistics())
+            }
+        }
+        .unwrap_or_default())
+    }
+
+    /// Compares the kernel's buckets with the plan; how many were removed, and restored.
+    pub(super) fn repair_buckets(&self, tools: &mut Tools<'_>) -> Result<(u32, u32), TcError> {
+        // Without BPF there are none; with it, a daemon that was set otherwise may have left some.
+        match (self.plan.queues, tools.table.choice()) {
+            (Queues::PerFlow, ClassifierChoice::U32) => Ok((0, 0)),
+            _ => self.buckets.repair(tools.table),
+        }
     }
 
     /// Gives a class these parameters, and a queue if it has none yet.
-    pub(super) fn change(
+    fn change_class(
         &mut self,
         netlink: &mut Connection,
         minor: u16,
@@ -125,13 +228,13 @@ impl Link {
     /// What its last owner left must not burden the others: neither packets that still wait, which would go on being
     /// served as if reserved, nor a debt of more than a second (a packet that took so long at its rate), which the next
     /// owner would inherit. Both are rare, and then the class is made anew.
-    pub(super) fn park(&mut self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
+    fn park_class(&mut self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
         let (parameters, a_second) =
             (ClassParameters::parked(self.nature), u64::from(self.nature.mtu));
         let interface = self.plan.interface;
         let class = self.class(minor);
         let is_slow = class.parameters.rate < a_second;
-        (class.claimed, class.flows, class.parameters) = (false, 0, parameters);
+        (class.usage, class.parameters) = (Usage::default(), parameters);
         self.free.push_back(minor);
         let now = kernel::class(netlink, interface, minor).ok().flatten();
         if is_slow || now.is_some_and(|class| class.counters.backlog_packets > 0) {
@@ -212,8 +315,11 @@ impl Link {
             (BEST_EFFORT, ClassParameters::best_effort(plan, nature)),
             (SIGNALLING, ClassParameters::signalling(plan, nature)),
         ];
+        let shared = (plan.queues == Queues::Aggregate)
+            .then(|| (RESERVED, ClassParameters::all_reserved(plan, nature)));
         let root = (LINK, u32::from(MARK) << 16, ClassParameters::link(plan, nature));
-        let below = fixed.into_iter().chain(pool).map(|(minor, p)| (minor, handle(LINK), p));
+        let below =
+            fixed.into_iter().chain(shared).chain(pool).map(|(minor, p)| (minor, handle(LINK), p));
         std::iter::once(root).chain(below)
     }
 
@@ -230,7 +336,11 @@ impl Link {
         let plan = &self.plan;
         let used = self.pool.iter().zip(POOL..).filter(|(class, _)| class.queued);
         let fixed = [(BEST_EFFORT, plan.best_effort_queue), (SIGNALLING, SIGNALLING_QUEUE)];
-        let desired = fixed.into_iter().chain(used.map(|(_, minor)| (minor, plan.reserved_queue)));
+        let shared = (plan.queues == Queues::Aggregate).then_some((RESERVED, SHARED_QUEUE));
+        let desired = fixed
+            .into_iter()
+            .chain(shared)
+            .chain(used.map(|(_, minor)| (minor, plan.reserved_queue)));
         let right: BTreeMap<u32, u32> =
             there.iter().filter_map(|q| Some((q.parent, q.limit?))).collect();
         desired

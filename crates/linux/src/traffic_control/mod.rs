@@ -1,7 +1,8 @@
 //! Traffic control: one class of guaranteed rate per reservation, and a classifier that finds it.
 //!
 //! On every planned link stands an HTB qdisc with our mark (the module `plan` draws it). A reservation is one class of
-//! a pool made in advance, and entries in the classifier that lead its flows there; what no entry leads away is best
+//! a pool made in advance (or a token bucket, where all share a class, see [`Queues`]), and entries in the classifier that
+//! lead its flows there; what no entry leads away is best
 //! effort. Installing, changing and removing cost the same however many reservations there are.
 //!
 //! All of it lives in the kernel and outlives us. The next [`TrafficControl::open`] finds classes and entries again:
@@ -11,11 +12,14 @@
 //! Others may meddle with traffic control at any time: [`TrafficControl::reconcile`] puts right what they did.
 
 mod bpf_table;
+mod bucket;
+mod bucket_pool;
 mod error;
 mod flow_table;
 mod install;
 mod kernel;
 mod link;
+mod place;
 mod plan;
 mod reconcile;
 mod u32_table;
@@ -28,9 +32,10 @@ use earmark_core::{Flow, InterfaceId, Rate};
 use crate::netlink::Connection;
 use flow_table::FlowTable;
 use link::Link;
+use place::{Place, Tools};
 
 pub use error::TcError;
-pub use plan::LinkPlan;
+pub use plan::{LinkPlan, Queues};
 
 /// The class of our own signalling on every planned link, as a packet's priority.
 pub const SIGNALLING_CLASS: u32 = plan::handle(plan::SIGNALLING);
@@ -78,7 +83,8 @@ pub struct Statistics {
     pub octets: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Packets dropped because the queue was full.
+    /// Packets dropped because the queue was full; with [`Queues::Aggregate`], those that exceeded the reservation and went
+    /// with best effort.
     pub drops: u64,
     /// Octets waiting now.
     pub backlog_octets: u32,
@@ -105,21 +111,20 @@ pub struct TrafficControl {
 #[derive(Clone, Debug)]
 struct Installed {
     interface: InterfaceId,
-    /// Minor number of its class.
-    minor: u16,
+    /// What it holds.
+    place: Place,
     /// The flow of the installation itself.
     flow: Flow,
     /// The flows that were added: as many as peers like, so that a list would be walked too long.
     added: BTreeSet<Flow>,
-    /// Counters of the class at the time of installation.
+    /// Counters of the place at the time of installation.
     baseline: Statistics,
 }
 
 /// Where a flow leads.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Minor number of its class.
-    minor: u16,
+    place: Place,
     /// Whose it is; `None` while adopted.
     claim: Option<ClaimId>,
 }
@@ -148,6 +153,7 @@ impl TrafficControl {
             qdiscs.iter().filter(|q| q.is_ours()).map(|q| q.interface).collect();
         abandoned.retain(|interface| !interfaces.contains(interface));
         let table = flow_table::open(classifier, &interfaces, &abandoned)?;
+        links.iter().try_for_each(|plan| flow_table::can_keep_apart(table.as_ref(), plan))?;
         let (links_by_id, claims, flows) = Default::default();
         let mut control = TrafficControl { netlink, table, links: links_by_id, claims, flows };
         for interface in abandoned {
@@ -168,8 +174,10 @@ impl TrafficControl {
     /// What went through a reservation since its installation.
     pub fn statistics(&mut self, claim: ClaimId) -> Result<Statistics, TcError> {
         let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
-        let now = kernel::class(&mut self.netlink, installed.interface, installed.minor)?;
-        let now = now.map_or_else(Statistics::default, |class| class.counters);
+        let interface = installed.interface;
+        let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        let now = link.statistics(tools, installed.place)?;
         let base = installed.baseline;
         Ok(Statistics {
             // A class that was lost and made again counts from zero.

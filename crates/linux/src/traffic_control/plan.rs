@@ -6,7 +6,13 @@
 //!      +- ea4d:2    best effort: what is not reservable, may borrow up to the link        priority 7
 //!      +- ea4d:3    our signalling: 1 %, may borrow up to 10 %                            priority 0
 //!      +- ea4d:10.. the pool: one class per reservation, its rate and no more             priority 1
+//!      +- ea4d:4    or, where they are not kept apart: all reservations together          priority 1
 //! ```
+//!
+//! A class for each reservation keeps each to its rate whatever the others do, by queueing what comes early; but HTB
+//! takes time in proportion to their number to make them. With [`Queues::Aggregate`] all reservations share one class,
+//! whose rate is what may be reserved, and each has a token bucket in the classifier instead: what exceeds it goes with
+//! best effort (RFC 2211 section 6.3) and so cannot crowd the class.
 //!
 //! **What a rate counts.** A token bucket of RFC 2210 counts IP packets; HTB counts what it sees, which on Ethernet
 //! includes 14 octets of header. So the root carries a size table that takes these 14 off, and a reserved class has
@@ -27,17 +33,32 @@ pub(super) const LINK: u16 = 1;
 pub(super) const BEST_EFFORT: u16 = 2;
 /// The class of our own signalling.
 pub(super) const SIGNALLING: u16 = 3;
+/// The class of all reservations together, where they share one.
+pub(super) const RESERVED: u16 = 4;
 /// The first class of the pool.
 pub(super) const POOL: u16 = 0x10;
 /// The most classes a pool can have: their queues are numbered like them, below the numbers that the kernel gives.
 pub(super) const POOL_MOST: u32 = 0x7f00;
 
+/// Packets that may wait in the class that reservations share: bursts that come together. It is never full for long, since
+/// the buckets let no more in than it sends.
+pub(super) const SHARED_QUEUE: u32 = 1_000;
 /// Packets of signalling that may wait: a second of it at the usual sizes and 10 Mbit/s.
 pub(super) const SIGNALLING_QUEUE: u32 = 100;
 
 /// The full handle of one of our classes.
 pub(crate) const fn handle(minor: u16) -> u32 {
     (MARK as u32) << 16 | minor as u32
+}
+
+/// How reservations are kept apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Queues {
+    /// A class each: up to some thousand reservations.
+    #[default]
+    PerFlow,
+    /// One class together, and a token bucket each: up to a million. Needs the BPF classifier.
+    Aggregate,
 }
 
 /// How one interface is to be shared.
@@ -49,6 +70,8 @@ pub struct LinkPlan {
     pub bandwidth: Rate,
     /// Part of it that may be reserved; the rest is best effort's own.
     pub reservable: Rate,
+    /// How reservations are kept apart.
+    pub queues: Queues,
     /// Classes made in advance.
     pub pool: u32,
     /// Most classes there may ever be, at most 32 512; past it an installation is refused.
@@ -66,6 +89,7 @@ impl LinkPlan {
             interface,
             bandwidth,
             reservable,
+            queues: Queues::PerFlow,
             pool: 256,
             pool_limit: 4_096,
             best_effort_queue: 50,
@@ -105,7 +129,7 @@ pub(super) struct ClassParameters {
 /// The least rate of a class, octets per second. HTB forgets a debt of more than a minute, so that a class with less
 /// would get this much nevertheless, at 1 500 octets a packet. It must not be more: classes get their rate whatever the
 /// others do, and what the ledger does not know of could then be taken, by many tiny reservations, from the large ones.
-const LEAST_RATE: u64 = 25;
+pub(super) const LEAST_RATE: u64 = 25;
 /// Rate of a class without owner, octets per second. Nothing leads there; should a packet be left in it all the same, it
 /// must not run up a long debt, which the next owner would inherit.
 const PARKED_RATE: u64 = 125_000;
@@ -132,6 +156,14 @@ impl ClassParameters {
         let rate = signalling_rate(bandwidth);
         let ceiling = (bandwidth / 10).max(rate);
         ClassParameters { priority: 0, ..Self::new(rate, ceiling, 0, nature) }
+    }
+
+    /// All reservations together, where they share a class. Its bucket holds what comes in 10 ms, so that packets of many
+    /// flows may come at the same moment.
+    pub(super) fn all_reserved(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+        let rate = octets_per_second(plan.reservable).max(LEAST_RATE);
+        let burst = u32::try_from(rate / 100).unwrap_or(u32::MAX);
+        Self::new(rate, rate, burst, nature)
     }
 
     /// A class that waits for an owner.
@@ -173,7 +205,7 @@ fn signalling_rate(bandwidth: u64) -> u64 {
 }
 
 /// Rounded up, so that nobody gets less than was promised.
-fn octets_per_second(rate: Rate) -> u64 {
+pub(super) fn octets_per_second(rate: Rate) -> u64 {
     rate.as_bps().div_ceil(8).max(1)
 }
 

@@ -6,8 +6,9 @@ use earmark_core::{Flow, InterfaceId, Rate};
 
 use super::kernel::Qdisc;
 use super::link::{Link, Repair, has_our_root};
-use super::plan::{LinkNature, LinkPlan, MARK, POOL, POOL_MOST, handle};
-use super::{Adopted, Entry, Reconciliation, TcError, TrafficControl, kernel};
+use super::place::{Parameters, Place, Tools};
+use super::plan::{LinkNature, LinkPlan, Queues, handle};
+use super::{Adopted, Entry, Reconciliation, TcError, TrafficControl, flow_table, kernel};
 use crate::netlink::Connection;
 
 impl TrafficControl {
@@ -17,6 +18,7 @@ impl TrafficControl {
     /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or what the kernel refused.
     pub fn add_link(&mut self, plan: &LinkPlan) -> Result<Vec<Adopted>, TcError> {
         let interface = plan.interface;
+        flow_table::can_keep_apart(self.table.as_ref(), plan)?;
         let nature = nature(&mut self.netlink, interface)?;
         if let Some(link) = self.links.get_mut(&interface) {
             (link.plan, link.nature) = (plan.clone(), nature);
@@ -25,47 +27,59 @@ impl TrafficControl {
             return Ok(Vec::new());
         }
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
-        let flows = self.left_behind(interface, &qdiscs)?;
-        let mut classes = BTreeMap::new();
-        for (_, minor, class) in &flows {
-            classes.entry(*minor).or_insert((*class, 0_u32)).1 += 1;
+        let flows = self.left_behind(plan, &qdiscs)?;
+        let mut places = BTreeMap::new();
+        for (_, place, parameters) in &flows {
+            places.entry(*place).or_insert((*parameters, 0_u32)).1 += 1;
         }
-        let mut link = Link::new(plan, nature, &classes);
+        let mut link = Link::new(plan, nature, &places);
         link.repair(&mut self.netlink, &qdiscs)?;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        link.repair_buckets(tools)?;
         self.links.insert(interface, link);
         self.table.attach(interface)?;
         let mut counted = BTreeSet::new();
-        let adopt = |(flow, minor, class): (Flow, u16, kernel::Class)| {
-            self.flows.insert((interface, flow), Entry { minor, claim: None });
-            let is_first = counted.insert(minor);
-            let rate = if is_first { class.parameters.as_rate() } else { Rate::ZERO };
+        let adopt = |(flow, place, parameters): (Flow, Place, Parameters)| {
+            self.flows.insert((interface, flow), Entry { place, claim: None });
+            let is_first = counted.insert(place);
+            let rate = if is_first { parameters.as_rate() } else { Rate::ZERO };
             Adopted { interface, flow, rate }
         };
         Ok(flows.into_iter().map(adopt).collect())
     }
 
-    /// The flows of an interface that lead into a class which is there, with that class. Entries that lead nowhere are
-    /// removed.
+    /// The flows of an interface that lead into a place which is there and of the kind that is planned, with what it is
+    /// like. Entries that lead nowhere are removed.
     fn left_behind(
         &mut self,
-        interface: InterfaceId,
+        plan: &LinkPlan,
         qdiscs: &[Qdisc],
-    ) -> Result<Vec<(Flow, u16, kernel::Class)>, TcError> {
+    ) -> Result<Vec<(Flow, Place, Parameters)>, TcError> {
+        let interface = plan.interface;
         let mut classes = BTreeMap::new();
         if has_our_root(qdiscs, interface)? {
             classes = kernel::classes(&mut self.netlink, interface)?;
             self.table.attach(interface)?;
         }
         let mut flows = Vec::new();
-        for (on, flow, handle) in self.table.entries()? {
+        for (on, flow, value) in self.table.entries()? {
             if on != interface {
                 continue;
             }
-            let minor = handle as u16;
-            let in_pool =
-                handle >> 16 == u32::from(MARK) && (POOL..POOL + POOL_MOST as u16).contains(&minor);
-            match classes.get(&handle).filter(|class| in_pool && class.level == 0) {
-                Some(class) => flows.push((flow, minor, *class)),
+            let place = Place::of(value);
+            let parameters = match (plan.queues, place) {
+                (Queues::PerFlow, Some(Place::Class(minor))) => classes
+                    .get(&handle(minor))
+                    .filter(|class| class.level == 0)
+                    .map(|class| Parameters::Class(class.parameters)),
+                (Queues::Aggregate, Some(Place::Bucket(number))) => self
+                    .table
+                    .bucket(interface, number)?
+                    .map(|bucket| Parameters::Bucket(bucket.parameters)),
+                _ => None,
+            };
+            match place.zip(parameters) {
+                Some((place, parameters)) => flows.push((flow, place, parameters)),
                 None => self.table.remove(interface, &flow)?,
             }
         }
@@ -110,15 +124,15 @@ impl TrafficControl {
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        let mut missing: BTreeMap<(InterfaceId, Flow), u16> = self
+        let mut missing: BTreeMap<(InterfaceId, Flow), Place> = self
             .flows
             .iter()
             .filter(|((on, _), _)| attached.contains(on))
-            .map(|(&key, entry)| (key, entry.minor))
+            .map(|(&key, entry)| (key, entry.place))
             .collect();
-        for (on, flow, class) in self.table.entries()? {
+        for (on, flow, value) in self.table.entries()? {
             match self.flows.get(&(on, flow)) {
-                Some(entry) if handle(entry.minor) == class => {
+                Some(entry) if entry.place.value() == value => {
                     missing.remove(&(on, flow));
                 }
                 // Leads elsewhere: it is set again below.
@@ -129,8 +143,8 @@ impl TrafficControl {
                 }
             }
         }
-        for ((on, flow), minor) in missing {
-            self.table.set(on, &flow, handle(minor))?;
+        for ((on, flow), place) in missing {
+            self.table.set(on, &flow, place.value())?;
             result.restored += 1;
         }
         outcome.map(|()| result)
@@ -152,6 +166,10 @@ impl TrafficControl {
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
         link.nature = nature;
         let mut repair = link.repair(&mut self.netlink, qdiscs)?;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        let (removed, restored) = link.repair_buckets(tools)?;
+        repair.removed += removed;
+        repair.restored += restored;
         repair.restored += u32::from(self.table.attach(interface)?);
         Ok(repair)
     }

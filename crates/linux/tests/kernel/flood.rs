@@ -13,14 +13,14 @@ use earmark_linux::{ClassifierChoice, LinkPlan, RsvpSocket, TrafficControl};
 use crate::support::{Line, RECEIVER, SENDER, demand, flow, installation, plan};
 
 /// Octets of UDP payload; with 28 of headers, 1 028 octets of IP.
-const PAYLOAD: usize = 1_000;
+pub(crate) const PAYLOAD: usize = 1_000;
 /// What the stream sends and reserves, counted from the IP header on.
-const RATE: u64 = 2_000_000;
-const STREAM: (u16, u16) = (6_000, 5_000);
+pub(crate) const RATE: u64 = 2_000_000;
+pub(crate) const STREAM: (u16, u16) = (6_000, 5_000);
 const FLOOD: (u16, u16) = (6_001, 5_001);
 
 /// Sends packets of `payload` octets at `rate`, numbered, until `stop` or for `time`. Returns how many.
-fn send(
+pub(crate) fn send(
     socket: &UdpSocket,
     port: u16,
     payload: usize,
@@ -44,7 +44,7 @@ fn send(
 }
 
 /// Everything that arrives until it has been quiet for a while: packets, and IP octets.
-fn drain(socket: &UdpSocket) -> (u32, u64) {
+pub(crate) fn drain(socket: &UdpSocket) -> (u32, u64) {
     let (mut packets, mut octets) = (0, 0);
     let mut packet = [0; 2_048];
     while let Ok(length) = socket.recv(&mut packet) {
@@ -56,15 +56,15 @@ fn drain(socket: &UdpSocket) -> (u32, u64) {
 
 /// What came through.
 #[derive(Debug)]
-struct Outcome {
-    sent: u32,
-    received: u32,
+pub(crate) struct Outcome {
+    pub(crate) sent: u32,
+    pub(crate) received: u32,
     /// Bits per second of the flood that came through.
     flood: u64,
 }
 
 /// Sends stream and flood for `time`, and does something meanwhile.
-fn run(line: &Line, time: Duration, meanwhile: impl FnOnce()) -> Outcome {
+pub(crate) fn run(line: &Line, time: Duration, meanwhile: impl FnOnce()) -> Outcome {
     let (stream, flood) = (line.source(STREAM.0), line.source(FLOOD.0));
     let (sink, flood_sink) = (line.sink(STREAM.1), line.sink(FLOOD.1));
     let stop = AtomicBool::new(false);

@@ -1,0 +1,154 @@
+//! Token buckets in the classifier's memory, for reservations that share a class; `bpf/bucket.h` tells how they work.
+
+use earmark_core::Rate;
+use earmark_core::admission::Demand;
+
+use super::Statistics;
+use super::plan::{LEAST_RATE, LinkNature, RESERVED, handle, octets_per_second};
+
+/// Octets of `struct bucket`.
+pub(super) const BUCKET: usize = 56;
+/// Binary digits of a nanosecond's fraction in a cost.
+const COST_SHIFT: u32 = 20;
+/// What a bucket lets through beyond its burst, nanoseconds at its rate: packets that earlier hops have delayed unevenly.
+const JITTER: u64 = 2_000_000;
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// What makes a bucket what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BucketParameters {
+    /// How long an octet takes to flow in, nanoseconds times 2^20.
+    cost: u64,
+    /// How long it takes to fill, nanoseconds.
+    depth: u64,
+    /// Octets of link header, which do not count.
+    overhead: u32,
+}
+
+impl BucketParameters {
+    /// A reservation's rate and burst. A packet more than the burst may pass, see `bpf/bucket.h`; so the burst counts
+    /// without the largest packet.
+    pub(super) fn reserved(demand: &Demand, nature: LinkNature) -> BucketParameters {
+        let rate = octets_per_second(demand.rate).max(LEAST_RATE);
+        // Rounded down, so that nobody gets less than was promised; beyond 10^15 octets a second it would be nothing.
+        let cost = ((SECOND << COST_SHIFT) / rate).max(1);
+        let burst = u128::from(demand.burst.saturating_sub(demand.max_packet));
+        let depth = u64::try_from((burst * u128::from(cost)) >> COST_SHIFT).unwrap_or(u64::MAX / 4);
+        let depth = depth.saturating_add(JITTER);
+        BucketParameters { cost, depth, overhead: nature.overhead.into() }
+    }
+
+    /// Its rate, for people.
+    pub(super) fn as_rate(&self) -> Rate {
+        Rate::from_bps(((SECOND << COST_SHIFT) / self.cost.max(1)).saturating_mul(8))
+    }
+}
+
+/// A bucket as the kernel holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bucket {
+    /// When it will be full, nanoseconds of the kernel's monotonic clock.
+    full_at: u64,
+    pub(super) parameters: BucketParameters,
+    packets: u64,
+    octets: u64,
+    excess: u64,
+}
+
+impl Bucket {
+    /// A full one.
+    pub(super) fn new(parameters: BucketParameters) -> Bucket {
+        Bucket { full_at: 0, parameters, packets: 0, octets: 0, excess: 0 }
+    }
+
+    /// The same one with other parameters: neither its debt nor what it has counted is forgotten.
+    pub(super) fn with(self, parameters: BucketParameters) -> Bucket {
+        Bucket { parameters, ..self }
+    }
+
+    /// As the classifier reads it.
+    pub(super) fn emit(&self) -> [u8; BUCKET] {
+        let BucketParameters { cost, depth, overhead } = self.parameters;
+        let mut octets = [0; BUCKET];
+        let words = [self.full_at, cost, depth, self.packets, self.octets, self.excess];
+        for (part, word) in octets.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *part = word.to_ne_bytes();
+        }
+        octets[48..52].copy_from_slice(&handle(RESERVED).to_ne_bytes());
+        octets[52..56].copy_from_slice(&overhead.to_ne_bytes());
+        octets
+    }
+
+    /// As the classifier has written it.
+    pub(super) fn parse(octets: &[u8; BUCKET]) -> Bucket {
+        let word = |place: usize| u64::from_ne_bytes(octets.as_chunks::<8>().0[place]);
+        let overhead = u32::from_ne_bytes([octets[52], octets[53], octets[54], octets[55]]);
+        Bucket {
+            full_at: word(0),
+            parameters: BucketParameters { cost: word(1), depth: word(2), overhead },
+            packets: word(3),
+            octets: word(4),
+            excess: word(5),
+        }
+    }
+
+    /// What went through it. What exceeded it was not dropped, but neither was it served as reserved: it counts as such.
+    pub(super) fn statistics(&self) -> Statistics {
+        Statistics {
+            octets: self.octets,
+            packets: self.packets,
+            drops: self.excess,
+            ..Statistics::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::admission::Service;
+
+    use super::*;
+
+    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14 };
+
+    fn demand(bps: u64, burst: u32) -> Demand {
+        let service = Service::ControlledLoad;
+        Demand { service, rate: Rate::from_bps(bps), burst, max_packet: 1_500 }
+    }
+
+    #[test]
+    fn a_bucket_is_laid_out_as_the_classifier_reads_it() {
+        let parameters = BucketParameters { cost: 2, depth: 3, overhead: 14 };
+        let bucket = Bucket { full_at: 1, parameters, packets: 4, octets: 5, excess: 6 };
+        let octets = bucket.emit();
+        for (place, word) in (1_u64..=6).enumerate() {
+            assert_eq!(octets[8 * place..8 * place + 8], word.to_ne_bytes());
+        }
+        assert_eq!(octets[48..52], 0xea4d_0004_u32.to_ne_bytes());
+        assert_eq!(octets[52..], 14_u32.to_ne_bytes());
+        assert_eq!(Bucket::parse(&octets), bucket);
+    }
+
+    #[test]
+    fn a_bucket_has_the_rate_and_the_depth_of_its_reservation() {
+        // 125 000 octets/s: 8 000 ns an octet; two packets deep, of which one may pass in any case.
+        let parameters = BucketParameters::reserved(&demand(1_000_000, 3_000), ETHERNET);
+        assert_eq!(parameters.cost, 8_000 << 20);
+        assert_eq!(parameters.depth, 8_000 * 1_500 + JITTER);
+        assert_eq!(parameters.as_rate(), Rate::from_bps(1_000_000));
+    }
+
+    /// Neither the smallest nor the largest numbers overflow, here or in the classifier with the longest packet.
+    #[test]
+    fn extremes_stay_within_64_bits() {
+        for bps in [0, 1, 8_000, 100_000_000_000, u64::MAX] {
+            for burst in [0, u32::MAX] {
+                let parameters = BucketParameters::reserved(&demand(bps, burst), ETHERNET);
+                assert!(parameters.cost >= 1);
+                assert!(parameters.cost.checked_mul(1 << 18).is_some(), "256 KiB at once");
+                assert!(parameters.depth < u64::MAX / 2);
+            }
+        }
+    }
+}
