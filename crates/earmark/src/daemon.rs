@@ -68,7 +68,7 @@ pub enum DaemonError {
     },
     /// Traffic control cannot be set up.
     #[error(
-        "cannot set up traffic control: {}\n  help: `traffic_control = false` in an [[interface]] leaves its queues alone",
+        "cannot set up traffic control: {}\n  help: `queues = \"none\"` in an [[interface]] leaves its queues alone",
         with_cause(.0)
     )]
     TrafficControl(TcError),
@@ -96,7 +96,8 @@ impl DaemonError {
 /// It could not start, or lost a socket that it cannot do without.
 pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let access = if config.udp_only { Access::UdpOnly } else { Access::Raw };
-    let programs_queues = config.interfaces.iter().any(|interface| interface.traffic_control);
+    let programs_queues =
+        config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
     let missing = capabilities::missing(access, programs_queues)
         .map_err(DaemonError::system("look at the process's capabilities"))?;
     if !missing.is_empty() {
@@ -204,10 +205,9 @@ fn links(config: &Config, initial: &[Update]) -> Result<Links, ConfigError> {
             let names: Vec<String> = present(initial).map(|state| state.name.clone()).collect();
             return Err(interface.unknown(&names));
         };
-        if interface.traffic_control {
-            links.plans.push(plan(state.id, interface));
-        } else {
-            links.hands_off.insert(state.id);
+        match plan(state.id, interface) {
+            Some(plan) => links.plans.push(plan),
+            None => _ = links.hands_off.insert(state.id),
         }
     }
     Ok(links)

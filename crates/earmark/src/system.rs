@@ -22,7 +22,7 @@ pub(crate) struct System {
     traffic_control: TrafficControl,
     /// Interfaces whose queues are ours.
     planned: BTreeSet<InterfaceId>,
-    /// Interfaces that take part and whose queues the daemon must leave alone (`traffic_control = false`).
+    /// Interfaces that take part and whose queues the daemon must leave alone (`queues = "none"`).
     hands_off: BTreeSet<InterfaceId>,
     /// Claims on those; traffic control never hears of them.
     accounted: BTreeSet<ClaimId>,
@@ -96,11 +96,11 @@ impl System {
         interface: InterfaceId,
         config: &InterfaceConfig,
     ) -> Result<Vec<Adopted>, TcError> {
-        if !config.traffic_control {
+        let Some(plan) = plan(interface, config) else {
             self.hands_off.insert(interface);
             return Ok(Vec::new());
-        }
-        let adopted = self.traffic_control.add_link(&plan(interface, config))?;
+        };
+        let adopted = self.traffic_control.add_link(&plan)?;
         self.planned.insert(interface);
         self.counters.adopted += adopted.len() as u64;
         Ok(adopted)
@@ -249,14 +249,15 @@ impl Kernel for System {
     }
 }
 
-/// The plan of one interface's traffic control.
-pub(crate) fn plan(interface: InterfaceId, config: &InterfaceConfig) -> LinkPlan {
-    LinkPlan {
+/// The plan of one interface's traffic control; `None` where its queues must be left alone.
+pub(crate) fn plan(interface: InterfaceId, config: &InterfaceConfig) -> Option<LinkPlan> {
+    Some(LinkPlan {
+        queues: config.queues.plan()?,
         pool: config.classes,
         pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
         best_effort_queue: config.queue_packets,
         ..LinkPlan::new(interface, config.bandwidth, config.reservable)
-    }
+    })
 }
 
 /// A membership that cannot be had, on an interface without that family for instance, leaves the others alone.

@@ -183,12 +183,17 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
     until("b has heard of it", || Ok(b.client()?.show_sessions()?.rows.is_empty().then_some(())))
 }
 
+/// With a class each, and with a bucket each in a class for all.
+fn reservations_show_their_traffic() -> Outcome {
+    ["per-flow", "aggregate"].into_iter().try_for_each(traffic_is_shown_with)
+}
+
 /// What goes through a reservation is counted there, and what goes beside it is not; where the queues are left alone,
 /// and at the receiver, there is nothing to count.
-fn reservations_show_their_traffic() -> Outcome {
+fn traffic_is_shown_with(queues: &str) -> Outcome {
     let (mut a, mut b) = pair()?;
-    a.start(ETH0)?;
-    b.start(&format!("{ETH0}traffic_control = false\n"))?;
+    a.start(&format!("{ETH0}queues = \"{queues}\"\n"))?;
+    b.start(&format!("{ETH0}queues = \"none\"\n"))?;
     b.client()?.listen(Listen::new("10.0.1.2:5001".parse()?))?;
     let output =
         a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;

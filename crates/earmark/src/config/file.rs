@@ -15,7 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Place,
+    Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Place, Queueing,
 };
 use crate::units::parse_duration;
 
@@ -60,7 +60,7 @@ struct InterfaceTable {
     latency_us: u32,
     classes: Option<Spanned<u32>>,
     queue_packets: Option<Spanned<u32>>,
-    traffic_control: Option<bool>,
+    queues: Option<Queueing>,
     integrity: Option<Secured>,
     intercept: Option<InterceptName>,
     udp_encapsulation: Option<bool>,
@@ -222,7 +222,7 @@ impl Source<'_> {
             latency_us: table.latency_us,
             classes: self.within(table.classes, 1..MOST_CLASSES + 1, defaults.classes)?,
             queue_packets: self.within(table.queue_packets, 1..100_001, defaults.queue_packets)?,
-            traffic_control: table.traffic_control.unwrap_or(true),
+            queues: table.queues.unwrap_or_default(),
             integrity: table.integrity,
             intercept: match table.intercept {
                 Some(InterceptName::Protocol) => Intercept::Protocol,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_linux::Intercept;
+use earmark_linux::Queues;
 use earmark_rsvp::Timing;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 
@@ -72,6 +73,30 @@ pub struct IntegrityConfig {
     pub handshake: HandshakeMode,
 }
 
+/// How the kernel keeps the packets of reservations apart on an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queueing {
+    /// A class each, see [`Queues::PerFlow`].
+    #[default]
+    PerFlow,
+    /// One class together, and a token bucket each, see [`Queues::Aggregate`].
+    Aggregate,
+    /// Not at all: somebody else manages the queues, and reservations are only kept account of.
+    None,
+}
+
+impl Queueing {
+    /// The same for traffic control; `None` where that must leave the interface alone.
+    pub fn plan(self) -> Option<Queues> {
+        match self {
+            Queueing::PerFlow => Some(Queues::PerFlow),
+            Queueing::Aggregate => Some(Queues::Aggregate),
+            Queueing::None => None,
+        }
+    }
+}
+
 /// One interface that takes part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterfaceConfig {
@@ -87,8 +112,8 @@ pub struct InterfaceConfig {
     pub classes: u32,
     /// Packets that best effort may queue.
     pub queue_packets: u32,
-    /// Whether the kernel's queues are programmed. Without, reservations here are only kept account of.
-    pub traffic_control: bool,
+    /// How the kernel keeps the packets of reservations apart.
+    pub queues: Queueing,
     /// In which directions messages are signed and verified; `None` for neither.
     pub integrity: Option<Secured>,
     /// Which messages are taken out of what arrives.
@@ -109,7 +134,7 @@ impl InterfaceConfig {
             latency_us: 0,
             classes: 256,
             queue_packets: 50,
-            traffic_control: true,
+            queues: Queueing::PerFlow,
             integrity: None,
             intercept: Intercept::RouterAlert,
             udp_encapsulation: false,

@@ -76,6 +76,19 @@ fn reservable_is_a_share_or_a_rate() {
 }
 
 #[test]
+fn queues_are_kept_apart_in_one_of_three_ways() {
+    for (text, queues) in [
+        ("", Queueing::PerFlow),
+        ("queues = 'per-flow'", Queueing::PerFlow),
+        ("queues = 'aggregate'", Queueing::Aggregate),
+        ("queues = 'none'", Queueing::None),
+    ] {
+        let text = format!("[[interface]]\nname='a'\nbandwidth='10Mbit'\n{text}");
+        assert_eq!(read(&text).unwrap().interfaces[0].queues, queues, "{text}");
+    }
+}
+
+#[test]
 fn an_empty_file_gives_a_daemon_without_interfaces_and_with_the_hosts_name() {
     let config = read("").unwrap();
     assert!(config.interfaces.is_empty());
@@ -103,6 +116,12 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[[interface]]\nname = 'a'\nbandwidth = 'fast'", 3, "interface.bandwidth", "number"),
     ("[[interface]]\nname = 'a'\nbandwidth = 10", 3, "interface.bandwidth", "invalid type"),
     ("[[interface]]\nname = 'a'\nbandwidth = '0bit'", 3, "interface.bandwidth", "carries nothing"),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nqueues = 'shared'",
+        4,
+        "interface.queues",
+        "expected one of `per-flow`, `aggregate`, `none`",
+    ),
     ("[[interface]]\nname = 'a/b'\nbandwidth = '1Mbit'", 2, "interface.name", "cannot be"),
     (
         "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 1.5",

@@ -75,6 +75,10 @@ pub(super) struct Scale {
     /// Refresh period R of the daemons.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration)]
     refresh: Duration,
+    /// What the daemons do with the kernel's queues: nothing, so that signalling alone is measured, or one class and a token
+    /// bucket for each session.
+    #[arg(long, value_enum, default_value = "none")]
+    queues: Queues,
     /// How long resident sessions are watched, after a warm-up of 1.5 R; at least R makes sense.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration)]
     window: Duration,
@@ -89,6 +93,12 @@ pub(super) struct Scale {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Protocol {
     Rsvp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Queues {
+    None,
+    Aggregate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -217,8 +227,12 @@ impl Scale {
     }
 
     fn set(&self, routers: usize) -> Set {
+        let queues = match self.queues {
+            Queues::None => "none",
+            Queues::Aggregate => "aggregate",
+        };
         let settings =
-            Settings { interface: "traffic_control = false\n".to_owned(), ..Settings::default() };
+            Settings { interface: format!("queues = \"{queues}\"\n"), ..Settings::default() };
         Set { routers, refresh: self.refresh, settings }
     }
 }

@@ -94,6 +94,8 @@ fn last_words(state: &State, node: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use earmark::config::Queueing;
+
     use super::super::Settings;
     use super::*;
 
@@ -104,7 +106,7 @@ mod tests {
         let control = Path::new("/run/earmark-lab/earmark/r1.sock");
         let settings = Settings {
             rsvp: "lifetime_factor = 5\n".to_owned(),
-            interface: "traffic_control = false\n".to_owned(),
+            interface: "queues = \"none\"\n".to_owned(),
         };
         let options = Options::new("earmark-lab".into(), Duration::from_secs(2));
         let text = configuration(&topology, 1, control, &Options { settings, ..options });
@@ -112,7 +114,7 @@ mod tests {
         assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
         assert_eq!(config.timing.refresh, Duration::from_secs(2));
         assert_eq!(config.timing.lifetime_factor, 5);
-        assert!(config.interfaces.iter().all(|interface| !interface.traffic_control));
+        assert!(config.interfaces.iter().all(|interface| interface.queues == Queueing::None));
         let links: Vec<_> = config
             .interfaces
             .iter()

@@ -46,7 +46,7 @@ pub enum ClassifierChoice {
     /// BPF where the kernel has it (TCX, Linux 6.6 and later), else u32.
     #[default]
     Auto,
-    /// A BPF program with a hash map; an error where it is not to be had. At most 131 072 flows in all.
+    /// A BPF program with a hash map; an error where it is not to be had. At most 1 048 576 flows in all.
     Bpf,
     /// u32 filters: slower with many flows, at most 4 095 flows of one kind on an interface.
     U32,
