@@ -9,11 +9,11 @@ use core::time::Duration;
 
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
-use earmark_wire::rsvp::{ErrorCode, ErrorSpec};
+use earmark_wire::rsvp::{ErrorCode, ErrorSpec, Style};
 
 use crate::instance::Rsvp;
 use crate::merge::{greatest_lower_bound, is_greater, least_upper_bound};
-use crate::state::{Blocked, Bsb, Holder, Index, Psb};
+use crate::state::{Blocked, Bsb, Holder, Index, Peer, Psb};
 
 impl Rsvp {
     /// What a sender's fixed-filter reservations ask for upstream: what is reserved on the ways that its data takes,
@@ -22,7 +22,7 @@ impl Rsvp {
     pub(crate) fn asked_for(&self, now: Time, sender: Index) -> Option<FlowSpec> {
         let psb = self.store.psb(sender);
         if let Some(failed) = self.store.blockade(Blocked::Sender(sender), now) {
-            return merge_past(failed, || self.requests_for(sender, psb));
+            return merge_past(failed, || self.flowspecs_for(Holder::Sender(sender), psb));
         }
         let mut merged = None;
         for tcsb in self.store.tcsbs_of(Holder::Sender(sender)) {
@@ -38,16 +38,42 @@ impl Rsvp {
         merged
     }
 
-    fn requests_for<'s>(
+    /// The requests that a sender has a part in: those on the ways that its data takes, and in a shared style those that
+    /// name it.
+    pub(crate) fn requests_for<'s>(
         &'s self,
-        sender: Index,
+        holder: Holder,
         psb: &'s Psb,
-    ) -> impl Iterator<Item = FlowSpec> + use<'s> {
+    ) -> impl Iterator<Item = Index> + use<'s> {
         self.store
-            .tcsbs_of(Holder::Sender(sender))
+            .tcsbs_of(holder)
             .filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing))
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
-            .map(|rsb| self.store.rsb(rsb).flowspec)
+            .filter(|&rsb| {
+                let filters = self.store.rsb(rsb).filters();
+                filters.is_empty() || filters.iter().any(|filter| filter.spec == psb.template)
+            })
+    }
+
+    pub(crate) fn flowspecs_for<'s>(
+        &'s self,
+        holder: Holder,
+        psb: &'s Psb,
+    ) -> impl Iterator<Item = FlowSpec> + use<'s> {
+        self.requests_for(holder, psb).map(|rsb| self.store.rsb(rsb).flowspec)
+    }
+
+    /// What has failed lately upstream of a sender.
+    pub(crate) fn failure(&self, now: Time, holder: Holder, sender: Index) -> Option<&FlowSpec> {
+        let blocked = match (holder, self.store.psb(sender).hop) {
+            (Holder::Pool(pool), Peer::Neighbor { index, .. })
+                if self.store.pool(pool).style == Style::Wildcard =>
+            {
+                Blocked::Hop(pool, index)
+            }
+            _ => Blocked::Sender(sender),
+        };
+        self.store.blockade(blocked, now)
     }
 
     /// Whether a request is held back because as much has failed upstream.

@@ -3,7 +3,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Datagram, Outgoing};
+use earmark_core::{Datagram, Outgoing, Time};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, ResvConf, Style,
 };
@@ -11,12 +11,46 @@ use earmark_wire::rsvp::{
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
+use crate::merge::{is_greater, least_upper_bound};
 use crate::pool::shared_flows;
 use crate::shared::told as told_filters;
 use crate::state::{Holder, Index, Peer};
 use crate::way::Way;
 
+/// A receiver wants to know whether its request stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) receiver: IpAddr,
+    /// Its block.
+    pub(crate) request: Index,
+}
+
 impl Rsvp {
+    /// Whether a request is more than all others for a sender, so that it is for upstream to confirm: what is equal to or
+    /// smaller than what others have in place goes no further (RFC 2205 section 2.6). What has failed upstream lately
+    /// does not lead, nor is it in place.
+    pub(crate) fn leads(&self, now: Time, request: Index, sender: Index) -> bool {
+        let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
+        let failed = self.failure(now, holder, sender);
+        let (mut own, mut others) = (None, None);
+        for rsb in self.requests_for(holder, self.store.psb(sender)) {
+            let flowspec = self.store.rsb(rsb).flowspec;
+            if failed.is_some_and(|failed| !is_greater(failed, &flowspec)) {
+                continue;
+            }
+            if rsb == request {
+                own = Some(flowspec);
+            } else {
+                others =
+                    others.map_or(Some(flowspec), |so_far| least_upper_bound(&so_far, &flowspec));
+            }
+        }
+        match (own, others) {
+            (Some(own), Some(others)) => least_upper_bound(&others, &own) != Some(others),
+            (own, _) => own.is_some(),
+        }
+    }
+
     pub(crate) fn resv_conf_arrives<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,

@@ -14,10 +14,11 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::blockade::merge_past;
+use crate::confirm::Wish;
 use crate::instance::{Rsvp, Turn, send};
 use crate::merge::{is_greater, least_upper_bound};
 use crate::refresh::merge_carried;
-use crate::state::{Asked, Blocked, Holder, Index, NONE, Peer, Timer, TimerKind};
+use crate::state::{Asked, Holder, Index, NONE, Peer, Timer, TimerKind};
 
 /// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
 const FILTERS_PER_MESSAGE: usize = 1_024;
@@ -31,8 +32,8 @@ struct Manner {
     patient: bool,
     /// What has just failed upstream: nobody is asked for as much at once.
     failed: Option<FlowSpec>,
-    /// A receiver that wants to know whether its request for this stands.
-    confirm: Option<(IpAddr, FlowSpec)>,
+    /// A receiver wants to know whether its request stands.
+    wish: Option<Wish>,
 }
 
 impl Rsvp {
@@ -56,9 +57,9 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         pool: Index,
-        confirm: Option<(IpAddr, FlowSpec)>,
+        wish: Option<Wish>,
     ) -> bool {
-        self.tell_hops(turn, pool, Manner { confirm, ..Manner::default() })
+        self.tell_hops(turn, pool, Manner { wish, ..Manner::default() })
     }
 
     /// Likewise after a failure upstream, but only those are asked who are to be asked for less than has failed: where
@@ -91,10 +92,10 @@ impl Rsvp {
         let mut wished = false;
         for new in &wanted {
             let old = before.iter().find(|old| old.hop == new.hop);
-            let wish = manner.confirm.filter(|(_, flowspec)| *flowspec == new.flowspec);
+            let wish = manner.wish.filter(|wish| self.leads_towards(turn.now, wish.request, new));
             let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
             if (manner.everyone || wish.is_some() || old != Some(new)) && !hopeless {
-                let confirm = wish.map(|(receiver, _)| receiver);
+                let confirm = wish.map(|wish| wish.receiver);
                 wished |= self.ask_hop(turn, pool, new, old, confirm);
             }
         }
@@ -119,6 +120,16 @@ impl Rsvp {
         self.store.pool_mut(pool).asked = asked;
         self.schedule_pool(turn.now, pool);
         wished
+    }
+
+    /// Whether a request is more than others ask for, for one of the senders that a previous hop is asked for.
+    fn leads_towards(&self, now: Time, request: Index, asked: &Asked) -> bool {
+        let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
+        let session = self.store.session_key(holder);
+        asked.filters.iter().any(|template| {
+            let sender = self.store.find_sender(&session, template);
+            sender.is_some_and(|sender| self.leads(now, request, sender))
+        })
     }
 
     /// What each previous hop, and each application here that sends, should reserve for a pool, in the order of the
@@ -170,23 +181,11 @@ impl Rsvp {
                     && self.has_part(holder, tcsb, &psb.template)
             })
         };
-        let blocked = match (self.store.pool(pool).style, psb.hop) {
-            (Style::Wildcard, Peer::Neighbor { index, .. }) => Blocked::Hop(pool, index),
-            _ => Blocked::Sender(sender),
-        };
-        match self.store.blockade(blocked, now) {
+        match self.failure(now, holder, sender) {
             None => tcsbs()
                 .map(|tcsb| self.store.tcsb(tcsb).flowspec)
                 .reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a)),
-            Some(failed) => merge_past(failed, || {
-                tcsbs().flat_map(|tcsb| self.store.rsbs_of(tcsb)).filter_map(|rsb| {
-                    let rsb = self.store.rsb(rsb);
-                    let filters = rsb.filters();
-                    let has_part =
-                        filters.is_empty() || filters.iter().any(|f| f.spec == psb.template);
-                    has_part.then_some(rsb.flowspec)
-                })
-            }),
+            Some(failed) => merge_past(failed, || self.flowspecs_for(holder, psb)),
         }
     }
 

@@ -16,6 +16,7 @@ use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
 use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector, Style};
 
 use crate::api::{Application, Change, Event, Filters};
+use crate::confirm::Wish;
 use crate::error::ResvFault;
 use crate::instance::{Rsvp, Turn};
 use crate::merge::{effective, least_upper_bound, sum};
@@ -71,8 +72,9 @@ impl Rsvp {
             None => self.add_traffic_control(turn, holder, &request, merged)?,
         };
         mark(Checkpoint::ReservationManagement);
-        let wish = (request.flowspec, request.confirm);
-        self.write_request(turn.now, tcsb, rsb, request);
+        let receiver = request.confirm;
+        let request = self.write_request(turn.now, tcsb, rsb, request);
+        let wish = receiver.map(|receiver| Wish { receiver, request });
         let other_flows = self.settle_flows(turn, tcsb);
         if before != Some(merged) || other_flows {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
@@ -349,8 +351,14 @@ impl Rsvp {
         true
     }
 
-    /// Writes a request that was granted into its block, a new one where there was none.
-    fn write_request(&mut self, now: Time, tcsb: Index, rsb: Option<Index>, request: Request) {
+    /// Writes a request that was granted into its block, a new one where there was none, and gives the block.
+    fn write_request(
+        &mut self,
+        now: Time,
+        tcsb: Index,
+        rsb: Option<Index>,
+        request: Request,
+    ) -> Index {
         if let Some(index) = rsb {
             let rsb = self.store.rsb_mut(index);
             rsb.flowspec = request.flowspec;
@@ -360,7 +368,8 @@ impl Rsvp {
             if let Some(timer) = timer {
                 self.store.timers.rearm(timer, request.expires_at);
             }
-            return self.store.heard(peer, now);
+            self.store.heard(peer, now);
+            return index;
         }
         let hop = self.store.meet(request.origin, Block::Reservation, now);
         let index = self.store.insert_rsb(Rsb {
@@ -377,6 +386,7 @@ impl Rsvp {
             let armed = self.store.timers.arm(request.expires_at, timer);
             self.store.rsb_mut(index).timer = Some(armed);
         }
+        index
     }
 
     /// Tells whoever must know of a granted fixed-filter request: the previous hop, or the sender if it is one of ours,
@@ -387,26 +397,29 @@ impl Rsvp {
         psb: Index,
         tcsb: Index,
         before: Option<FlowSpec>,
-        (flowspec, confirm): (FlowSpec, Option<IpAddr>),
+        wish: Option<Wish>,
     ) {
         let asked = self.asked_for(turn.now, psb);
-        // RFC 2209: only the largest request has to be confirmed by those upstream.
-        let biggest = asked == Some(flowspec);
+        let leading = wish.filter(|wish| self.leads(turn.now, wish.request, psb));
         if let Peer::Local(application) = self.store.psb(psb).hop {
             if before != asked {
                 self.tell_sender(turn, psb, application, asked);
             }
-        } else if before != asked || (confirm.is_some() && biggest) {
-            self.resv_refresh(turn, psb, confirm.filter(|_| biggest));
+        } else if before != asked || leading.is_some() {
+            self.resv_refresh(turn, psb, leading.map(|wish| wish.receiver));
             self.schedule_resv_refresh(turn.now, psb);
             self.rearm_sender(psb);
         }
         let ours = matches!(self.store.psb(psb).hop, Peer::Local(_));
-        if let Some(receiver) = confirm
-            && (ours || !biggest)
-            && !self.is_blocked(turn.now, Holder::Sender(psb), &flowspec)
+        if let Some(wish) = wish
+            && (ours || leading.is_none())
+            && !self.is_blocked(
+                turn.now,
+                Holder::Sender(psb),
+                &self.store.rsb(wish.request).flowspec,
+            )
         {
-            self.send_resv_conf(turn, tcsb, receiver);
+            self.send_resv_conf(turn, tcsb, wish.receiver);
         }
     }
 
@@ -416,15 +429,18 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         pool: Index,
         tcsb: Index,
-        (flowspec, confirm): (FlowSpec, Option<IpAddr>),
+        wish: Option<Wish>,
     ) {
-        let wish = confirm.map(|receiver| (receiver, flowspec));
         let went_on = self.spread_with_wish(turn, pool, wish);
-        if let Some(receiver) = confirm
+        if let Some(wish) = wish
             && !went_on
-            && !self.is_blocked(turn.now, Holder::Pool(pool), &flowspec)
+            && !self.is_blocked(
+                turn.now,
+                Holder::Pool(pool),
+                &self.store.rsb(wish.request).flowspec,
+            )
         {
-            self.send_resv_conf(turn, tcsb, receiver);
+            self.send_resv_conf(turn, tcsb, wish.receiver);
         }
     }
 
