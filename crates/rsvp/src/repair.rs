@@ -12,6 +12,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::{InterfaceId, Prefix, Time};
+use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use crate::api::{Change, Event};
@@ -56,6 +57,7 @@ struct Departure {
     at: Time,
     session: Session,
     template: SenderTemplate,
+    tspec: SenderTspec,
     interface: InterfaceId,
     ttl: u8,
 }
@@ -140,8 +142,7 @@ impl Rsvp {
     ) -> bool {
         let psb = self.store.psb(index);
         let destination = self.store.session(psb.session).session.destination;
-        let incoming = self.store.neighbor_of(psb.hop).map(|(interface, _)| interface);
-        let way = Way::of_sender(turn.context, destination, psb.template.source, incoming);
+        let (way, incoming) = self.way_of(turn, index);
         // Without a route the old way is kept: routing may only be between two answers. And what is to be passed on
         // unseen is for the next Path to do.
         let known = !matches!(way, Way::None | Way::Past);
@@ -159,6 +160,18 @@ impl Rsvp {
         self.change_way(turn, index, outgoing, here);
         self.rearm_sender(index);
         true
+    }
+
+    /// Where the routes lead a sender's data now, and where it comes from.
+    fn way_of<'r, E>(
+        &self,
+        turn: &Turn<'_, 'r, E>,
+        index: Index,
+    ) -> (Way<'r>, Option<InterfaceId>) {
+        let psb = self.store.psb(index);
+        let destination = self.store.session(psb.session).session.destination;
+        let incoming = self.store.neighbor_of(psb.hop).map(|(interface, _)| interface);
+        (Way::of_sender(turn.context, destination, psb.template.source, incoming), incoming)
     }
 
     /// The data of a sender takes another way now. Upstream is told at once if something else is reserved on it. If
@@ -209,11 +222,12 @@ impl Rsvp {
         let psb = self.store.psb(index);
         let at = now + self.config.departure_delay;
         let (session, template) = (self.store.session_of(index), psb.template);
+        let tspec = psb.tspec;
         if self.repairs.departures.is_empty() {
             self.store.timers.arm(at, Timer { kind: TimerKind::Departure, block: 0 });
         }
         let ttl = self.ttl_downstream(index);
-        let departure = Departure { at, session, template, interface, ttl };
+        let departure = Departure { at, session, template, tspec, interface, ttl };
         self.repairs.departures.push_back(departure);
     }
 
@@ -225,11 +239,20 @@ impl Rsvp {
                 break;
             };
             let sender = self.store.find_sender(&old.session, &old.template);
-            if sender.is_some_and(|psb| self.store.psb(psb).outgoing.contains(old.interface)) {
-                continue;
+            if let Some(psb) = sender {
+                if self.store.psb(psb).outgoing.contains(old.interface) {
+                    continue;
+                }
+                // The data is back already, only the sender's turn to be looked at has not come yet.
+                let (way, incoming) = self.way_of(turn, psb);
+                if way.outgoing(turn.context, incoming).contains(old.interface) {
+                    let at = turn.now + self.config.departure_delay;
+                    self.repairs.departures.push_back(Departure { at, ..old });
+                    continue;
+                }
             }
             self.scratch.clear();
-            self.send_path_tear(turn, old.interface, old.session, old.template, None, old.ttl);
+            self.send_path_tear(turn, old.interface, old.session, old.template, old.tspec, old.ttl);
             if let Some(psb) = sender {
                 self.leave(turn, psb, Some(old.interface));
             }

@@ -183,7 +183,7 @@ impl Rsvp {
     /// Sends the PathTear of a sender onward on all its ways; objects to be carried lie in `scratch`.
     fn forward_path_tear<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let psb = self.store.psb(index);
-        let (template, tspec) = (psb.template, Some(psb.tspec));
+        let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
         for interface in psb.outgoing.clone().as_slice() {
             self.send_path_tear(turn, *interface, session, template, tspec, ttl);
@@ -197,14 +197,14 @@ impl Rsvp {
         outgoing: InterfaceId,
         session: Session,
         template: SenderTemplate,
-        tspec: Option<SenderTspec>,
+        tspec: SenderTspec,
         ttl: u8,
     ) {
         let Some((hop, how, _)) = self.downstream(turn, outgoing, &session, &template, ttl) else {
             return;
         };
         let carried = Carried::Objects(&self.scratch);
-        let tear = PathTear { session, hop, carried, template, tspec };
+        let tear = PathTear { session, hop, carried, template, tspec: Some(tspec) };
         if self.encapsulating.contains(&outgoing) {
             let how = Outgoing { encapsulated: true, ..how };
             send(&mut self.counters, turn.out, how, Body::PathTear(tear));
