@@ -226,9 +226,24 @@ impl Rsvp {
         style: Style,
     ) -> Result<(), Rejection> {
         if self.check_style(session, style).is_err() {
+            if self.others_have_reserved(session, application) {
+                return Err(Rejection::Style);
+            }
             self.release_reservations(turn, application);
         }
-        self.check_style(session, style).map_err(|_| Rejection::Style)
+        Ok(())
+    }
+
+    /// Whether anybody but an application has reserved something in a session.
+    fn others_have_reserved(&self, session: Index, application: Application) -> bool {
+        let shared = self.store.pool_of(session).map(Holder::Pool);
+        let distinct = self.store.senders_of(session).map(Holder::Sender);
+        shared
+            .into_iter()
+            .chain(distinct)
+            .flat_map(|holder| self.store.tcsbs_of(holder))
+            .flat_map(|tcsb| self.store.rsbs_of(tcsb))
+            .any(|rsb| self.store.rsb(rsb).hop != Peer::Local(application))
     }
 
     /// The address of this host to which confirmations come: that of a unicast session; for a group, that of the
