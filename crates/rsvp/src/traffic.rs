@@ -341,7 +341,12 @@ impl Rsvp {
         }
         if let Some(claim) = self.store.tcsb(tcsb).claim {
             for filter in after.iter().filter(|filter| before.binary_search(filter).is_err()) {
-                turn.out.add_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));
+                let flow = self.flow(Holder::Pool(pool), Some(filter));
+                // What a dead daemon left for this flow alone is part of the claim now.
+                if let Some(interface) = self.store.tcsb(tcsb).outgoing {
+                    turn.context.ledger.drop_adopted(interface, &flow);
+                }
+                turn.out.add_flow(claim, flow);
             }
             for filter in before.iter().filter(|filter| after.binary_search(filter).is_err()) {
                 turn.out.remove_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));

@@ -13,8 +13,8 @@ use std::time::Duration;
 use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Hop, HostEvent, Input, Installation, Interface,
-    InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time,
+    Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
+    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time,
 };
 use earmark_rsvp::{Command, Config, Event, Rsvp};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
@@ -48,6 +48,8 @@ pub struct Bench {
 pub enum Outcome {
     Sent(Outgoing, Vec<u8>),
     Installed(Installation),
+    Added(earmark_core::admission::ClaimId, Flow),
+    TakenOut(earmark_core::admission::ClaimId, Flow),
     Removed(earmark_core::admission::ClaimId),
     Event(Event),
 }
@@ -130,7 +132,8 @@ impl Bench {
                 Effect::Install(installation) => Outcome::Installed(*installation),
                 Effect::Remove(claim) => Outcome::Removed(*claim),
                 Effect::Notify(event) => Outcome::Event(event.clone()),
-                other => panic!("no engine here does {other:?}"),
+                Effect::AddFlow(claim, flow) => Outcome::Added(*claim, *flow),
+                Effect::RemoveFlow(claim, flow) => Outcome::TakenOut(*claim, *flow),
             })
             .collect()
     }
