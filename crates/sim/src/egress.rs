@@ -39,6 +39,8 @@ pub(crate) struct Egress {
     next_class: u32,
     /// The classifier: which class a flow has.
     flows: BTreeMap<Flow, Place>,
+    /// Flows of a dead daemon that went with a class which the living one took over and then took out.
+    gone: Vec<Flow>,
     /// What the living daemon calls its classes.
     claims: BTreeMap<ClaimId, u32>,
 }
@@ -95,6 +97,7 @@ impl Egress {
             served: 0,
             next_class: 1,
             flows: BTreeMap::new(),
+            gone: Vec::new(),
             claims: BTreeMap::new(),
         }
     }
@@ -195,6 +198,7 @@ impl Egress {
     /// class; of flows that share a class only the first has it, since there it is but once.
     pub(crate) fn orphan(&mut self) -> Vec<(Flow, Rate)> {
         self.claims.clear();
+        self.gone.clear();
         let mut told = BTreeSet::new();
         let mut orphans = Vec::new();
         for (flow, place) in &mut self.flows {
@@ -208,7 +212,8 @@ impl Egress {
     /// Takes out the classes that no living daemon has a name for, and the flows that none has asked for; returns these.
     pub(crate) fn reap(&mut self) -> Vec<Flow> {
         let unnamed = self.flows.iter().filter(|(_, place)| !place.named);
-        let orphans: Vec<Flow> = unnamed.map(|(flow, _)| *flow).collect();
+        let mut orphans: Vec<Flow> = unnamed.map(|(flow, _)| *flow).collect();
+        orphans.append(&mut self.gone);
         self.flows.retain(|_, place| place.named);
         let claimed: BTreeSet<u32> = self.claims.values().copied().collect();
         let unclaimed = self.classes.keys().filter(|number| !claimed.contains(number));
@@ -233,7 +238,9 @@ impl Egress {
     }
 
     fn remove_class(&mut self, number: u32) {
-        self.flows.retain(|_, place| place.class != number);
+        for (flow, place) in self.flows.extract_if(.., |_, place| place.class == number) {
+            self.gone.extend((!place.named).then_some(flow));
+        }
         self.waiting.remove(&number);
         if let Some(class) = self.classes.remove(&number) {
             let room = self.best_effort_limit.saturating_sub(self.best_effort.len());
@@ -335,6 +342,7 @@ mod tests {
             ttl: 64,
             router_alert: false,
             length: 986,
+            damaged: false,
             body: Body::Data { source_port: 1, destination_port: port, stream: 0, sequence },
         }
     }
@@ -431,6 +439,21 @@ mod tests {
         assert_eq!(egress.reap(), [shared.flow]);
         egress.remove_flow(shared.claim, &other);
         assert_eq!(egress.reserved().map(|reserved| reserved.flows.len()).collect::<Vec<_>>(), [0]);
+    }
+
+    /// What goes with a class that was taken over is reported as gone too, lest somebody wait for it.
+    #[test]
+    fn flows_of_an_adopted_class_go_with_it() {
+        let mut egress = Egress::new(Rate::from_mbps(1), 10);
+        let shared = installation(0, 1, Rate::from_bps(100_000));
+        let other = installation(0, 2, Rate::ZERO).flow;
+        egress.install(Time::ZERO, &shared);
+        egress.add_flow(shared.claim, other);
+        egress.orphan();
+        egress.install(Time::from_secs(1), &Installation { flow: other, ..shared });
+        assert!(egress.remove(shared.claim));
+        assert_eq!(egress.reap(), [shared.flow]);
+        assert_eq!(egress.reap(), []);
     }
 
     /// A wildcard filter takes every source, but a filter of a source's own comes first.

@@ -19,7 +19,8 @@ pub struct Faults {
     pub loss: f64,
     /// Share of the messages that arrive twice, 0 to 1.
     pub duplication: f64,
-    /// Share of the messages in which one bit is turned over, 0 to 1.
+    /// Share of the messages in which one bit is turned over, 0 to 1. It happens to a message once at most, however many
+    /// links it crosses unread: the checksum of RSVP finds any one such bit, but not any two.
     pub corruption: f64,
     /// Largest additional delay; each copy takes its own, evenly spread, so that messages overtake one another.
     pub jitter: Duration,
@@ -67,7 +68,7 @@ impl Faults {
         (0..copies)
             .map(|_| {
                 let mut copy = packet.clone();
-                if happens(dice, self.corruption) {
+                if happens(dice, self.corruption) && !copy.damaged {
                     turn_a_bit(dice, &mut copy);
                 }
                 (dice.uniform(Duration::ZERO, self.jitter), copy)
@@ -91,6 +92,7 @@ fn turn_a_bit(dice: &mut Stream, packet: &mut Packet) {
     let place = usize::try_from(drawn >> 3).unwrap_or(usize::MAX).checked_rem(octets.len());
     if let Some(octet) = place.and_then(|place| octets.get_mut(place)) {
         *octet ^= 1 << (drawn & 7);
+        packet.damaged = true;
     }
 }
 
@@ -112,6 +114,7 @@ mod tests {
             ttl: 1,
             router_alert: false,
             length: 120,
+            damaged: false,
             body: Body::Signalling(Vec::from([0; 100])),
         }
     }
@@ -137,6 +140,9 @@ mod tests {
             Body::Data { .. } => 0,
         };
         let damaged = copies.iter().filter(|(_, packet)| bits(packet) == 1).count();
+        assert_eq!(copies.iter().filter(|(_, packet)| packet.damaged).count(), damaged);
+        let again = copies.iter().flat_map(|(_, packet)| faults.afflict(&mut dice, packet.clone()));
+        assert!(again.into_iter().all(|(_, packet)| bits(&packet) <= 1), "once at most");
         assert!(copies.iter().all(|(_, packet)| bits(packet) <= 1), "one bit at most");
         let share = damaged as f64 / copies.len() as f64;
         assert!((0.18..0.22).contains(&share), "{share}");

@@ -18,6 +18,8 @@ pub(crate) struct Packet {
     pub(crate) router_alert: bool,
     /// Octets of the whole IP packet.
     pub(crate) length: u32,
+    /// Whether one of its bits is turned over.
+    pub(crate) damaged: bool,
     pub(crate) body: Body,
 }
 
@@ -46,6 +48,7 @@ impl Packet {
             ttl: out.ttl,
             router_alert: out.router_alert,
             length: header + u32::try_from(payload.len()).unwrap_or(u32::MAX - header),
+            damaged: false,
             body: Body::Signalling(payload.to_vec()),
         }
     }

@@ -123,6 +123,7 @@ impl Network {
             ttl: DATA_TTL,
             router_alert: false,
             length: source.packet_octets,
+            damaged: false,
             body: Body::Data {
                 source_port: source.port,
                 destination_port: source.destination_port,
