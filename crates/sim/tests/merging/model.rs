@@ -1,13 +1,14 @@
-//! What must be reserved where, by a plain recursion over the trees of the senders.
+//! What must be reserved where, by a few rules about the links of the senders' trees.
 //!
 //! Written from RFC 2205 sections 1.3 and 3.4 and RFC 2209 (RESV REFRESH), with the flowspecs merged as RFC 2211 section
 //! 8 and RFC 2212 ("Ordering and Merging") say, to be read beside them. Nothing is kept and nothing is quick: what is
 //! reserved on a link is computed anew from the receivers each time somebody asks. It is what stands when everything has
 //! settled, on networks with room for all of it, where all receivers of a session use one style and one service.
 //!
-//! Shared styles are for networks where the trees of a session's senders make no circle together: on a ring whose nodes
-//! all send by trees of their own, each link's request is part of the next one's, and what was once asked for keeps
-//! itself up by the RFC's own rules.
+//! In the shared styles what is asked for on a link depends on all links beyond it, and where the trees of a session's
+//! senders together make a circle these may depend on that link in turn. There the rules have several solutions: a rate
+//! that was once asked for may keep itself up, by the RFC's own rules. Here it is the least one, that of a network in
+//! which nothing has been asked for before; for whom there are reservations is the same in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,13 @@ pub(crate) struct Pipe {
     pub(crate) flowspec: FlowSpec,
 }
 
+/// What is reserved on links.
+type Known<T> = BTreeMap<Hop, T>;
+/// A shared-explicit reservation on a link.
+type Shared = (BTreeSet<Sender>, FlowSpec);
+
 /// A wildcard reservation on a link, and the SCOPE it was asked for with.
+#[derive(PartialEq)]
 struct Wild {
     flowspec: FlowSpec,
     scope: Option<BTreeSet<Sender>>,
@@ -62,10 +69,10 @@ impl Facts {
             let flowspec = self.distinct(sender, hop)?;
             Some(Pipe { senders: Some(BTreeSet::from([sender])), flowspec })
         });
-        let explicit = self.explicit(hop);
+        let explicit = self.settled(|hop, known| self.explicit(hop, known)).remove(&hop);
         let explicit =
             explicit.map(|(senders, flowspec)| Pipe { senders: Some(senders), flowspec });
-        let wildcard = self.wildcard(hop);
+        let wildcard = self.settled(|hop, known| self.wildcard(hop, known)).remove(&hop);
         let wildcard = wildcard.map(|wild| Pipe { senders: None, flowspec: wild.flowspec });
         distinct.chain(explicit).chain(wildcard).collect()
     }
@@ -86,13 +93,13 @@ impl Facts {
 
     /// SE: for each sender whose packets cross the link, the requests that name it are found, among the receivers at its
     /// end and on those links beyond that its packets take. All senders found share the largest of all requests found.
-    fn explicit(&self, hop: Hop) -> Option<(BTreeSet<Sender>, FlowSpec)> {
+    fn explicit(&self, hop: Hop, known: &Known<Shared>) -> Option<Shared> {
         let here = self.requests_at(hop.1).filter_map(|request| match request {
             Request::Explicit(senders, flowspec) => Some((senders.clone(), *flowspec)),
             _ => None,
         });
-        let beyond = self.beyond(hop).filter_map(|next| self.explicit(next));
-        let requests: Vec<(BTreeSet<Sender>, FlowSpec)> = here.chain(beyond).collect();
+        let beyond = self.beyond(hop).filter_map(|next| known.get(&next).cloned());
+        let requests: Vec<Shared> = here.chain(beyond).collect();
         let crossing = self.crossing(hop);
         let matching: Vec<_> =
             requests.iter().filter(|(senders, _)| !senders.is_disjoint(&crossing)).collect();
@@ -101,9 +108,10 @@ impl Facts {
     }
 
     /// WF: the largest of what is asked for at the end of the link and on the links beyond, as far as packets that cross
-    /// the link get there. Where senders come from several sides, the request bears a SCOPE with those of them that come
-    /// over this link and are wanted by somebody, and where these are none it is not sent.
-    fn wildcard(&self, hop: Hop) -> Option<Wild> {
+    /// the link get there. Where senders come from several sides, or where a request from beyond bears one, the request
+    /// bears a SCOPE with those of them that come over this link and are wanted by somebody, and where these are none it
+    /// is not sent.
+    fn wildcard(&self, hop: Hop, known: &Known<Wild>) -> Option<Wild> {
         let crossing = self.crossing(hop);
         let here = self.requests_at(hop.1).filter_map(|request| match request {
             Request::Wildcard(flowspec) => Some((crossing.clone(), *flowspec, None)),
@@ -111,15 +119,16 @@ impl Facts {
         });
         let beyond = self.beyond(hop).filter_map(|next| {
             let routed: BTreeSet<Sender> = &crossing & &self.crossing(next);
-            let wild = if routed.is_empty() { None } else { self.wildcard(next) }?;
-            Some((routed, wild.flowspec, wild.scope))
+            let wild = if routed.is_empty() { None } else { known.get(&next) }?;
+            Some((routed, wild.flowspec, wild.scope.clone()))
         });
         // For whom, how much, and with which SCOPE.
         let requests: Vec<(BTreeSet<Sender>, FlowSpec, Option<BTreeSet<Sender>>)> =
             here.chain(beyond).filter(|(senders, ..)| !senders.is_empty()).collect();
         let flowspec = largest(requests.iter().map(|(_, flowspec, _)| *flowspec))?;
         let sides = self.trees.values().flatten().filter(|(_, to)| *to == hop.1);
-        if sides.collect::<BTreeSet<&Hop>>().len() < 2 {
+        let one_side = sides.collect::<BTreeSet<&Hop>>().len() < 2;
+        if one_side && requests.iter().all(|(_, _, scope)| scope.is_none()) {
             return Some(Wild { flowspec, scope: None });
         }
         let wanted = requests.iter().flat_map(|(senders, _, scope)| match scope {
@@ -128,6 +137,20 @@ impl Facts {
         });
         let scope: BTreeSet<Sender> = wanted.collect();
         (!scope.is_empty()).then_some(Wild { flowspec, scope: Some(scope) })
+    }
+
+    /// What a rule, which looks at what is reserved beyond a link, comes to on all links: it is applied to each of them,
+    /// at first to nothing, until nothing changes any more.
+    fn settled<T: PartialEq>(&self, rule: impl Fn(Hop, &Known<T>) -> Option<T>) -> Known<T> {
+        let links: BTreeSet<Hop> = self.trees.values().flatten().copied().collect();
+        let mut known = Known::new();
+        loop {
+            let next = links.iter().filter_map(|&hop| Some((hop, rule(hop, &known)?))).collect();
+            if next == known {
+                return known;
+            }
+            known = next;
+        }
     }
 
     fn requests_at(&self, node: Node) -> impl Iterator<Item = &Request> {

@@ -1,7 +1,7 @@
 //! A story in a simulated network: its hosts and applications, and what goes wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use earmark_core::{InterfaceId, Rate, Routes, Time};
@@ -9,11 +9,11 @@ use earmark_node::{Command, Event};
 use earmark_rsvp::{self as rsvp, Application, Rejection, ReserveRequest};
 use earmark_sim::{Faults, NodeId, What};
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
-use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
 
-use crate::common::Bench;
+use crate::common::{Bench, Family};
 use crate::model::{Facts, Hop, Request};
-use crate::scenario::{Scenario, Step};
+use crate::scenario::{Destination, Plan, Scenario, Step};
 
 /// Refresh period of all nodes.
 const REFRESH: Duration = Duration::from_secs(2);
@@ -24,8 +24,17 @@ const SLICE: Duration = Duration::from_millis(20);
 const SETTLING: Duration = Duration::from_secs(30);
 /// How long what a dead daemon left is kept for the next one.
 const GRACE: Duration = Duration::from_secs(12);
-/// Data port of the receivers, and of the senders.
-const PORT: u16 = 5_000;
+/// Data port of the first session, and of all senders.
+pub(crate) const PORT: u16 = 5_000;
+
+/// How packets to groups whose sessions use a shared style travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trees {
+    /// All over one tree, so that the model has one solution.
+    Shared,
+    /// Those of each sender over the shortest paths from there.
+    Own,
+}
 
 /// A story that is being played.
 pub(crate) struct Play {
@@ -35,14 +44,18 @@ pub(crate) struct Play {
     pub(crate) routers: usize,
     pub(crate) senders: Vec<IpAddr>,
     pub(crate) receivers: Vec<IpAddr>,
-    guaranteed: bool,
+    pub(crate) sessions: Vec<Plan>,
+    family: Family,
+    /// Whether all that is asked for lies in one order.
+    ordered: bool,
     /// Links between routers are the first ones.
     router_links: usize,
     dead: BTreeSet<usize>,
-    /// Who sends to whom, by sender and receiver.
+    /// Who sends, by sender and session.
     sending: BTreeSet<(usize, usize)>,
-    asking: BTreeMap<usize, Asking>,
-    /// What each sender was last told of the reservation for what it sends to a receiver.
+    /// Who asks, by receiver and session.
+    asking: BTreeMap<(usize, usize), Asking>,
+    /// What each sender was last told of the reservation for what it sends to a session.
     pub(crate) told: BTreeMap<(usize, usize), FlowSpec>,
 }
 
@@ -55,8 +68,9 @@ struct Asking {
 }
 
 impl Play {
-    /// The network of a story whose links between routers have this bandwidth.
-    pub(crate) fn new(scenario: &Scenario, bandwidth: Rate) -> Play {
+    /// The network of a story whose links between routers have this bandwidth. Where that is not enough for all, what
+    /// is asked for should be `ordered`: of any two requests one is the larger in all respects.
+    pub(crate) fn new(scenario: &Scenario, bandwidth: Rate, ordered: bool, trees: Trees) -> Play {
         let timing = rsvp::Timing { refresh: REFRESH, lifetime_factor: 3 };
         let config = rsvp::Config { timing, ..rsvp::Config::default() };
         let mut bench = Bench::new(scenario.seed, scenario.family, config);
@@ -88,13 +102,22 @@ impl Play {
             routers: routers.len(),
             senders,
             receivers,
-            guaranteed: scenario.guaranteed,
+            sessions: scenario.sessions.clone(),
+            family: scenario.family,
+            ordered,
             router_links,
             dead: BTreeSet::new(),
             sending: BTreeSet::new(),
             asking: BTreeMap::new(),
             told: BTreeMap::new(),
         };
+        for (number, plan) in scenario.sessions.iter().enumerate() {
+            let alike = trees == Trees::Shared && plan.style != Style::FixedFilter;
+            if alike && plan.destination == Destination::Group {
+                let group = group(scenario.family, number);
+                play.bench.network.share_tree(group, play.nodes[0]);
+            }
+        }
         let share = |percent: u8| f64::from(percent) / 100.0;
         play.set_faults(Faults {
             loss: share(scenario.faults.loss),
@@ -125,28 +148,31 @@ impl Play {
 
     /// Everybody leaves.
     pub(crate) fn end(&mut self) {
-        for (sender, receiver) in self.sending.clone() {
-            self.stop(sender, receiver);
+        for (sender, session) in self.sending.clone() {
+            self.stop(sender, session);
         }
-        for receiver in self.asking.keys().copied().collect::<Vec<_>>() {
-            self.leave(receiver);
+        for (receiver, session) in self.asking.keys().copied().collect::<Vec<_>>() {
+            self.leave(receiver, session);
         }
     }
 
     pub(crate) fn act(&mut self, step: Step) {
-        let (senders, receivers, routers) =
-            (self.senders.len(), self.receivers.len(), self.routers);
-        let links = self.router_links;
+        let (senders, sessions) = (self.senders.len(), self.sessions.len());
+        let (routers, links) = (self.routers, self.router_links);
         match step {
-            Step::Send { sender, receiver, amount } => {
-                self.send(sender % senders, receiver % receivers, amount);
+            Step::Send { sender, session, amount } => {
+                self.send(sender % senders, session % sessions, amount);
             }
-            Step::Stop { sender, receiver } => self.stop(sender % senders, receiver % receivers),
-            Step::Ask { receiver, wanted, amount } => {
+            Step::Stop { sender, session } => self.stop(sender % senders, session % sessions),
+            Step::Ask { receiver, session, wanted, amount } => {
                 let wanted = (0..senders).filter(|sender| wanted & (1 << sender) != 0).collect();
-                self.ask(receiver % receivers, wanted, amount);
+                let session = session % sessions;
+                self.ask(self.receiver_of(session, receiver), session, wanted, amount);
             }
-            Step::Leave { receiver } => self.leave(receiver % receivers),
+            Step::Leave { receiver, session } => {
+                let session = session % sessions;
+                self.leave(self.receiver_of(session, receiver), session);
+            }
             Step::Kill { router } => {
                 if self.dead.insert(router % routers) {
                     self.bench.network.kill(self.nodes[router % routers]);
@@ -160,20 +186,25 @@ impl Play {
         self.react();
     }
 
-    /// What the model has to know of the session of a receiver.
-    pub(crate) fn facts(&self, receiver: usize) -> Facts {
-        let senders = self.sending.iter().filter(|(_, to)| *to == receiver);
-        let trees = senders.map(|&(sender, _)| {
-            (sender, self.way(self.routers + sender, self.receivers[receiver]))
-        });
+    /// What the model has to know of a session.
+    pub(crate) fn facts(&self, session: usize) -> Facts {
+        let senders = self.sending.iter().filter(|(_, to)| *to == session);
+        let trees = senders.map(|&(sender, _)| (sender, self.tree(sender, session)));
         let trees: BTreeMap<usize, BTreeSet<Hop>> = trees.collect();
-        let requests = self.asking.get(&receiver).map(|asking| {
-            let flowspec = self.flowspec(receiver, asking.amount);
-            let wanted = asking.wanted.iter().filter(|sender| trees.contains_key(sender));
-            let request = Request::Distinct(wanted.map(|&sender| (sender, flowspec)).collect());
-            (self.routers + self.senders.len() + receiver, request)
+        let asking = self.asking.iter().filter(|((_, to), _)| *to == session);
+        let requests = asking.map(|(&(receiver, _), asking)| {
+            let flowspec = self.flowspec(receiver, session, asking.amount);
+            let request = match self.sessions[session].style {
+                Style::FixedFilter => {
+                    let wanted = asking.wanted.iter();
+                    Request::Distinct(wanted.map(|&sender| (sender, flowspec)).collect())
+                }
+                Style::SharedExplicit => Request::Explicit(asking.wanted.clone(), flowspec),
+                Style::Wildcard => Request::Wildcard(flowspec),
+            };
+            (self.receiving_node(receiver), request)
         });
-        Facts { requests: requests.into_iter().collect(), trees }
+        Facts { requests: requests.collect(), trees }
     }
 
     /// The number of the node that a hop leads to, by where it leaves.
@@ -188,80 +219,114 @@ impl Play {
         self.nodes.iter().position(|&node| node == peer)
     }
 
-    /// The links that lead from a node to a destination, by the routes that the nodes have.
-    fn way(&self, from: usize, destination: IpAddr) -> BTreeSet<Hop> {
-        let (mut way, mut at) = (BTreeSet::new(), from);
-        loop {
+    /// The links that a sender's packets to a session cross, by the routes that the nodes have.
+    fn tree(&self, sender: usize, session: usize) -> BTreeSet<Hop> {
+        let destination = self.session(session).destination;
+        let (mut tree, mut ends) = (BTreeSet::new(), vec![self.routers + sender]);
+        while let Some(at) = ends.pop() {
             let node = self.bench.network.node(self.nodes[at]).expect("all live");
-            if node.interfaces().is_local(destination) {
-                return way;
+            let at_sender = at == self.routers + sender;
+            let outgoing: Vec<InterfaceId> = if node.interfaces().is_local(destination) {
+                Vec::new()
+            } else if at_sender || !destination.is_multicast() {
+                vec![node.routes().lookup(destination).expect("routes lead everywhere").interface]
+            } else {
+                let branches = node.routes().multicast(self.senders[sender], destination);
+                branches.map_or(Vec::new(), |branches| branches.outgoing.to_vec())
+            };
+            for interface in outgoing {
+                let next = self.behind(at, interface).expect("an interface has a link");
+                assert!(tree.insert((at, next)), "routes lead round in a circle");
+                ends.push(next);
             }
-            let hop = node.routes().lookup(destination).expect("routes lead everywhere");
-            let next = self.behind(at, hop.interface).expect("an interface has a link");
-            assert!(way.insert((at, next)), "routes lead round in a circle");
-            at = next;
         }
+        tree
     }
 
-    fn send(&mut self, sender: usize, receiver: usize, amount: u8) {
-        let application = Application(receiver as u64);
-        let node = self.routers + sender;
-        if self.sending.insert((sender, receiver)) {
-            let session = self.session(receiver);
+    fn send(&mut self, sender: usize, session: usize, amount: u8) {
+        let (application, node) = (application(session), self.routers + sender);
+        if self.sending.insert((sender, session)) {
+            let session = self.session(session);
             self.command(node, rsvp::Command::Session { application, session });
         }
         // Always more than anybody asks for.
-        let tspec = TokenBucket { rate: 1e6 * f32::from(amount), depth: 1e5, ..bucket(1) };
+        let tspec = TokenBucket {
+            rate: 1e6 * f32::from(amount),
+            depth: 1e5,
+            max_packet_size: 1_000,
+            ..bucket(1)
+        };
         let template = self.template(sender);
         self.command(node, rsvp::Command::Sender { application, template, tspec, ttl: 64 });
     }
 
-    fn stop(&mut self, sender: usize, receiver: usize) {
-        if self.sending.remove(&(sender, receiver)) {
-            let application = Application(receiver as u64);
+    fn stop(&mut self, sender: usize, session: usize) {
+        if self.sending.remove(&(sender, session)) {
+            let application = application(session);
             self.command(self.routers + sender, rsvp::Command::Release { application });
-            self.told.remove(&(sender, receiver));
+            self.react();
+            self.told.remove(&(sender, session));
         }
     }
 
-    fn ask(&mut self, receiver: usize, wanted: BTreeSet<usize>, amount: u8) {
-        // A fixed filter is given up only with all others of the application.
-        let before = self.asking.get(&receiver);
-        if before.is_some_and(|before| !wanted.is_superset(&before.wanted)) {
-            self.leave(receiver);
+    fn ask(&mut self, receiver: usize, session: usize, wanted: BTreeSet<usize>, amount: u8) {
+        let style = self.sessions[session].style;
+        let gives_up = self.asking.get(&(receiver, session)).is_some_and(|before| match style {
+            // A fixed filter is given up only with all others of the application.
+            Style::FixedFilter => !wanted.is_superset(&before.wanted),
+            Style::SharedExplicit => wanted.is_disjoint(&before.known),
+            Style::Wildcard => false,
+        });
+        if gives_up {
+            self.leave(receiver, session);
         }
-        let opens = !self.asking.contains_key(&receiver);
-        let asking = self.asking.entry(receiver).or_default();
+        let opens = !self.asking.contains_key(&(receiver, session));
+        let asking = self.asking.entry((receiver, session)).or_default();
         (asking.wanted, asking.amount) = (wanted, amount);
         let known = asking.known.clone();
         if opens {
-            let (application, session) = (receiving(), self.session(receiver));
-            let node = self.receiving_node(receiver);
-            self.command(node, rsvp::Command::Session { application, session });
+            let (node, key) = (self.receiving_node(receiver), self.session(session));
+            if key.destination.is_multicast() {
+                self.bench.network.join(self.nodes[node], key.destination);
+            }
+            let application = application(session);
+            self.command(node, rsvp::Command::Session { application, session: key });
         }
-        known.into_iter().for_each(|sender| self.reserve(receiver, sender));
+        known.into_iter().for_each(|sender| self.reserve(receiver, session, sender));
     }
 
-    fn leave(&mut self, receiver: usize) {
-        if self.asking.remove(&receiver).is_some() {
-            let application = receiving();
-            self.command(self.receiving_node(receiver), rsvp::Command::Release { application });
+    fn leave(&mut self, receiver: usize, session: usize) {
+        if self.asking.remove(&(receiver, session)).is_some() {
+            let (node, application) = (self.receiving_node(receiver), application(session));
+            self.command(node, rsvp::Command::Release { application });
+            let destination = self.session(session).destination;
+            if destination.is_multicast() {
+                self.bench.network.leave(self.nodes[node], destination);
+            }
             // What was reported before does not concern the next application.
             self.react();
         }
     }
 
-    /// A receiver asks for what it wants for a sender that it has heard of, if it wants anything.
-    fn reserve(&mut self, receiver: usize, sender: usize) {
-        let asking = &self.asking[&receiver];
-        if asking.wanted.contains(&sender) {
-            let flowspec = self.flowspec(receiver, asking.amount);
-            let filter = self.template(sender);
-            let request = ReserveRequest::FixedFilter { filter, flowspec };
-            let reserve =
-                rsvp::Command::Reserve { application: receiving(), request, confirm: false };
-            self.command(self.receiving_node(receiver), reserve);
-        }
+    /// A receiver asks for what it wants now that there is news of a sender.
+    fn reserve(&mut self, receiver: usize, session: usize, sender: usize) {
+        let asking = &self.asking[&(receiver, session)];
+        let flowspec = self.flowspec(receiver, session, asking.amount);
+        let request = match self.sessions[session].style {
+            Style::Wildcard if !asking.known.is_empty() => ReserveRequest::Wildcard { flowspec },
+            Style::FixedFilter if asking.wanted.contains(&sender) => {
+                ReserveRequest::FixedFilter { filter: self.template(sender), flowspec }
+            }
+            Style::SharedExplicit if !asking.wanted.is_disjoint(&asking.known) => {
+                let heard = asking.wanted.intersection(&asking.known);
+                let filters = heard.map(|&sender| self.template(sender)).collect();
+                ReserveRequest::SharedExplicit { filters, flowspec }
+            }
+            _ => return,
+        };
+        let application = application(session);
+        let reserve = rsvp::Command::Reserve { application, request, confirm: false };
+        self.command(self.receiving_node(receiver), reserve);
     }
 
     fn start(&mut self, router: usize) {
@@ -320,18 +385,23 @@ impl Play {
     }
 
     fn receiver_hears(&mut self, receiver: usize, event: &rsvp::Event) {
-        let Some(asking) = self.asking.get_mut(&receiver) else { return };
         let number = |template: FilterSpec| {
-            self.senders.iter().position(|&address| address == template.source)
+            let position = self.senders.iter().position(|&address| address == template.source);
+            position.expect("one of ours")
         };
         match event {
-            rsvp::Event::Path { template, .. } => {
-                let sender = number(*template).expect("one of ours");
-                asking.known.insert(sender);
-                self.reserve(receiver, sender);
+            rsvp::Event::Path { application, template, .. } => {
+                let (session, sender) = (application.0 as usize, number(*template));
+                if let Some(asking) = self.asking.get_mut(&(receiver, session)) {
+                    asking.known.insert(sender);
+                    self.reserve(receiver, session, sender);
+                }
             }
-            rsvp::Event::PathGone { template, .. } => {
-                asking.known.remove(&number(*template).expect("one of ours"));
+            rsvp::Event::PathGone { application, template, .. } => {
+                let (session, sender) = (application.0 as usize, number(*template));
+                if let Some(asking) = self.asking.get_mut(&(receiver, session)) {
+                    asking.known.remove(&sender);
+                }
             }
             // The sender has gone before its news were read.
             rsvp::Event::Rejected { reason: Rejection::NoSuchSender, .. } => {}
@@ -344,8 +414,21 @@ impl Play {
         self.routers + self.senders.len() + receiver
     }
 
-    pub(crate) fn session(&self, receiver: usize) -> Session {
-        Session { destination: self.receivers[receiver], protocol: 17, flags: 0, port: PORT }
+    /// Who a step of a session is about: a unicast session has but one receiver.
+    fn receiver_of(&self, session: usize, receiver: usize) -> usize {
+        let receiver = match self.sessions[session].destination {
+            Destination::Group => receiver,
+            Destination::Receiver(only) => only,
+        };
+        receiver % self.receivers.len()
+    }
+
+    pub(crate) fn session(&self, number: usize) -> Session {
+        let destination = match self.sessions[number].destination {
+            Destination::Group => group(self.family, number),
+            Destination::Receiver(_) => self.receivers[self.receiver_of(number, 0)],
+        };
+        Session { destination, protocol: 17, flags: 0, port: PORT + number as u16 }
     }
 
     pub(crate) fn template(&self, sender: usize) -> FilterSpec {
@@ -353,25 +436,38 @@ impl Play {
     }
 
     /// What a receiver asks for: each in another way, so that the least upper bound of several is none of them.
-    fn flowspec(&self, receiver: usize, amount: u8) -> FlowSpec {
-        let turned = (receiver as u8 * 3 + amount) % 8 + 1;
+    fn flowspec(&self, receiver: usize, session: usize, amount: u8) -> FlowSpec {
+        let turned = if self.ordered { 1 } else { (receiver as u8 * 3 + amount) % 8 + 1 };
         let bucket = TokenBucket {
             depth: 1_000.0 * f32::from(turned),
+            min_policed_unit: 64 + u32::from(turned),
             max_packet_size: 600 + u32::from(turned),
             ..bucket(amount)
         };
-        if self.guaranteed {
+        if self.sessions[session].guaranteed {
             let rate = bucket.rate * (1.0 + f32::from(turned));
-            FlowSpec::Guaranteed(bucket, Rspec { rate, slack_us: u32::from(amount) })
+            FlowSpec::Guaranteed(
+                bucket,
+                Rspec { rate, slack_us: if self.ordered { 0 } else { u32::from(amount) } },
+            )
         } else {
             FlowSpec::ControlledLoad(bucket)
         }
     }
 }
 
-/// The application of a receiver's host.
-fn receiving() -> Application {
-    Application(0)
+/// The application of a host that sends to a session, or receives.
+fn application(session: usize) -> Application {
+    Application(session as u64)
+}
+
+/// The group of a session.
+fn group(family: Family, session: usize) -> IpAddr {
+    let number = session as u8 + 1;
+    match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::new(239, 1, 0, number)),
+        Family::V6 => IpAddr::V6(Ipv6Addr::new(0xff1e, 0, 0, 0, 0, 0, 1, number.into())),
+    }
 }
 
 /// `amount` times 10 000 octets a second, 80 kbit/s.

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use earmark_wire::rsvp::Style;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 
 use crate::common::Family;
 
@@ -14,7 +16,10 @@ const ROUTERS: usize = 6;
 /// Most senders, and most receivers.
 const HOSTS: usize = 8;
 
-/// A story. Every receiver has a session of its own, which any of the senders may send to.
+/// Most sessions.
+const SESSIONS: usize = 4;
+
+/// A story.
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
@@ -27,11 +32,28 @@ pub(crate) struct Scenario {
     pub(crate) senders: Vec<usize>,
     /// The router that each receiver's host is behind.
     pub(crate) receivers: Vec<usize>,
-    /// Guaranteed service is asked for, not controlled load.
-    pub(crate) guaranteed: bool,
+    pub(crate) sessions: Vec<Plan>,
     pub(crate) faults: Percent,
     /// What happens, each after this time.
     pub(crate) steps: Vec<(Duration, Step)>,
+}
+
+/// A session. Any of the senders may send to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) style: Style,
+    /// Guaranteed service is asked for, not controlled load.
+    pub(crate) guaranteed: bool,
+    pub(crate) destination: Destination,
+}
+
+/// Where a session's data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// To a group of its own, which any of the receivers may join.
+    Group,
+    /// To one of the receivers; numbers wrap around.
+    Receiver(usize),
 }
 
 /// How bad the links are.
@@ -47,14 +69,15 @@ pub(crate) struct Percent {
 /// One thing that happens. Numbers past those that there are wrap around.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A sender announces itself to a receiver, or something else than before.
-    Send { sender: usize, receiver: usize, amount: u8 },
+    /// A sender announces itself to a session, or something else than before.
+    Send { sender: usize, session: usize, amount: u8 },
     /// A sender stops.
-    Stop { sender: usize, receiver: usize },
-    /// A receiver asks for this much for each of some senders, those of the bits of `wanted`.
-    Ask { receiver: usize, wanted: u8, amount: u8 },
-    /// A receiver leaves.
-    Leave { receiver: usize },
+    Stop { sender: usize, session: usize },
+    /// A receiver of a session asks for this much for some senders, those of the bits of `wanted`, or for all in the
+    /// wildcard style.
+    Ask { receiver: usize, session: usize, wanted: u8, amount: u8 },
+    /// A receiver leaves a session.
+    Leave { receiver: usize, session: usize },
     /// The daemon of a router dies.
     Kill { router: usize },
     /// A new one starts where there is none.
@@ -81,8 +104,8 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
         hosts(),
         hosts(),
     );
-    (network, any::<bool>(), faults(), vec((pause(), step()), 1..80)).prop_map(
-        |((seed, family, parents, shortcuts, senders, receivers), guaranteed, faults, steps)| {
+    (network, vec(plan(), 1..=SESSIONS), faults(), vec((pause(), step()), 1..80)).prop_map(
+        |((seed, family, parents, shortcuts, senders, receivers), sessions, faults, steps)| {
             let parents: Vec<usize> =
                 parents.into_iter().enumerate().map(|(n, parent)| parent % (n + 1)).collect();
             let routers = parents.len() + 1;
@@ -100,7 +123,7 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
                 parents,
                 senders: behind(senders),
                 receivers: behind(receivers),
-                guaranteed,
+                sessions,
                 faults,
                 steps,
             }
@@ -111,6 +134,16 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
 /// The routers that hosts are behind. Few hosts meet more often.
 fn hosts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![vec(0..ROUTERS, 1..=3), vec(0..ROUTERS, 1..=HOSTS)]
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    const STYLES: [Style; 3] = [Style::FixedFilter, Style::SharedExplicit, Style::Wildcard];
+    let destination = prop_oneof![
+        2 => Just(Destination::Group),
+        1 => (0..HOSTS).prop_map(Destination::Receiver),
+    ];
+    (select(&STYLES[..]), any::<bool>(), destination)
+        .prop_map(|(style, guaranteed, destination)| Plan { style, guaranteed, destination })
 }
 
 fn faults() -> impl Strategy<Value = Percent> {
@@ -131,14 +164,17 @@ fn pause() -> impl Strategy<Value = Duration> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (sender, receiver, amount) = (|| 0..HOSTS, || 0..HOSTS, || 1..9_u8);
+    let (sender, receiver, session) = (|| 0..HOSTS, || 0..HOSTS, || 0..SESSIONS);
+    let amount = || 1..9_u8;
     prop_oneof![
-        6 => (sender(), receiver(), amount())
-            .prop_map(|(sender, receiver, amount)| Step::Send { sender, receiver, amount }),
-        2 => (sender(), receiver()).prop_map(|(sender, receiver)| Step::Stop { sender, receiver }),
-        6 => (receiver(), any::<u8>(), amount())
-            .prop_map(|(receiver, wanted, amount)| Step::Ask { receiver, wanted, amount }),
-        1 => receiver().prop_map(|receiver| Step::Leave { receiver }),
+        6 => (sender(), session(), amount())
+            .prop_map(|(sender, session, amount)| Step::Send { sender, session, amount }),
+        2 => (sender(), session()).prop_map(|(sender, session)| Step::Stop { sender, session }),
+        6 => (receiver(), session(), any::<u8>(), amount()).prop_map(
+            |(receiver, session, wanted, amount)| Step::Ask { receiver, session, wanted, amount }
+        ),
+        2 => (receiver(), session())
+            .prop_map(|(receiver, session)| Step::Leave { receiver, session }),
         1 => (0..ROUTERS).prop_map(|router| Step::Kill { router }),
         1 => (0..ROUTERS).prop_map(|router| Step::Start { router }),
         1 => (0..ROUTERS).prop_map(|link| Step::Fail { link }),
@@ -149,8 +185,10 @@ fn step() -> impl Strategy<Value = Step> {
 /// As a script, to be read when a test fails.
 impl fmt::Debug for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let service = if self.guaranteed { "guaranteed service" } else { "controlled load" };
-        writeln!(f, "seed {}, IP{:?}, {service}, {:?} %", self.seed, self.family, self.faults)?;
+        writeln!(f, "seed {}, IP{:?}, {:?} %", self.seed, self.family, self.faults)?;
+        for (number, plan) in self.sessions.iter().enumerate() {
+            writeln!(f, "session {number}: {plan:?}")?;
+        }
         write!(f, "routers r0")?;
         for (n, parent) in self.parents.iter().enumerate() {
             write!(f, ", r{} at r{parent}", n + 1)?;

@@ -1,23 +1,25 @@
 //! What a network holds, and how that differs from what it should hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use earmark_core::Rate;
-use earmark_core::admission::Demand;
+use earmark_core::admission::{Demand, Service};
+use earmark_core::{InterfaceId, Rate};
 use earmark_node::Node;
 use earmark_sim::NodeId;
 use earmark_wire::intserv::FlowSpec;
 
-use crate::model::{Hop, Sender};
-use crate::play::{Play, now};
+use crate::model::{Facts, Hop, Pipe, Request, Sender};
+use crate::play::{PORT, Play, now};
 
 /// A reservation on a link, as listings show it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     hop: Hop,
+    session: usize,
     destination: IpAddr,
-    source: Option<IpAddr>,
+    /// In ascending order; one `None` for every sender.
+    senders: Vec<Option<IpAddr>>,
     service: &'static str,
     rate: Rate,
     burst: u32,
@@ -25,39 +27,87 @@ struct Line {
 
 /// How a settled network differs from the model.
 pub(crate) fn differences(play: &Play) -> Vec<String> {
-    let mut wanted = Vec::new();
-    let mut differences = Vec::new();
-    // At each node, how many senders it should know.
-    let mut senders: BTreeMap<usize, usize> = BTreeMap::new();
-    for receiver in 0..play.receivers.len() {
-        let facts = play.facts(receiver);
-        let hops = || facts.trees.values().flatten().copied();
-        for hop in hops().collect::<std::collections::BTreeSet<Hop>>() {
-            for pipe in facts.pipes(hop) {
-                for sender in pipe.senders.expect("fixed filters") {
-                    wanted.push(line(play, hop, sender, receiver, &pipe.flowspec));
-                }
-            }
-        }
-        for (&sender, tree) in &facts.trees {
-            let from = play.routers + sender;
-            *senders.entry(from).or_default() += 1;
-            tree.iter().for_each(|(_, to)| *senders.entry(*to).or_default() += 1);
-            let first = tree.iter().find(|(start, _)| *start == from).expect("it leaves");
-            let pipe = facts.pipes(*first).into_iter().find(|pipe| {
-                pipe.senders.as_ref().is_some_and(|senders| senders.contains(&sender))
-            });
-            let (model, told) =
-                (pipe.map(|pipe| pipe.flowspec), play.told.get(&(sender, receiver)));
-            if model.as_ref() != told {
-                differences
-                    .push(format!("s{sender} to d{receiver} was told {told:?}, not {model:?}"));
-            }
-        }
-    }
+    let wanted = wanted(play);
+    let mut differences = unlike_senders(play);
     differences.extend(compare("rows", &wanted, &rows(play)));
     differences.extend(compare("traffic control", &wanted, &traffic_control(play)));
     differences.extend(books(play, &wanted));
+    for (session, sender, told) in told(play) {
+        let heard = play.told.get(&(sender, session));
+        if told.as_ref() != heard {
+            differences
+                .push(format!("s{sender} of session {session} was told {heard:?}, not {told:?}"));
+        }
+    }
+    differences
+}
+
+/// Likewise, where more may be reserved than the model says, for the same senders.
+pub(crate) fn differences_but_in_rate(play: &Play) -> Vec<String> {
+    let (wanted, rows) = (wanted(play), rows(play));
+    let mut differences = unlike_senders(play);
+    let plain = |lines: &[Line]| -> Vec<Line> {
+        let plain = |line: &Line| Line { rate: Rate::ZERO, burst: 0, ..line.clone() };
+        lines.iter().map(plain).collect()
+    };
+    differences.extend(compare("rows but for rates", &plain(&wanted), &plain(&rows)));
+    differences.extend(compare("traffic control and rows", &rows, &traffic_control(play)));
+    differences.extend(books(play, &rows));
+    let place = |line: &Line| (line.hop, line.session, line.senders.clone());
+    for line in &wanted {
+        let row = rows.iter().find(|row| place(row) == place(line));
+        if row.is_some_and(|row| row.rate < line.rate) {
+            differences.push(format!("{row:?} instead of {line:?}"));
+        }
+    }
+    for (session, sender, told) in told(play) {
+        let heard = play.told.get(&(sender, session));
+        if told.is_some() != heard.is_some() {
+            differences
+                .push(format!("s{sender} of session {session} was told {heard:?}, not {told:?}"));
+        }
+    }
+    differences
+}
+
+/// All that the model says should be reserved.
+fn wanted(play: &Play) -> Vec<Line> {
+    let mut wanted = Vec::new();
+    for session in 0..play.sessions.len() {
+        let facts = play.facts(session);
+        for hop in facts.trees.values().flatten().copied().collect::<BTreeSet<Hop>>() {
+            let pipes = facts.pipes(hop);
+            wanted.extend(pipes.iter().map(|pipe| line(play, hop, session, pipe)));
+        }
+    }
+    wanted
+}
+
+/// What the model says that the senders should be told, by session and sender.
+fn told(play: &Play) -> Vec<(usize, Sender, Option<FlowSpec>)> {
+    let mut told = Vec::new();
+    for session in 0..play.sessions.len() {
+        let facts = play.facts(session);
+        for (&sender, tree) in &facts.trees {
+            let from = play.routers + sender;
+            let first = tree.iter().find(|(start, _)| *start == from).expect("it leaves");
+            told.push((session, sender, pipe_of(&facts, *first, sender).map(|pipe| pipe.flowspec)));
+        }
+    }
+    told
+}
+
+/// Where the nodes know other senders than the model, or show other styles.
+fn unlike_senders(play: &Play) -> Vec<String> {
+    let mut differences = wrong_styles(play);
+    // At each node, how many senders it should know.
+    let mut senders: BTreeMap<usize, usize> = BTreeMap::new();
+    for session in 0..play.sessions.len() {
+        for (&sender, tree) in &play.facts(session).trees {
+            *senders.entry(play.routers + sender).or_default() += 1;
+            tree.iter().for_each(|(_, to)| *senders.entry(*to).or_default() += 1);
+        }
+    }
     for (number, &node) in play.nodes.iter().enumerate() {
         let (known, model) = (known_senders(play, node), senders.get(&number).copied());
         if known != model.unwrap_or(0) {
@@ -89,36 +139,71 @@ pub(crate) fn refused_though_it_fits(play: &Play) -> Vec<String> {
     let rows = rows(play);
     wrong.extend(compare("traffic control and rows", &rows, &traffic_control(play)));
     wrong.extend(books(play, &rows));
-    for receiver in 0..play.receivers.len() {
-        let facts = play.facts(receiver);
-        for (&sender, tree) in &facts.trees {
-            let mut at = play.routers + play.senders.len() + receiver;
-            // Upwards from the receiver, to the first link that does not have what was asked for.
-            while let Some(&hop) = tree.iter().find(|(_, to)| *to == at) {
-                let Some(pipe) = facts.pipes(hop).into_iter().find(|pipe| {
-                    pipe.senders.as_ref().is_some_and(|senders| senders.contains(&sender))
-                }) else {
-                    break;
-                };
-                let asked = line(play, hop, sender, receiver, &pipe.flowspec);
-                if rows.contains(&asked) {
-                    at = hop.0;
-                    continue;
-                }
-                let same = |row: &&Line| {
-                    row.hop == hop
-                        && (row.destination, row.source) == (asked.destination, asked.source)
-                };
-                let has = rows.iter().find(same).map_or(Rate::ZERO, |row| row.rate);
-                let needs = asked.rate.as_bps().saturating_sub(has.as_bps());
-                if needs <= free(play, hop) {
-                    wrong.push(format!("fits, but is not there: {asked:?}"));
-                }
-                break;
-            }
+    for session in 0..play.sessions.len() {
+        let facts = play.facts(session);
+        // A blockaded request for senders that nobody else names is sent all the same (RFC 2209, RESV REFRESH, step 3),
+        // and takes what others ask for in its shared pipe along: only requests for the same senders are kept apart.
+        let several = |request: &Request| match request {
+            Request::Explicit(senders, _) => facts.requests.iter().any(
+                |(_, other)| matches!(other, Request::Explicit(others, _) if others != senders),
+            ),
+            _ => false,
+        };
+        for (at, request) in facts.requests.iter().filter(|(_, request)| !several(request)) {
+            let alone = Facts { requests: vec![(*at, request.clone())], ..facts.clone() };
+            let lacking = facts
+                .trees
+                .iter()
+                .map(|(&sender, tree)| lacking(play, session, &alone, sender, tree, *at, &rows));
+            // What fails on the way to one sender is blockaded for all behind the same hop in the wildcard style, and
+            // for that sender alone in the others.
+            let ways: Vec<Vec<Lacking>> = match request {
+                Request::Wildcard(_) => vec![lacking.flatten().collect()],
+                _ => lacking.collect(),
+            };
+            let stopped = ways.iter().filter(|way| way.iter().all(|lacking| lacking.fits));
+            let stopped = stopped.filter_map(|way| way.first());
+            wrong.extend(stopped.map(|first| format!("fits, but is not there: {:?}", first.asked)));
         }
     }
     wrong
+}
+
+/// A link on which a sender has less than a receiver asked for.
+struct Lacking {
+    asked: Line,
+    /// Whether there is room for all of it.
+    fits: bool,
+}
+
+/// Upwards from a receiver, the links that have less for a sender than was asked for. One without room keeps those
+/// below it from asking for as much, for blockade state passes on what failed.
+fn lacking(
+    play: &Play,
+    session: usize,
+    alone: &Facts,
+    sender: Sender,
+    tree: &BTreeSet<Hop>,
+    receiver: usize,
+    rows: &[Line],
+) -> Vec<Lacking> {
+    let (mut at, mut lacking) = (receiver, Vec::new());
+    while let Some(&hop) = tree.iter().find(|(_, to)| *to == at) {
+        let Some(pipe) = pipe_of(alone, hop, sender) else { break };
+        let asked = line(play, hop, session, &pipe);
+        let source = Some(play.senders[sender]);
+        let row = rows.iter().find(|row| {
+            let includes = row.senders.contains(&source) || row.senders == [None];
+            (row.hop, row.session) == (hop, session) && includes
+        });
+        let has = row.map_or(0, |row| row.rate.as_bps());
+        let needs = asked.rate.as_bps().saturating_sub(has);
+        if row.is_none() || needs > 0 {
+            lacking.push(Lacking { asked, fits: needs <= free(play, hop) });
+        }
+        at = hop.0;
+    }
+    lacking
 }
 
 /// What is left in a network that everybody has left.
@@ -154,18 +239,28 @@ fn compare(what: &str, wanted: &[Line], found: &[Line]) -> Vec<String> {
         .collect()
 }
 
-fn line(play: &Play, hop: Hop, sender: Sender, receiver: usize, flowspec: &FlowSpec) -> Line {
-    let demand = Demand::from_flowspec(flowspec);
+fn line(play: &Play, hop: Hop, session: usize, pipe: &Pipe) -> Line {
+    let demand = Demand::from_flowspec(&pipe.flowspec);
+    let mut senders = match &pipe.senders {
+        Some(senders) => senders.iter().map(|&sender| Some(play.senders[sender])).collect(),
+        None => vec![None],
+    };
+    senders.sort_unstable();
     Line {
         hop,
-        destination: play.receivers[receiver],
-        source: Some(play.senders[sender]),
-        service: match flowspec {
-            FlowSpec::ControlledLoad(_) => "controlled-load",
-            FlowSpec::Guaranteed(..) => "guaranteed",
-        },
+        session,
+        destination: play.session(session).destination,
+        senders,
+        service: service(demand.service),
         rate: demand.rate,
         burst: demand.burst,
+    }
+}
+
+fn service(service: Service) -> &'static str {
+    match service {
+        Service::ControlledLoad => "controlled-load",
+        Service::Guaranteed => "guaranteed",
     }
 }
 
@@ -177,14 +272,17 @@ fn rows(play: &Play) -> Vec<Line> {
         for row in node.reservation_rows(now(play), |_| None) {
             let Some(name) = row.interface else { continue };
             let interface = node.interfaces().by_name(&name).expect("it has the interface").id;
+            let mut senders: Vec<_> = row.senders.iter().map(|name| Some(name.address)).collect();
+            senders.sort_unstable();
+            if senders.is_empty() {
+                senders.push(None);
+            }
             lines.push(Line {
                 hop: (number, play.behind(number, interface).expect("a link")),
+                session: usize::from(row.destination_port - PORT),
                 destination: row.destination,
-                source: row.senders.first().map(|sender| sender.address),
-                service: match &*row.service {
-                    "guaranteed" => "guaranteed",
-                    _ => "controlled-load",
-                },
+                senders,
+                service: if row.service == "guaranteed" { "guaranteed" } else { "controlled-load" },
                 rate: Rate::from_bps(row.rate_bps),
                 burst: row.burst_octets,
             });
@@ -193,25 +291,38 @@ fn rows(play: &Play) -> Vec<Line> {
     lines
 }
 
+/// The rows that show another style than their session's.
+fn wrong_styles(play: &Play) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for &node in &play.nodes {
+        let Some(node) = play.bench.network.node(node) else { continue };
+        for row in node.reservation_rows(now(play), |_| None) {
+            let style = play.sessions[usize::from(row.destination_port - PORT)].style.name();
+            if row.style != style {
+                wrong.push(format!("{} shows {} for {style}", node.name(), row.style));
+            }
+        }
+    }
+    wrong
+}
+
 /// What traffic control of the nodes has.
 fn traffic_control(play: &Play) -> Vec<Line> {
-    use earmark_core::admission::Service;
     let mut lines = Vec::new();
     for (number, &node) in play.nodes.iter().enumerate() {
         for (interface, reserved) in play.bench.network.traffic_control(node) {
-            for flow in &reserved.flows {
-                lines.push(Line {
-                    hop: (number, play.behind(number, interface).expect("a link")),
-                    destination: flow.destination,
-                    source: flow.source,
-                    service: match reserved.demand.service {
-                        Service::ControlledLoad => "controlled-load",
-                        Service::Guaranteed => "guaranteed",
-                    },
-                    rate: reserved.demand.rate,
-                    burst: reserved.demand.burst,
-                });
-            }
+            let Some(first) = reserved.flows.first() else { continue };
+            let mut senders: Vec<_> = reserved.flows.iter().map(|flow| flow.source).collect();
+            senders.sort_unstable();
+            lines.push(Line {
+                hop: (number, play.behind(number, interface).expect("a link")),
+                session: usize::from(first.destination_port - PORT),
+                destination: first.destination,
+                senders,
+                service: service(reserved.demand.service),
+                rate: reserved.demand.rate,
+                burst: reserved.demand.burst,
+            });
         }
     }
     lines
@@ -246,10 +357,16 @@ fn books(play: &Play, reservations: &[Line]) -> Vec<String> {
 /// What is not held of a link, bits per second.
 fn free(play: &Play, hop: Hop) -> u64 {
     let node = play.bench.network.node(play.nodes[hop.0]).expect("all live");
-    let towards = |index| play.behind(hop.0, earmark_core::InterfaceId(index)) == Some(hop.1);
+    let towards = |index| play.behind(hop.0, InterfaceId(index)) == Some(hop.1);
     let mut links = node.link_rows();
     let link = links.find(|link| towards(link.index)).expect("the hop is a link");
     link.reservable_bps.as_bps().saturating_sub(link.held_bps.as_bps())
+}
+
+/// The reservation of a link that a sender's packets use.
+fn pipe_of(facts: &Facts, hop: Hop, sender: Sender) -> Option<Pipe> {
+    let uses = |pipe: &Pipe| pipe.senders.as_ref().is_none_or(|senders| senders.contains(&sender));
+    facts.pipes(hop).into_iter().find(uses)
 }
 
 fn known_senders(play: &Play, node: NodeId) -> usize {
