@@ -73,9 +73,9 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         tcsb: Index,
-        receiver: IpAddr,
+        Wish { receiver, request }: Wish,
     ) {
-        let filters = self.filters_in(tcsb);
+        let filters = self.filters_of_request(self.store.rsb(request));
         let tcsb = self.store.tcsb(tcsb);
         let address = tcsb
             .outgoing
@@ -95,6 +95,12 @@ impl Rsvp {
                 style => shared_flows(style, flowspec, filters.as_slice()),
             },
         };
+        if let Peer::Local(application) = self.store.rsb(request).hop {
+            // Others of this host have not asked, or have asked for more.
+            let (session, style) = (confirmation.session, confirmation.flows.style());
+            turn.out.notify(Event::Confirmed { application, session, node, style, filters });
+            return;
+        }
         if turn.context.interfaces.is_local(receiver) {
             self.tell_applications_of_confirmation(turn, &confirmation);
             return;

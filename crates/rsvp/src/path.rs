@@ -151,6 +151,11 @@ impl Rsvp {
         }
         if new_hop {
             self.resv_refresh(turn, index, None);
+            if self.store.psb(index).resv_refresh_at <= turn.now {
+                // That was it already.
+                self.schedule_resv_refresh(turn.now, index);
+                self.rearm_sender(index);
+            }
         }
         self.settle_shared(turn, index);
         Ok(())

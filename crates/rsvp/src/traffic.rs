@@ -424,7 +424,7 @@ impl Rsvp {
                 &self.store.rsb(wish.request).flowspec,
             )
         {
-            self.send_resv_conf(turn, tcsb, wish.receiver);
+            self.send_resv_conf(turn, tcsb, wish);
         }
     }
 
@@ -445,7 +445,7 @@ impl Rsvp {
                 &self.store.rsb(wish.request).flowspec,
             )
         {
-            self.send_resv_conf(turn, tcsb, wish.receiver);
+            self.send_resv_conf(turn, tcsb, wish);
         }
     }
 
