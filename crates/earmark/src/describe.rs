@@ -1,7 +1,10 @@
 //! Events in words: one line for people, the same in the daemon's listings and on the command line.
 
+use std::net::IpAddr;
+
 use earmark_core::Rate;
 use earmark_node::Event;
+use earmark_rsvp::diagnostics::TraceEnd;
 use earmark_rsvp::{self as rsvp, Change};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error_value};
@@ -54,6 +57,17 @@ pub fn event(event: &Event) -> String {
         Confirmed { session, node, filters: of, .. } => {
             format!("{node} confirms the reservation from {} to {}", filters(of), to(session))
         }
+        Tracing { last_hop, known, attempt, reach, .. } => {
+            tracing(*last_hop, *known, *attempt, *reach)
+        }
+        Traced { session, sender, hops, end, .. } => {
+            let (from, to) = (filter(sender), to(session));
+            format!(
+                "the way from {from} to {to} was asked for: {} nodes, {}",
+                hops.len(),
+                trace_end(end)
+            )
+        }
         Rejected { reason, .. } => format!("not carried out: {reason}"),
         PathState { change, session, template } => {
             format!("path from {} to {} {}", filter(template), to(session), changed(*change))
@@ -80,6 +94,27 @@ pub fn event(event: &Event) -> String {
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())
         }
+    }
+}
+
+/// What a trace is doing while its user waits.
+pub fn tracing(last_hop: IpAddr, known: usize, attempt: u8, reach: u8) -> String {
+    let again = if attempt > 1 { ", again" } else { "" };
+    match reach {
+        0 => format!("asking the nodes from {last_hop} towards the sender{again}"),
+        reach => format!("looking for a silent node: {known} answer, asking {reach}{again}"),
+    }
+}
+
+/// Why a trace ended.
+pub fn trace_end(end: &TraceEnd) -> String {
+    match end {
+        TraceEnd::Sender => "up to the sender".to_owned(),
+        TraceEnd::NoPathState => "the last of which knows nothing of it".to_owned(),
+        TraceEnd::HopLimit => "and no more were wanted".to_owned(),
+        TraceEnd::GaveUp => "the last of which passed the question on to nobody".to_owned(),
+        TraceEnd::Silent { node } => format!("and {node} does not answer"),
+        TraceEnd::Incomplete => "and parts of the answer are missing".to_owned(),
     }
 }
 

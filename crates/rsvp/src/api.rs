@@ -9,6 +9,7 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
+use crate::diagnostics::{Trace, TraceEnd, TraceHop};
 use crate::integrity::Key;
 
 /// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
@@ -50,6 +51,13 @@ pub enum Command {
     Release {
         /// Who.
         application: Application,
+    },
+    /// Asks the nodes on a sender's way for what they know of it (RFC 2745); [`Event::Traced`] tells. Ends by itself.
+    Trace {
+        /// Who wants to know; no other trace of the same may be under way.
+        application: Application,
+        /// What.
+        trace: Trace,
     },
     /// These are the keys from now on (RFC 2747 section 5.2); without effect where no interface is secured. Associations
     /// go on with the keys that stay.
@@ -276,6 +284,35 @@ pub enum Event {
         /// For which senders.
         filters: Filters,
     },
+    /// A trace goes on: a question has left, and an answer is waited for.
+    Tracing {
+        /// For whom.
+        application: Application,
+        /// Where it starts.
+        last_hop: IpAddr,
+        /// How many nodes have answered for good.
+        known: usize,
+        /// How often the present question was asked.
+        attempt: u8,
+        /// How many nodes it goes to; 0 for all. After three questions to all in vain, the silent node is looked for by
+        /// asking one further each time.
+        reach: u8,
+    },
+    /// A trace has ended.
+    Traced {
+        /// For whom.
+        application: Application,
+        /// Of which session.
+        session: Session,
+        /// Of which sender.
+        sender: SenderTemplate,
+        /// Where it started.
+        last_hop: IpAddr,
+        /// The nodes that answered, from there towards the sender.
+        hops: Vec<TraceHop>,
+        /// Why there are no more.
+        end: TraceEnd,
+    },
     /// A command could not be carried out at all.
     Rejected {
         /// Whose.
@@ -380,6 +417,9 @@ pub enum Rejection {
     /// No sender of this session matches: nothing to reserve for yet.
     #[error("no Path message of that sender has arrived")]
     NoSuchSender,
+    /// The session has several senders, and none was named.
+    #[error("the session has several senders; one must be named")]
+    SeveralSenders,
     /// Another application sends with this address and port already.
     #[error("another application of this host is that sender already")]
     SenderTaken,

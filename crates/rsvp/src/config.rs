@@ -6,7 +6,7 @@ use core::time::Duration;
 use earmark_core::InterfaceId;
 use serde::{Deserialize, Serialize};
 
-use crate::integrity;
+use crate::{diagnostics, integrity};
 
 /// Settings of one RSVP engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,8 @@ pub struct Config {
     /// Most octets of a message's ADSPEC, and of what it carries for others (POLICY_DATA, unknown objects), that are
     /// kept; a message with more is refused.
     pub max_kept_octets: u32,
+    /// How questions about the state of sessions are treated (RFC 2745).
+    pub diagnostics: diagnostics::Settings,
     /// Which messages are signed and verified (RFC 2747).
     pub integrity: integrity::Settings,
 }
@@ -52,6 +54,7 @@ impl Default for Config {
             repair_delay: Duration::from_secs(2),
             departure_delay: Duration::from_secs(3),
             max_kept_octets: 4_096,
+            diagnostics: diagnostics::Settings::default(),
             integrity: integrity::Settings::default(),
         }
     }

@@ -53,11 +53,13 @@ pub enum DropReason {
     UnknownChallenge,
     /// It should leave signed, and there is no key for it.
     NotSigned,
+    /// It asks for, or tells, the state of a session, which is switched off here (RFC 2745 section 7).
+    DiagnosticsOff,
 }
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 23] = [
+    pub const ALL: [DropReason; 24] = [
         DropReason::Malformed,
         DropReason::ZeroRefreshPeriod,
         DropReason::BadHop,
@@ -81,6 +83,7 @@ impl DropReason {
         DropReason::HandshakePending,
         DropReason::UnknownChallenge,
         DropReason::NotSigned,
+        DropReason::DiagnosticsOff,
     ];
 
     /// Its name in counters.
@@ -109,13 +112,14 @@ impl DropReason {
             DropReason::HandshakePending => "handshake_pending",
             DropReason::UnknownChallenge => "unknown_challenge",
             DropReason::NotSigned => "not_signed",
+            DropReason::DiagnosticsOff => "diagnostics_off",
         }
     }
 }
 
-/// Names of the seven kinds of message, by message type less one.
-pub const MESSAGES: [&str; 7] =
-    ["path", "resv", "path_err", "resv_err", "path_tear", "resv_tear", "resv_conf"];
+/// Names of the kinds of message, by message type less one.
+pub const MESSAGES: [&str; 9] =
+    ["path", "resv", "path_err", "resv_err", "path_tear", "resv_tear", "resv_conf", "dreq", "drep"];
 
 /// Messages of each kind, by direction, and drops by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -175,6 +179,8 @@ fn place(kind: MessageType) -> usize {
         MessageType::PathTear => 4,
         MessageType::ResvTear => 5,
         MessageType::ResvConf => 6,
+        MessageType::Dreq => 7,
+        MessageType::Drep => 8,
         _ => usize::MAX,
     }
 }

@@ -99,6 +99,8 @@ impl Rsvp {
             Body::PathTear(tear) => self.path_tear_arrives(turn, datagram, tear),
             Body::ResvTear(tear) => self.resv_tear_arrives(turn, datagram, tear),
             Body::ResvConf(confirmation) => self.resv_conf_arrives(turn, datagram, confirmation),
+            Body::Dreq(question) => self.dreq_arrives(turn, datagram, message.send_ttl, question),
+            Body::Drep(answer) => self.drep_arrives(turn, datagram, answer),
             _ => self.unsupported_arrives(turn, datagram),
         }
     }
@@ -147,6 +149,7 @@ impl Rsvp {
                 TimerKind::Pool => self.pool_is_due(turn, timer.block),
                 TimerKind::Repair => self.repair_is_due(turn),
                 TimerKind::Departure => self.departures_are_due(turn),
+                TimerKind::Trace => self.trace_is_due(turn, timer.block),
             }
         }
     }

@@ -34,6 +34,9 @@ impl Rsvp {
             Command::Release { application } => {
                 (application, self.release_application(turn, application))
             }
+            Command::Trace { application, trace } => {
+                (application, self.trace(turn, application, &trace))
+            }
             Command::Keys { keys } => return self.replace_keys(turn, keys),
         };
         if let Err(reason) = done {

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
@@ -12,6 +13,7 @@ use crate::api::Event;
 use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
+use crate::diagnostics::Diagnostics;
 use crate::integrity::Integrity;
 use crate::repair::Repairs;
 use crate::store::Store;
@@ -44,6 +46,8 @@ pub struct Rsvp {
     pub(crate) scratch: Vec<u8>,
     /// What makes the logical interface handles of this engine's life differ from those of its last one.
     pub(crate) lih_offset: u32,
+    /// Questions about sessions that are under way.
+    pub(crate) diagnostics: Diagnostics,
     /// Signs and verifies messages; `None` where nothing is configured.
     pub(crate) integrity: Option<Box<Integrity>>,
 }
@@ -56,11 +60,12 @@ pub(crate) struct Turn<'t, 'c, E> {
 }
 
 impl Rsvp {
-    /// An engine without state. It draws from the streams `rsvp/jitter`, `rsvp/hash`, `rsvp/lih` and
-    /// `rsvp/cookie`.
+    /// An engine without state. It draws from the streams `rsvp/jitter`, `rsvp/hash`, `rsvp/lih`,
+    /// `rsvp/diagnostics` and `rsvp/cookie`.
     pub fn new(config: Config, random: &RandomStreams) -> Rsvp {
         Rsvp {
             integrity: Integrity::new(&config.integrity, random).map(Box::new),
+            diagnostics: Diagnostics::new(random),
             config,
             store: Store::new(random.stream("rsvp/hash").hash_key()),
             applications: Applications::default(),
@@ -94,7 +99,17 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        if turn.context.interfaces.is_local(datagram.destination) {
+        self.relay_to(turn, datagram, datagram.destination);
+    }
+
+    /// Likewise, but to another node than the one that it is addressed to.
+    pub(crate) fn relay_to<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        destination: IpAddr,
+    ) {
+        if turn.context.interfaces.is_local(destination) {
             return self.drop(turn, datagram, DropReason::UnknownInterface);
         }
         if datagram.ttl <= 1 {
@@ -109,7 +124,7 @@ impl Rsvp {
             protocol: PROTOCOL,
             interface: None,
             source: datagram.source,
-            destination: datagram.destination,
+            destination,
             ttl: datagram.ttl - 1,
             router_alert: datagram.router_alert,
             encapsulated: false,

@@ -56,6 +56,7 @@ mod blockade;
 mod config;
 mod confirm;
 mod counters;
+pub mod diagnostics;
 mod engine;
 mod error;
 mod host;

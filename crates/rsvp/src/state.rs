@@ -394,6 +394,8 @@ pub enum TimerKind {
     Repair,
     /// Data has left a way: its state there ends.
     Departure,
+    /// A trace that was not answered.
+    Trace,
 }
 
 /// What a timer is for.

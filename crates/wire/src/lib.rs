@@ -5,6 +5,7 @@
 //! | [`rsvp`] | RSVP version 1 (RFC 2205), with refresh reduction, Hello, INTEGRITY, diagnostics and policy |
 //! | [`intserv`] | the traffic and service specifications of RFC 2210, which RSVP and YESSIR carry |
 //! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
+//! | [`udp`] | the header of UDP, to be written only |
 //! | [`checksum`] | the sum that IP and RSVP share (RFC 1071) |
 //!
 //! Two promises hold for every format, and are tested as properties: `parse(emit(m)) == m` for every value `m`, and
@@ -26,6 +27,7 @@ pub mod intserv;
 pub mod ipv4;
 pub mod ipv6;
 pub mod rsvp;
+pub mod udp;
 mod writer;
 
 pub use writer::EmitError;

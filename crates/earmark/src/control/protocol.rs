@@ -406,6 +406,8 @@ pub fn application_of(event: &Event) -> Option<u64> {
         | PathError { application, .. }
         | ResvError { application, .. }
         | Confirmed { application, .. }
+        | Tracing { application, .. }
+        | Traced { application, .. }
         | Rejected { application, .. } => Some(application.0),
         PathState { .. }
         | Reservation { .. }

@@ -301,6 +301,7 @@ fn hint_for(reason: rsvp::Rejection) -> &'static str {
         }
         Limit => "release what is not needed, or raise the limits",
         BadSession => "give a destination address and a protocol such as udp",
+        SeveralSenders => "name one of them as `from`",
         SessionOpen | NoSession | NoSuchSender => "this is a defect of earmark's; please report it",
     }
 }

@@ -1,0 +1,144 @@
+//! What a node does with a question: it adds what it knows, and passes it on or returns it (RFC 2745 section 4.1, whose
+//! steps the numbers name).
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_wire::rsvp::{Body, DiagResponse, Diagnosis, List, Message, Route, RsvpHop};
+
+use super::is_fresh;
+use super::response::Out;
+use crate::api::Event;
+use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
+use crate::state::{Index, Origin, key};
+use crate::way::Way;
+
+/// Octets that the headers of IP and UDP take of a packet, so that an answer fits inside one.
+const HEADERS_V4: u32 = 28;
+const HEADERS_V6: u32 = 48;
+
+/// Where a question goes on from here.
+#[derive(Clone, Copy, Debug)]
+struct Upstream {
+    /// This node's address on the way.
+    own: IpAddr,
+    /// The previous hop of the sender, with its handle.
+    hop: RsvpHop,
+    interface: earmark_core::InterfaceId,
+    /// Longest message, octets.
+    mtu: u16,
+}
+
+impl Rsvp {
+    /// A question for this node, which travelled `ip_hops` from the node before.
+    pub(super) fn answer<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        question: &Diagnosis<'_>,
+        ip_hops: u8,
+    ) {
+        let session = key(question.session);
+        let mut asked = question.diagnostic;
+        let sender = self.store.find_sender(&session, &asked.sender);
+        let out = self.out_of(turn, question, sender);
+        asked.hop_count = asked.hop_count.saturating_add(1); // 3
+        let upstream = sender
+            .and_then(|psb| self.upstream_of(turn, psb))
+            .filter(|_| !turn.context.interfaces.is_local(asked.sender.source))
+            .filter(|_| asked.max_hops == 0 || asked.hop_count < asked.max_hops)
+            .filter(|_| asked.hop_count < u8::MAX);
+        if let Some(upstream) = upstream {
+            asked.path_mtu = asked.path_mtu.min(upstream.mtu); // 6
+        }
+        let mut responses: Vec<DiagResponse<'_>> = question.responses.iter().collect();
+        let mut nodes: Option<Vec<IpAddr>> =
+            question.route.map(|route| route.nodes.iter().collect());
+        let address = if session.destination.is_ipv4() { 4 } else { 16 };
+        let told: usize = responses.iter().map(DiagResponse::object_len).sum();
+        let whole = Message::new(NEIGHBOR_TTL, Body::Dreq(*question)).buffer_len();
+        let path_mtu = usize::from(asked.path_mtu);
+        let room = path_mtu.saturating_sub(whole - told + address);
+        let objects = self.response_objects(question, sender, out, room);
+        let mut response = self.response(turn, question, sender, out, ip_hops); // 1, 2, 4, 5
+        response.objects = &objects;
+        let added = response.object_len() + if nodes.is_some() { address } else { 0 };
+        if whole + added > path_mtu {
+            response.error |= DiagResponse::PACKET_TOO_BIG; // 7
+            if !responses.is_empty() {
+                let mut part = Diagnosis { diagnostic: asked, ..*question };
+                part.diagnostic.more_fragments = true;
+                self.return_answer(turn, &part); // SD1, SD2
+                let told = u16::try_from(told).unwrap_or(u16::MAX);
+                asked.fragment_offset = asked.fragment_offset.saturating_add(told);
+                responses.clear();
+            }
+            if let Some(nodes) = &mut nodes
+                && whole - told + added > path_mtu
+            {
+                response.error |= DiagResponse::ROUTE_TOO_BIG; // SD4
+                nodes.clear();
+            }
+        }
+        responses.push(response);
+        if let (Some(nodes), Some(upstream)) = (&mut nodes, upstream) {
+            nodes.push(upstream.own);
+        }
+        let mut said = Diagnosis {
+            diagnostic: asked,
+            route: nodes.as_deref().map(|nodes| Route {
+                pointer: u8::try_from(nodes.len()).unwrap_or(u8::MAX),
+                nodes: List::Items(nodes),
+            }),
+            responses: List::Items(&responses),
+            ..*question
+        };
+        let Some(Upstream { own, hop, interface, .. }) = upstream else {
+            said.diagnostic.more_fragments = false;
+            return self.return_answer(turn, &said); // 10
+        };
+        said.hop = RsvpHop { address: own, lih: hop.lih };
+        let how = self.to_neighbor(interface, own, hop.address);
+        send(&mut self.counters, turn.out, how, Body::Dreq(said)); // 9
+    }
+
+    /// The previous hop of a sender; `None` where the sender is on this host, or its previous hop cannot be reached.
+    fn upstream_of<E>(&self, turn: &Turn<'_, '_, E>, psb: Index) -> Option<Upstream> {
+        let Origin::Neighbor(interface, hop) = self.store.origin(self.store.psb(psb).hop) else {
+            return None;
+        };
+        let link = turn.context.interfaces.by_id(interface)?;
+        let own = link.address_like(hop.address)?;
+        let headers = if own.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
+        let mtu = u16::try_from(link.mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
+        Some(Upstream { own, hop, interface, mtu })
+    }
+
+    /// Which of this node's ways to receivers a question is about: where gathering begins, the one that data takes; further
+    /// upstream, the one that the question came through.
+    fn out_of<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        question: &Diagnosis<'_>,
+        sender: Option<Index>,
+    ) -> Out {
+        if !is_fresh(question) {
+            let through = self.interface_of_lih(turn, question.hop.lih);
+            return through.map_or(Out::Unknown, Out::Through);
+        }
+        let Some(psb) = sender else {
+            let destination = question.session.destination;
+            return match (destination.is_multicast(), Way::of(turn.context, destination)) {
+                (false, Way::Out(interface)) => Out::Through(interface),
+                (false, Way::Here) => Out::Here,
+                _ => Out::Unknown,
+            };
+        };
+        let outs = || {
+            let psb = self.store.psb(psb);
+            let through = psb.outgoing.as_slice().iter().copied().map(Out::Through);
+            through.chain(psb.is_here().then_some(Out::Here))
+        };
+        let reserved = outs().find(|&out| self.reservation(psb, out).is_some());
+        reserved.or_else(|| outs().next()).unwrap_or(Out::Unknown)
+    }
+}

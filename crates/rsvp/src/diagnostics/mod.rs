@@ -1,0 +1,203 @@
+//! Diagnostics: a session's state, told hop by hop (RFC 2745).
+//!
+//! A question (DREQ) starts at the LAST-HOP, a node on the path that it is about, and goes from there towards the sender,
+//! along path state. Each node adds what it knows of the session (`response`), and passes the question on or returns it
+//! as the answer (DREP): because it is the sender, because it knows nothing, or because enough nodes were asked
+//! (`answer`). What grows too long for the links is returned in parts. Answers come back to the requester directly, or along
+//! the ROUTE that the question has recorded, which also works where only neighbours trust each other (`reply`).
+//!
+//! Nothing of this changes any state of RSVP. Whoever asks is a node itself (`trace`): it asks again where no answer comes,
+//! and then looks for the node that is silent, by asking one hop further each time.
+//!
+//! # Where RFC 2745 leaves a choice
+//!
+//! - **D-TTL** is 1 between neighbours, as sections 3.6 and 5.3 have it. The difference of the TTLs, which section 4.1
+//!   names, is 0 there, as RSVP nodes do not count down the TTL of what ends at them.
+//! - **Path MTU** is what fits into an IP packet without fragmentation beside the headers of IP and UDP.
+//! - **Fragment Offset** counts octets of DIAG_RESPONSE objects.
+//! - **A requester with port 0** speaks RSVP itself, and gets its answer as RSVP message; others get it inside UDP.
+//! - **R-pointer** counts addresses.
+
+mod answer;
+mod hop;
+mod reply;
+mod response;
+mod trace;
+
+use core::net::IpAddr;
+
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::{Context, Datagram, Time};
+use earmark_wire::rsvp::Diagnosis;
+use serde::{Deserialize, Serialize};
+use slab::Slab;
+
+pub use self::hop::{TraceEnd, TraceHop};
+pub use self::trace::Trace;
+use self::trace::Tracing;
+use crate::api::Event;
+use crate::counters::DropReason;
+use crate::instance::{Rsvp, Turn};
+use crate::path::is_unicast;
+
+/// Settings of diagnostics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Whether the questions of others are answered and passed on. They change nothing, but tell what there is
+    /// (RFC 2745 section 7).
+    pub answer: bool,
+    /// Most questions and answers that are treated a second; more are dropped.
+    pub per_second: u32,
+    /// NTP time of the engine's [`Time::ZERO`]: units of 2^-32 s since 1900 (RFC 5905 section 6). Answers tell when a
+    /// question came by it; with 0, they tell the engine's time.
+    pub ntp_origin: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { answer: true, per_second: 200, ntp_origin: 0 }
+    }
+}
+
+/// What diagnostics keep beside the settings.
+#[derive(Debug)]
+pub(crate) struct Diagnostics {
+    /// What this node is asking; few.
+    tracing: Slab<Tracing>,
+    /// Draws Request IDs, lest strangers guess them.
+    ids: Stream,
+    allowance: Allowance,
+}
+
+impl Diagnostics {
+    pub(crate) fn new(random: &RandomStreams) -> Diagnostics {
+        let ids = random.stream("rsvp/diagnostics");
+        Diagnostics { tracing: Slab::new(), ids, allowance: Allowance::default() }
+    }
+}
+
+/// A bucket of permissions that holds those of one second.
+#[derive(Debug, Default)]
+struct Allowance {
+    used: u32,
+    since: Time,
+}
+
+impl Allowance {
+    fn take(&mut self, now: Time, per_second: u32) -> bool {
+        let elapsed = now - self.since;
+        let back = elapsed.as_nanos() * u128::from(per_second) / 1_000_000_000;
+        if back > 0 {
+            self.used = self.used.saturating_sub(u32::try_from(back).unwrap_or(u32::MAX));
+            self.since = now;
+        }
+        let granted = self.used < per_second;
+        self.used += u32::from(granted);
+        granted
+    }
+}
+
+impl Rsvp {
+    /// A question has come: `send_ttl` is what its sender sent it with.
+    #[cold]
+    pub(crate) fn dreq_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        send_ttl: u8,
+        question: &Diagnosis<'_>,
+    ) {
+        if let Err(reason) = self.admit_diagnosis(turn, question) {
+            return self.drop(turn, datagram, reason);
+        }
+        let asked = &question.diagnostic;
+        // RFC 2745 section 4.1: as long as nothing was collected, it is on its way to the node where that begins.
+        if is_fresh(question) && !turn.context.interfaces.is_local(asked.last_hop) {
+            return self.relay_to(turn, datagram, asked.last_hop);
+        }
+        let ip_hops = send_ttl.saturating_sub(datagram.ttl).saturating_add(1);
+        self.answer(turn, question, ip_hops);
+    }
+
+    /// An answer, or a part of one, has come.
+    #[cold]
+    pub(crate) fn drep_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        answer: &Diagnosis<'_>,
+    ) {
+        let done =
+            self.admit_diagnosis(turn, answer).and_then(|()| self.pass_answer_on(turn, answer));
+        if let Err(reason) = done {
+            self.drop(turn, datagram, reason);
+        }
+    }
+
+    /// Whether a question or answer may be treated at all. What this node has asked for itself always may.
+    fn admit_diagnosis<E>(
+        &mut self,
+        turn: &Turn<'_, '_, E>,
+        diagnosis: &Diagnosis<'_>,
+    ) -> Result<(), DropReason> {
+        let asked = &diagnosis.diagnostic;
+        let Settings { answer, per_second, .. } = self.config.diagnostics;
+        if self.is_ours(asked.request_id, asked.requester.source, turn.context) {
+            return Ok(());
+        }
+        if !answer {
+            return Err(DropReason::DiagnosticsOff);
+        }
+        if !is_unicast(asked.requester.source) || !is_unicast(asked.last_hop) {
+            return Err(DropReason::BadHop);
+        }
+        match self.diagnostics.allowance.take(turn.now, per_second) {
+            true => Ok(()),
+            false => Err(DropReason::Limit),
+        }
+    }
+
+    /// Whether a question or answer is about what this node asks.
+    fn is_ours(&self, request_id: u32, requester: IpAddr, context: &Context<'_>) -> bool {
+        let mut tracing = self.diagnostics.tracing.iter();
+        tracing.any(|(_, tracing)| tracing.request_id == request_id)
+            && context.interfaces.is_local(requester)
+    }
+}
+
+/// Whether nothing was collected yet.
+fn is_fresh(question: &Diagnosis<'_>) -> bool {
+    question.diagnostic.fragment_offset == 0 && question.responses.is_empty()
+}
+
+/// The address that this node shows to another on the way to it.
+fn own_address_towards(context: &Context<'_>, destination: IpAddr) -> Option<IpAddr> {
+    if context.interfaces.is_local(destination) {
+        return Some(destination);
+    }
+    let hop = context.routes.lookup(destination)?;
+    let own = || context.interfaces.by_id(hop.interface)?.address_like(destination);
+    hop.source.filter(|source| source.is_ipv4() == destination.is_ipv4()).or_else(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn no_more_than_allowed_are_treated_in_a_second() {
+        let mut allowance = Allowance::default();
+        let mut now = Time::from_secs(10);
+        let granted =
+            |allowance: &mut Allowance, now| (0..100).filter(|_| allowance.take(now, 10)).count();
+        assert_eq!(granted(&mut allowance, now), 10);
+        now = now + Duration::from_millis(500);
+        assert_eq!(granted(&mut allowance, now), 5);
+        now = now + Duration::from_secs(1_000_000);
+        assert_eq!(granted(&mut allowance, now), 10);
+        assert_eq!(granted(&mut Allowance::default(), Time::ZERO), 10);
+    }
+}

@@ -1,0 +1,125 @@
+//! Answers on their way back: along the ROUTE that the question recorded, to the LAST-HOP and from there to the requester,
+//! or to the requester at once (RFC 2745 section 4.2).
+
+use alloc::vec;
+use core::net::IpAddr;
+
+use earmark_core::Outgoing;
+use earmark_wire::rsvp::{Body, Diagnosis, Message, MessageType, Route, SourceSelector};
+use earmark_wire::udp;
+
+use super::own_address_towards;
+use crate::api::Event;
+use crate::counters::DropReason;
+use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
+use crate::path::is_neighbor;
+use crate::refresh::to_neighbor;
+
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+/// UDP port that answers come from: the one of RSVP inside UDP (RFC 2205 appendix C).
+const FROM_PORT: u16 = 1_699;
+
+impl Rsvp {
+    /// Sends what this node says to the requester: the end of a question's way, or of a part of it. Its ROUTE, if there is
+    /// one, ends with the node before this one.
+    pub(super) fn return_answer<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        answer: &Diagnosis<'_>,
+    ) {
+        let last = answer.route.and_then(|route| route.nodes.iter().last());
+        // Where there is no way back, or not to the node that the question names, the answer is lost (section 4.4).
+        let _ = match (answer.route, last) {
+            (Some(route), Some(target)) if is_neighbor(turn.context, target) => {
+                let pointer = u8::try_from(route.nodes.len() - 1).unwrap_or(u8::MAX);
+                let route = Some(Route { pointer, ..route });
+                self.send_answer(turn, &Diagnosis { route, ..*answer }, target)
+            }
+            _ => self.give_to_requester(turn, answer),
+        };
+    }
+
+    /// An answer of another node goes one hop further.
+    pub(super) fn pass_answer_on<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        answer: &Diagnosis<'_>,
+    ) -> Result<(), DropReason> {
+        let asked = &answer.diagnostic;
+        let is_local = |address: IpAddr| turn.context.interfaces.is_local(address);
+        let (last_hop, requester) = (is_local(asked.last_hop), is_local(asked.requester.source));
+        match answer.route {
+            Some(route) if !last_hop && !requester && route.pointer > 0 => {
+                let pointer = route.pointer - 1;
+                let target = route.nodes.iter().nth(usize::from(pointer));
+                let target = target.ok_or(DropReason::Malformed)?;
+                if !is_neighbor(turn.context, target) {
+                    return Err(DropReason::BadHop);
+                }
+                let route = Some(Route { pointer, ..route });
+                self.send_answer(turn, &Diagnosis { route, ..*answer }, target)
+            }
+            None if !last_hop && !requester => Err(DropReason::NotForUs),
+            _ => self.give_to_requester(turn, answer),
+        }
+    }
+
+    fn send_answer<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        answer: &Diagnosis<'_>,
+        target: IpAddr,
+    ) -> Result<(), DropReason> {
+        let own = own_address_towards(turn.context, target).ok_or(DropReason::NoRoute)?;
+        send(&mut self.counters, turn.out, to_neighbor(own, target), Body::Drep(*answer));
+        Ok(())
+    }
+
+    /// The last step: to this node itself if it has asked; as an RSVP message to who speaks RSVP; else inside UDP (RFC 2745
+    /// section 6).
+    fn give_to_requester<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        answer: &Diagnosis<'_>,
+    ) -> Result<(), DropReason> {
+        let requester = answer.diagnostic.requester;
+        let own = own_address_towards(turn.context, requester.source).ok_or(DropReason::NoRoute)?;
+        match requester.selector {
+            SourceSelector::Port(0) | SourceSelector::FlowLabel(_) => {
+                if turn.context.interfaces.is_local(requester.source) {
+                    return self.trace_is_answered(turn, answer);
+                }
+                self.send_answer(turn, answer, requester.source)
+            }
+            SourceSelector::Port(port) => {
+                self.send_inside_udp(turn, answer, own, port);
+                Ok(())
+            }
+        }
+    }
+
+    fn send_inside_udp<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        answer: &Diagnosis<'_>,
+        source: IpAddr,
+        port: u16,
+    ) {
+        let destination = answer.diagnostic.requester.source;
+        let message = Message::new(NEIGHBOR_TTL, Body::Drep(*answer));
+        let mut packet = vec![0; udp::HEADER + message.buffer_len()];
+        let repr =
+            udp::Repr { source, destination, source_port: FROM_PORT, destination_port: port };
+        if message.emit(&mut packet[udp::HEADER..]).is_err() || repr.emit(&mut packet).is_err() {
+            return; // longer than a datagram can be
+        }
+        if let Some(integrity) = &mut self.integrity {
+            // Who is not a neighbour could not check it, and the digest would be UDP's to cover.
+            integrity.leave_as_it_is(turn.out.len());
+        }
+        self.counters.send(MessageType::Drep);
+        let how = Outgoing { protocol: UDP, ..to_neighbor(source, destination) };
+        turn.out.send(how, packet.len()).copy_from_slice(&packet);
+    }
+}

@@ -1,0 +1,349 @@
+//! Asking: this node sends questions and puts their answers together (RFC 2745 section 6).
+//!
+//! A trace asks for the whole way first. Answers come back hop by hop, which works behind firewalls and where neighbours
+//! sign their messages; where none comes, the next question asks for a direct one. Where that is in vain too, some node
+//! on the way is silent, and asking one hop further each time finds out which.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::Time;
+use earmark_core::timer::TimerId;
+use earmark_wire::rsvp::{
+    Body, Carried, Diagnosis, Diagnostic, FilterSpec, List, Route, RsvpHop, SenderTemplate,
+    Session, SourceSelector,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{TraceEnd, TraceHop, own_address_towards};
+use crate::api::{Application, Event, Rejection};
+use crate::counters::DropReason;
+use crate::instance::{Rsvp, Turn, send};
+use crate::path::is_unicast;
+use crate::refresh::to_neighbor;
+use crate::state::{Index, Timer, TimerKind, key};
+
+/// Traces at a time.
+const TRACES: usize = 64;
+/// How long the first, second and third question wait for an answer.
+const WAITS: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(1), Duration::from_secs(2)];
+/// How long each question waits that looks for a silent node, and how often it is asked.
+const SEARCH_WAIT: Duration = Duration::from_secs(1);
+const SEARCH_ATTEMPTS: u8 = 2;
+/// Longest time that one trace may take.
+const LONGEST: Duration = Duration::from_secs(600);
+/// Path MTU of a question that leaves this node, before links on the way make it less: what Ethernet takes.
+const PATH_MTU: u16 = 1_452;
+
+/// A question about a sender of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// Of which session.
+    pub session: Session,
+    /// Of which sender; `None` for the only one that this node knows of.
+    pub sender: Option<SenderTemplate>,
+    /// The node where it starts; `None` for the receiver of a unicast session, and for this node of a multicast one.
+    pub last_hop: Option<IpAddr>,
+    /// Most nodes to be asked; 0 for no limit.
+    pub max_hops: u8,
+    /// How long it may take in all.
+    pub patience: Duration,
+}
+
+/// A trace that is under way.
+#[derive(Debug)]
+pub(super) struct Tracing {
+    application: Application,
+    session: Session,
+    sender: SenderTemplate,
+    last_hop: IpAddr,
+    /// This node's address, to which answers come.
+    own: IpAddr,
+    max_hops: u8,
+    /// When it ends in any case.
+    ends_at: Time,
+    /// Of the question that is open.
+    pub(super) request_id: u32,
+    /// How often the present question was asked.
+    attempt: u8,
+    /// Nodes that the present question goes to: 0 for all, otherwise a search for who is silent.
+    reach: u8,
+    /// What came of the answer to the present question, by Fragment Offset.
+    parts: BTreeMap<u16, Part>,
+    /// What the last search that was answered found.
+    known: Vec<TraceHop>,
+    timer: Option<TimerId>,
+}
+
+/// A part of an answer.
+#[derive(Debug)]
+struct Part {
+    hops: Vec<TraceHop>,
+    /// Octets of its responses, by which the next part is found.
+    octets: u16,
+    /// Whether no other part follows.
+    last: bool,
+}
+
+impl Tracing {
+    /// What has come without a gap, and whether that is all of the answer.
+    fn heard(&self) -> (Vec<TraceHop>, bool) {
+        let (mut hops, mut offset) = (Vec::new(), 0);
+        while let Some(part) = self.parts.get(&offset) {
+            hops.extend_from_slice(&part.hops);
+            if part.last {
+                return (hops, true);
+            }
+            offset = offset.saturating_add(part.octets);
+            if part.octets == 0 {
+                break;
+            }
+        }
+        (hops, false)
+    }
+
+    /// Why the answer of these nodes goes no further; `None` where it is only the search that wanted no more.
+    fn end(&self, hops: &[TraceHop]) -> Option<TraceEnd> {
+        let last = hops.last()?;
+        if last.no_path_state {
+            return Some(TraceEnd::NoPathState);
+        }
+        if last.previous_hop.is_none() {
+            return Some(TraceEnd::Sender);
+        }
+        let asked = |limit: u8| limit != 0 && hops.len() >= usize::from(limit);
+        match (asked(self.max_hops), asked(self.reach)) {
+            (true, _) => Some(TraceEnd::HopLimit),
+            (false, true) => None,
+            (false, false) => Some(TraceEnd::GaveUp),
+        }
+    }
+}
+
+impl Rsvp {
+    /// The senders of a session that this node knows of.
+    pub fn senders_of(&self, session: &Session) -> impl Iterator<Item = SenderTemplate> {
+        let index = self.store.find_session(&key(*session));
+        index
+            .into_iter()
+            .flat_map(|index| self.store.senders_of(index))
+            .map(|psb| self.store.psb(psb).template)
+    }
+
+    /// Begins a trace. It ends with [`Event::Traced`].
+    pub(crate) fn trace<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        application: Application,
+        question: &Trace,
+    ) -> Result<(), Rejection> {
+        let session = key(question.session);
+        if session.protocol == 0 || session.destination.is_unspecified() {
+            return Err(Rejection::BadSession);
+        }
+        let sender = match question.sender {
+            Some(sender) => sender,
+            None => {
+                let mut senders = self.senders_of(&session);
+                let first = senders.next().ok_or(Rejection::NoSuchSender)?;
+                if senders.next().is_some() {
+                    return Err(Rejection::SeveralSenders);
+                }
+                first
+            }
+        };
+        let multicast = session.destination.is_multicast();
+        let last_hop = question.last_hop.or((!multicast).then_some(session.destination));
+        let own = own_address_towards(turn.context, last_hop.unwrap_or(sender.source));
+        let own = own.ok_or(Rejection::NoRoute)?;
+        let last_hop = last_hop.unwrap_or(own);
+        let alike = own.is_ipv4() == session.destination.is_ipv4()
+            && own.is_ipv4() == sender.source.is_ipv4();
+        if !alike || !is_unicast(last_hop) || !is_unicast(sender.source) {
+            return Err(Rejection::BadSession);
+        }
+        let tracing = &mut self.diagnostics.tracing;
+        if tracing.len() >= TRACES || tracing.iter().any(|(_, t)| t.application == application) {
+            return Err(Rejection::Limit);
+        }
+        let index = tracing.insert(Tracing {
+            application,
+            session,
+            sender,
+            last_hop,
+            own,
+            max_hops: question.max_hops,
+            ends_at: turn.now + question.patience.min(LONGEST),
+            request_id: 0,
+            attempt: 0,
+            reach: 0,
+            parts: BTreeMap::new(),
+            known: Vec::new(),
+            timer: None,
+        });
+        self.ask(turn, index as Index);
+        Ok(())
+    }
+
+    /// Asks the present question, for the first time or again.
+    fn ask<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
+        let request_id = self.diagnostics.ids.next_u64() as u32;
+        tracing.request_id = request_id;
+        tracing.attempt += 1;
+        tracing.parts.clear();
+        let &mut Tracing { application, session, sender, last_hop, own, reach, attempt, .. } =
+            tracing;
+        let max_hops = if reach == 0 { tracing.max_hops } else { reach };
+        turn.out.notify(Event::Tracing {
+            application,
+            last_hop,
+            known: tracing.known.len(),
+            attempt,
+            reach,
+        });
+        let wait = match reach {
+            0 => WAITS[usize::from(attempt - 1).min(WAITS.len() - 1)],
+            _ => SEARCH_WAIT,
+        };
+        self.wait(turn.now, index, wait);
+        let by_route = attempt % 2 == 1;
+        let question = Diagnosis {
+            session,
+            hop: RsvpHop { address: own, lih: 0 },
+            diagnostic: Diagnostic {
+                max_hops,
+                hop_count: 0,
+                more_fragments: false,
+                request_id,
+                path_mtu: PATH_MTU,
+                fragment_offset: 0,
+                last_hop,
+                sender,
+                requester: FilterSpec { source: own, selector: SourceSelector::Port(0) },
+            },
+            select: None,
+            route: by_route.then_some(Route { pointer: 0, nodes: List::EMPTY }),
+            responses: List::EMPTY,
+            carried: Carried::Objects(&[]),
+        };
+        if turn.context.interfaces.is_local(last_hop) {
+            self.answer(turn, &question, 0);
+        } else {
+            send(&mut self.counters, turn.out, to_neighbor(own, last_hop), Body::Dreq(question));
+        }
+    }
+
+    /// An answer to this node, or a part of one.
+    pub(super) fn trace_is_answered<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        answer: &Diagnosis<'_>,
+    ) -> Result<(), DropReason> {
+        let asked = &answer.diagnostic;
+        let mut all = self.diagnostics.tracing.iter_mut();
+        let found = all.find(|(_, tracing)| {
+            tracing.request_id == asked.request_id
+                && tracing.session == key(answer.session)
+                && tracing.sender == asked.sender
+        });
+        let Some((index, tracing)) = found else { return Err(DropReason::NotForUs) };
+        let octets: usize = answer.responses.iter().map(|response| response.object_len()).sum();
+        let part = Part {
+            hops: answer.responses.iter().map(|response| TraceHop::of(&response)).collect(),
+            octets: u16::try_from(octets).unwrap_or(u16::MAX),
+            last: !asked.more_fragments,
+        };
+        // No honest answer has more parts than there are nodes.
+        if tracing.parts.len() < usize::from(u8::MAX) {
+            tracing.parts.insert(asked.fragment_offset, part);
+        }
+        let index = index as Index;
+        match tracing.heard() {
+            (hops, true) => self.trace_goes_on(turn, index, hops),
+            (_, false) => self.wait(turn.now, index, SEARCH_WAIT),
+        }
+        Ok(())
+    }
+
+    /// A whole answer is there: the end, or one step of a search.
+    fn trace_goes_on<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        hops: Vec<TraceHop>,
+    ) {
+        let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
+        match tracing.end(&hops) {
+            Some(end) => self.end_trace(turn, index, hops, end),
+            None if hops.is_empty() => {
+                self.end_trace(turn, index, hops, TraceEnd::GaveUp);
+            }
+            None => {
+                tracing.known = hops;
+                tracing.reach = tracing.reach.saturating_add(1);
+                tracing.attempt = 0;
+                self.ask(turn, index);
+            }
+        }
+    }
+
+    /// A trace's timer fired: no answer has come.
+    pub(crate) fn trace_is_due<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
+        tracing.timer = None;
+        let (heard, _) = tracing.heard();
+        if turn.now < tracing.ends_at {
+            if tracing.reach == 0 && usize::from(tracing.attempt) >= WAITS.len() {
+                (tracing.reach, tracing.attempt) = (1, 0);
+                return self.ask(turn, index);
+            }
+            if tracing.reach == 0 || tracing.attempt < SEARCH_ATTEMPTS {
+                return self.ask(turn, index);
+            }
+        }
+        if heard.len() > tracing.known.len() {
+            return self.end_trace(turn, index, heard, TraceEnd::Incomplete);
+        }
+        let known = core::mem::take(&mut tracing.known);
+        let node = known.last().and_then(|hop| hop.previous_hop).unwrap_or(tracing.last_hop);
+        self.end_trace(turn, index, known, TraceEnd::Silent { node });
+    }
+
+    fn end_trace<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        hops: Vec<TraceHop>,
+        end: TraceEnd,
+    ) {
+        let tracing = self.diagnostics.tracing.remove(index as usize);
+        if let Some(timer) = tracing.timer {
+            self.store.timers.cancel(timer);
+        }
+        let Tracing { application, session, sender, last_hop, .. } = tracing;
+        turn.out.notify(Event::Traced { application, session, sender, last_hop, hops, end });
+    }
+
+    /// Arms a trace's timer.
+    fn wait(&mut self, now: Time, index: Index, wait: Duration) {
+        let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
+        let at = (now + wait).min(tracing.ends_at);
+        match tracing.timer {
+            Some(timer) => {
+                self.store.timers.rearm(timer, at);
+            }
+            None => {
+                let timer = Timer { kind: TimerKind::Trace, block: index };
+                tracing.timer = Some(self.store.timers.arm(at, timer));
+            }
+        }
+    }
+}
