@@ -27,34 +27,42 @@ impl Rsvp {
         if path.refresh_ms == 0 {
             return self.drop(turn, datagram, DropReason::ZeroRefreshPeriod);
         }
-        let (destination, source) = (path.session.destination, path.sender.template.source);
         let interface = datagram.interface;
-        let way = Way::of_sender(turn.context, destination, source, Some(interface));
-        match way {
-            Way::Past => return self.relay(turn, datagram),
-            Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
-            Way::Here | Way::Out(_) | Way::Branches(_) | Way::Astray => {}
-        }
         // UDP does not show the TTL with which a message arrived (RFC 2205 appendix C).
         let ttl = if datagram.encapsulated { message.send_ttl } else { datagram.ttl };
-        let here = match way {
-            Way::Here => true,
-            _ => destination.is_multicast() && self.applications.has_session(&path.session),
-        };
-        let arrival = Arrival {
+        let mut arrival = Arrival {
             interface,
             ttl,
             flags: if message.send_ttl == ttl { 0 } else { Psb::NON_RSVP }
-                | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE }
-                | if here { Psb::HERE } else { 0 },
+                | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE },
             expires_at: turn.now + self.config.lifetime(interface, path.refresh_ms),
-            way,
+            way: None,
         };
         let found = self.store.find_sender(&path.session, &path.sender.template);
         mark(Checkpoint::SearchPsb);
         let verdict = match found {
-            Some(index) => self.refresh_sender(turn, index, path, &arrival),
-            None => self.create_sender(turn, path, &arrival),
+            Some(index) if self.is_on_its_way(index, path.session.destination) => {
+                arrival.flags |= self.store.psb(index).flags & Psb::HERE;
+                self.refresh_sender(turn, index, path, &arrival)
+            }
+            _ => {
+                let (destination, source) = (path.session.destination, path.sender.template.source);
+                let way = Way::of_sender(turn.context, destination, source, Some(interface));
+                arrival.way = Some(way);
+                let here = match way {
+                    Way::Past => return self.relay(turn, datagram),
+                    Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
+                    Way::Here => true,
+                    Way::Out(_) | Way::Branches(_) | Way::Astray => {
+                        destination.is_multicast() && self.applications.has_session(&path.session)
+                    }
+                };
+                arrival.flags |= if here { Psb::HERE } else { 0 };
+                match found {
+                    Some(index) => self.refresh_sender(turn, index, path, &arrival),
+                    None => self.create_sender(turn, path, &arrival, way),
+                }
+            }
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
@@ -64,6 +72,16 @@ impl Rsvp {
                 self.drop(turn, datagram, reason);
             }
         }
+    }
+
+    /// Whether no look at the routes is needed to know where a sender's data goes: it is unicast, which goes the same
+    /// way wherever it came in, and has followed its route ever since (RFC 2209, "if there is no route change
+    /// notification in place").
+    #[inline]
+    fn is_on_its_way(&self, index: Index, destination: IpAddr) -> bool {
+        self.repairs.are_done()
+            && self.store.psb(index).flags & Psb::UNROUTED == 0
+            && !destination.is_multicast()
     }
 
     /// The sender is known: note what is new about it, and spread the news.
@@ -84,7 +102,7 @@ impl Rsvp {
         let old_origin = self.store.origin(psb.hop);
         let new_hop = old_origin != origin;
         if new_hop
-            && arrival.way == Way::Astray
+            && arrival.way == Some(Way::Astray)
             && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
         {
             // The multicast routes expect the sender elsewhere; what has come from there is not given up for this.
@@ -104,8 +122,9 @@ impl Rsvp {
         }
         let here = arrival.flags & Psb::HERE != 0;
         let incoming = Some(arrival.interface);
-        let new_way = here != psb.is_here()
-            || !arrival.way.leads_through(turn.context, incoming, &psb.outgoing);
+        let new_way = arrival.way.filter(|way| {
+            here != psb.is_here() || !way.leads_through(turn.context, incoming, &psb.outgoing)
+        });
         if new_hop {
             self.forget_asked(index);
             self.store.unblock_sender(index);
@@ -130,14 +149,14 @@ impl Rsvp {
         psb.expires_at = arrival.expires_at;
         let peer = psb.hop;
         self.store.heard(peer, turn.now);
-        if new_way {
-            let outgoing = arrival.way.outgoing(turn.context, incoming);
+        if let Some(way) = new_way {
+            let outgoing = way.outgoing(turn.context, incoming);
             self.change_way(turn, index, outgoing, here);
         }
-        if nearer || new_way {
+        if nearer || new_way.is_some() {
             self.rearm_sender(index);
         }
-        if !(new_hop || new_tspec || new_way || new_carried) {
+        if !(new_hop || new_tspec || new_way.is_some() || new_carried) {
             if new_adspec {
                 self.tell_applications_of_sender(turn, index);
             }
@@ -167,6 +186,7 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         path: &Path<'_>,
         arrival: &Arrival<'_>,
+        way: Way<'_>,
     ) -> Result<(), PathFault> {
         if !is_neighbor(turn.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
@@ -188,7 +208,7 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing: arrival.way.outgoing(turn.context, Some(arrival.interface)),
+                outgoing: way.outgoing(turn.context, Some(arrival.interface)),
                 ttl: arrival.ttl,
                 flags: arrival.flags,
                 adspec,
@@ -383,7 +403,8 @@ struct Arrival<'r> {
     /// Flags of [`Psb`].
     flags: u8,
     expires_at: Time,
-    way: Way<'r>,
+    /// Where the data goes; `None` where it has been going.
+    way: Option<Way<'r>>,
 }
 
 /// Why a Path is not accepted.

@@ -17,7 +17,7 @@ use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use crate::api::{Change, Event};
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Index, OutInterfaces, Peer, Timer, TimerKind};
+use crate::state::{Index, OutInterfaces, Peer, Psb, Timer, TimerKind};
 use crate::way::Way;
 
 /// Senders that are looked at in one turn.
@@ -69,6 +69,14 @@ impl Changed {
             Changed::Group(of, group) => group == destination && of.is_none_or(|of| of == source),
             Changed::Anything => true,
         }
+    }
+}
+
+impl Repairs {
+    /// Whether all senders have followed their routes.
+    #[inline]
+    pub(crate) fn are_done(&self) -> bool {
+        !self.armed
     }
 }
 
@@ -151,14 +159,18 @@ impl Rsvp {
             Way::Out(_) if !destination.is_multicast() => false,
             _ => psb.is_here(),
         };
-        if !known
-            || (way.leads_through(turn.context, incoming, &psb.outgoing) && here == psb.is_here())
-        {
+        if !known {
+            self.store.psb_mut(index).flags |= Psb::UNROUTED;
+            return false;
+        }
+        if way.leads_through(turn.context, incoming, &psb.outgoing) && here == psb.is_here() {
+            self.store.psb_mut(index).flags &= !Psb::UNROUTED;
             return false;
         }
         let outgoing = way.outgoing(turn.context, incoming);
         self.change_way(turn, index, outgoing, here);
         self.rearm_sender(index);
+        self.store.psb_mut(index).flags &= !Psb::UNROUTED;
         true
     }
 

@@ -149,6 +149,8 @@ impl Psb {
     pub(crate) const E_POLICE: u8 = 2;
     /// The data ends on this host: it is addressed to it, or an application here has the multicast session open.
     pub(crate) const HERE: u8 = 4;
+    /// There was no route when the sender was last looked up; it is kept where it was.
+    pub(crate) const UNROUTED: u8 = 8;
 
     /// Whether the data ends on this host.
     #[inline]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::{Hop, HostEvent, InterfaceId, Rate, Route};
-use earmark_rsvp::{Application, Change, Command, Event};
+use earmark_rsvp::{Application, Change, Command, DropReason, Event};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr, Style};
 
@@ -22,6 +22,7 @@ fn detour(bench: &mut Bench, there: bool) {
     } else {
         assert!(bench.routes.remove(&Route { prefix, metric: 0, hop }));
     }
+    bench.host(HostEvent::RouteChanged(prefix));
 }
 
 fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
@@ -66,15 +67,12 @@ fn a_sender_hears_that_its_route_has_no_reservation() {
     host.command(Command::Session { application, session: session() });
     host.command(Command::Sender { application, template: template(), tspec: tspec(2), ttl: 63 });
     host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    let changed = HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix"));
     detour(&mut host, true);
-    host.host(changed);
     let gone = Event::ResvGone { application, session: session(), filter: template() };
     let moved =
         Event::PathState { change: Change::Changed, session: session(), template: template() };
     assert_eq!(events(&host.pass(Duration::from_secs(2))), [gone, moved.clone()]);
     detour(&mut host, false);
-    host.host(changed);
     let (filter, flowspec) = (template(), flowspec(2));
     let style = Style::FixedFilter;
     let back = Event::Resv { application, session: session(), filter, style, flowspec };
@@ -211,4 +209,19 @@ fn a_path_tear_passes_where_its_path_did() {
         assert_eq!((how.destination, how.ttl), (ip(RECEIVER), 62));
         assert_eq!(*passed, octets);
     }
+}
+
+/// A sender that had no route when its routes were last looked at has them looked at again with its next Path; there
+/// may be a route that nobody spoke of.
+#[test]
+fn a_sender_without_route_is_dropped_until_it_has_one() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let routes = core::mem::take(&mut router.routes);
+    router.host(HostEvent::RouteChanged("10.0.9.0/24".parse().expect("a prefix")));
+    router.pass(Duration::from_secs(3));
+    let dropped = router.arrives(ETH1, Body::Path(path()));
+    assert!(matches!(events(&dropped)[..], [Event::Dropped { reason: DropReason::NoRoute, .. }]));
+    router.routes = routes;
+    assert_eq!(events(&router.arrives(ETH1, Body::Path(path()))), []);
 }

@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::Rate;
 use earmark_core::admission::Service;
+use earmark_core::{HostEvent, Rate};
 use earmark_rsvp::{Change, Event};
 use earmark_wire::intserv::{Adspec, FlowSpec, Rspec};
 use earmark_wire::rsvp::{
@@ -292,6 +292,7 @@ fn a_path_follows_the_route() {
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
     router.add_route("10.0.9.9/32", earmark_core::InterfaceId(3), Some("10.0.3.2"));
+    router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
     let outcomes = router.arrives(ETH1, Body::Path(path()));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
