@@ -12,6 +12,8 @@ mod message;
 mod object;
 #[path = "conformance/show.rs"]
 mod show;
+#[path = "conformance/signing.rs"]
+mod signing;
 #[path = "conformance/story.rs"]
 mod story;
 #[path = "conformance/topology.rs"]

@@ -1,4 +1,4 @@
-//! The list of requirements, `docs/conformance/rfc2205.md`, against the cases that there are.
+//! The lists of requirements, `docs/conformance/*.md`, against the cases that there are.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,11 +6,10 @@ use std::path::Path;
 
 use crate::words::Fault;
 
-/// Every case that the document names must exist, and every case must be named in it. A case is named as
+/// Every case that the documents name must exist, and every case must be named in one of them. A case is named as
 /// `[name](../../conformance/rsvp/name)`. Tests are named by their paths, which must exist too.
 pub(crate) fn check(root: &Path, cases: &[String]) -> Result<(), Fault> {
-    let document = root.join("docs/conformance/rfc2205.md");
-    let text = fs::read_to_string(document).map_err(|error| format!("rfc2205.md: {error}"))?;
+    let text = documents(&root.join("docs/conformance"))?;
     let named: BTreeSet<&str> = text
         .split("](../../conformance/rsvp/")
         .skip(1)
@@ -25,6 +24,17 @@ pub(crate) fn check(root: &Path, cases: &[String]) -> Result<(), Fault> {
         return Ok(());
     }
     Err(format!(
-        "cases that the document does not name: {unnamed:?}; named, but not there: {missing:?} {lost:?}"
+        "cases that no document names: {unnamed:?}; named, but not there: {missing:?} {lost:?}"
     ))
+}
+
+/// All of them, one behind the other.
+fn documents(folder: &Path) -> Result<String, Fault> {
+    let fault = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).map_err(fault)? {
+        text += &fs::read_to_string(entry.map_err(fault)?.path()).map_err(fault)?;
+        text += "\n";
+    }
+    Ok(text)
 }

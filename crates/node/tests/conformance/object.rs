@@ -11,8 +11,8 @@ use earmark_wire::intserv::{
     Rspec, TokenBucket,
 };
 use earmark_wire::rsvp::{
-    DecodedObject, ErrorCode, ErrorSpec, FilterSpec, Object, ObjectClass, Session, SourceSelector,
-    Style,
+    Challenge, DecodedObject, ErrorCode, ErrorSpec, FilterSpec, Object, ObjectClass, Session,
+    SourceSelector, Style,
 };
 
 use crate::words::{Fault, Seconds, Words, octets};
@@ -103,6 +103,10 @@ fn body(
         }
         ObjectClass::Adspec => (2, adspec(words)?),
         ObjectClass::ResvConfirm => addressed(words.value("receiver")?, &[]),
+        ObjectClass::Challenge => {
+            let (key, cookie) = (words.key::<u64>("key")?, words.key::<u64>("cookie")?);
+            (1, [&[0; 2], &key.to_be_bytes()[2..], &cookie.to_be_bytes()].concat())
+        }
         _ => return Err("write it as class=... c-type=... and octets".into()),
     })
 }
@@ -268,6 +272,9 @@ fn meaning(object: &Object<'_>, handles: &Handles) -> Option<String> {
         Object::SenderTspec(bucket) => format!("SENDER_TSPEC {}", bucket_text(bucket)),
         Object::Adspec(adspec) => adspec_text(adspec)?,
         Object::ResvConfirm(receiver) => format!("RESV_CONFIRM {receiver}"),
+        Object::Challenge(Challenge { key_id, cookie }) => {
+            format!("CHALLENGE key={key_id} cookie={cookie}")
+        }
         _ => return None,
     })
 }

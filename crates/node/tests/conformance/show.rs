@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::message;
 use crate::object::{self, Handles};
+use crate::signing;
 use crate::topology::Topology;
 
 /// Whoever shows effects must know how interfaces and their handles are called.
@@ -57,7 +58,12 @@ impl Names<'_> {
 
     fn sent(&self, how: &Outgoing, octets: &[u8]) -> (String, Vec<String>) {
         let &Outgoing { protocol, interface, source, destination, ttl, .. } = how;
-        let (head, objects) = message::show(octets, ttl, self.handles);
+        let (head, mut objects) = message::show(octets, ttl, self.handles);
+        if let (Some(signature), Some(first)) =
+            (signing::show(octets, &self.topology.keys), objects.first_mut())
+        {
+            *first = signature;
+        }
         let way = match interface {
             Some(interface) => format!(" {}", self.topology.name(interface)),
             None => String::new(),

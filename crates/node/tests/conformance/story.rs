@@ -15,6 +15,7 @@ use earmark_wire::rsvp::Style;
 use crate::message::{self, Draft};
 use crate::object;
 use crate::show::Names;
+use crate::signing::Signature;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 
@@ -155,6 +156,7 @@ impl<'t> Player<'t> {
     fn arrive(&mut self, mut words: Words<'_>, body: &[&str]) -> Result<String, Fault> {
         let interface = self.topology.id(words.next("interface")?)?;
         let name: Option<String> = words.after("as")?;
+        let signature = Signature::read(&mut words, &self.topology.keys)?;
         let (draft, octets) = if words.flag("octets") {
             (message::way(&mut words)?, crate::words::octets(&body.concat().replace(' ', ""))?)
         } else if words.flag("again") {
@@ -172,6 +174,10 @@ impl<'t> Player<'t> {
             (draft, octets)
         };
         words.end()?;
+        let octets = match signature {
+            Some(signature) => signature.sign(&octets)?,
+            None => octets,
+        };
         if let Some(name) = name {
             self.messages.insert(name, draft.clone());
         }

@@ -8,6 +8,7 @@ use earmark_node::{HostUpdate, NodeConfig};
 use earmark_rsvp::{Config, Rsvp};
 use serde::Deserialize;
 
+use crate::signing::SharedKey;
 use crate::words::Fault;
 
 /// `topology.toml`. Interfaces get their indexes in the order in which they stand there, from 1.
@@ -28,6 +29,9 @@ pub(crate) struct Topology {
     routes: Vec<Way>,
     #[serde(default)]
     branches: Vec<Tree>,
+    /// Keys that the node shares with its neighbours.
+    #[serde(default, rename = "key")]
+    pub(crate) keys: Vec<SharedKey>,
 }
 
 /// An interface of the node under test.
@@ -84,7 +88,9 @@ impl Topology {
     }
 
     pub(crate) fn config(&self) -> NodeConfig {
-        NodeConfig { name: self.name.clone(), seed: self.seed, rsvp: self.rsvp.clone() }
+        let mut rsvp = self.rsvp.clone();
+        rsvp.integrity.keys = self.keys.iter().map(SharedKey::key).collect();
+        NodeConfig { name: self.name.clone(), seed: self.seed, rsvp }
     }
 
     /// What the node is told before the story begins.
