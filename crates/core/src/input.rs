@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::admission::{ClaimId, Owner};
+use crate::admission::{ClaimId, Displaced, Owner};
 use crate::{InterfaceId, Prefix};
 
 /// A message of the engine's protocol that arrived, without its IP header.
@@ -50,6 +50,9 @@ pub enum HostEvent {
         /// The system's error number, for the error message of the protocol.
         errno: u16,
     },
+    /// The ledger has displaced a claim for the sake of a more important one; see
+    /// [`crate::admission::Ledger::next_displaced`].
+    Displaced(Displaced),
 }
 
 /// One thing that happens to an engine.

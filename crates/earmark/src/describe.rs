@@ -244,6 +244,7 @@ fn changed(change: Change) -> &'static str {
         Change::Changed => "changed",
         Change::Torn => "torn down",
         Change::Expired => "expired",
+        Change::Preempted => "gave way to a more important one",
         Change::Orphaned => "gone with what it hung on",
     }
 }

@@ -145,11 +145,13 @@ impl Node {
     /// A node that knows no interface and no route yet.
     pub fn new(config: NodeConfig) -> Node {
         let random = RandomStreams::new(config.seed);
+        let mut ledger = Ledger::new();
+        ledger.set_preemption(config.rsvp.policy.preemption);
         Node {
             name: config.name,
             interfaces: Interfaces::default(),
             routes: RouteTable::new(),
-            ledger: Ledger::new(),
+            ledger,
             rsvp: Rsvp::new(config.rsvp, &random),
             receivers: Receivers::default(),
         }
@@ -211,6 +213,10 @@ impl Node {
             ledger: &mut self.ledger,
         };
         self.rsvp.handle(now, input, context, out);
+        while let Some(displaced) = context.ledger.next_displaced() {
+            let input = earmark_core::Input::Host(HostEvent::Displaced(displaced));
+            self.rsvp.handle(now, input, context, out);
+        }
         if self.receivers.is_empty() {
             return;
         }

@@ -78,7 +78,7 @@ fn check(folder: &Path, rewrite: bool) -> Result<(), Failed> {
         fs::read_to_string(folder.join(name)).map_err(|error| format!("{name}: {error}"))
     };
     let prose = read("README.md")?;
-    if !prose.starts_with("# ") || !prose.contains("RFC 2") || !prose.contains("```text") {
+    if !prose.starts_with("# ") || !prose.contains("RFC ") || !prose.contains("```text") {
         return Err("README.md needs a title, the section of its RFC, and a drawing".into());
     }
     let topology = read("topology.toml")?;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::counters::DropReason;
 use crate::diagnostics::{Trace, TraceEnd, TraceHop};
 use crate::integrity::Key;
+use crate::policy::Identity;
 
 /// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,6 +47,14 @@ pub enum Command {
         request: ReserveRequest,
         /// Whether a ResvConf is wanted.
         confirm: bool,
+    },
+    /// What the messages for this application say about who asks and how important that is, from its next call on. May
+    /// come before its session is opened.
+    Identity {
+        /// Who.
+        application: Application,
+        /// What to say.
+        identity: Identity,
     },
     /// RELEASE: tears down what the application sent and reserved, and closes its session.
     Release {
@@ -390,6 +399,8 @@ pub enum Change {
     Expired,
     /// The state it hung on went away.
     Orphaned,
+    /// It gave way to a more important one, in part or in whole (RFC 3181, RFC 4495).
+    Preempted,
 }
 
 /// Why a command was not carried out.
@@ -432,6 +443,9 @@ pub enum Rejection {
     /// The session is full, or the node is.
     #[error("a limit on sessions or senders is reached")]
     Limit,
+    /// The name of a user or application cannot be put into a message.
+    #[error("a name of a user or application is 1 to 512 printable ASCII letters")]
+    Identity,
     /// Protocol 0 or an unspecified destination.
     #[error("a session needs a destination address and a protocol")]
     BadSession,

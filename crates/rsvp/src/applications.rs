@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session};
+use earmark_wire::rsvp::{Carried, FilterSpec, SenderTemplate, Session};
 
 use crate::api::Application;
 use crate::state::key;
@@ -13,6 +13,8 @@ use crate::state::key;
 pub(crate) struct Applications {
     pub(crate) open: BTreeMap<Application, Open>,
     by_session: BTreeMap<Session, Vec<Application>>,
+    /// POLICY_DATA of those that say who they are.
+    identities: BTreeMap<Application, Vec<u8>>,
 }
 
 /// What one application has asked for.
@@ -45,7 +47,22 @@ impl Applications {
         self.by_session.entry(session).or_default().push(application);
     }
 
+    /// Notes what an application says of itself, as POLICY_DATA.
+    pub(crate) fn identify(&mut self, application: Application, policy_data: Vec<u8>) {
+        if policy_data.is_empty() {
+            self.identities.remove(&application);
+        } else {
+            self.identities.insert(application, policy_data);
+        }
+    }
+
+    /// What the messages for an application carry.
+    pub(crate) fn carried(&self, application: Application) -> Carried<'_> {
+        self.identities.get(&application).map_or(Carried::NONE, |octets| Carried::Objects(octets))
+    }
+
     pub(crate) fn close(&mut self, application: Application) -> Option<Open> {
+        self.identities.remove(&application);
         let open = self.open.remove(&application)?;
         if let Some(others) = self.by_session.get_mut(&open.session) {
             others.retain(|&other| other != application);

@@ -6,7 +6,7 @@ use core::time::Duration;
 use earmark_core::InterfaceId;
 use serde::{Deserialize, Serialize};
 
-use crate::{diagnostics, integrity};
+use crate::{diagnostics, integrity, policy};
 
 /// Settings of one RSVP engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct Config {
     pub diagnostics: diagnostics::Settings,
     /// Which messages are signed and verified (RFC 2747).
     pub integrity: integrity::Settings,
+    /// Who may reserve how much and where, and who gives way to whom (RFC 2750, RFC 3181).
+    pub policy: policy::Settings,
 }
 
 impl Default for Config {
@@ -56,6 +58,7 @@ impl Default for Config {
             max_kept_octets: 4_096,
             diagnostics: diagnostics::Settings::default(),
             integrity: integrity::Settings::default(),
+            policy: policy::Settings::default(),
         }
     }
 }

@@ -130,6 +130,8 @@ pub struct Counters {
     pub sent: [u64; MESSAGES.len()],
     /// Messages of others, passed on as they were.
     pub relayed: u64,
+    /// Reservations that gave way to more important ones, in whole or in part.
+    pub preempted: u64,
     /// Thrown away, in the order of [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
     /// Messages that could not be read, by what was wrong; at most one entry a kind of error.
@@ -163,10 +165,11 @@ impl Counters {
         let received = MESSAGES.iter().zip(self.received).map(|(&name, n)| ("received", name, n));
         let sent = MESSAGES.iter().zip(self.sent).map(|(&name, n)| ("sent", name, n));
         let relayed = core::iter::once(("relayed", "messages", self.relayed));
+        let preempted = core::iter::once(("preempted", "reservations", self.preempted));
         let dropped =
             DropReason::ALL.iter().zip(self.dropped).map(|(r, n)| ("dropped", r.name(), n));
         let malformed = self.malformed.iter().map(|(&name, &n)| ("malformed", name, n));
-        received.chain(sent).chain(relayed).chain(dropped).chain(malformed)
+        received.chain(sent).chain(relayed).chain(preempted).chain(dropped).chain(malformed)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use earmark_core::admission::Displaced;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Time};
 use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salvage};
@@ -53,6 +54,9 @@ impl Rsvp {
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, errno } => {
                 self.traffic_control_refuses(turn, claim, owner, errno);
+            }
+            HostEvent::Displaced(Displaced { claim, owner, kept, by }) => {
+                self.give_way(turn, claim, owner, kept, by);
             }
             HostEvent::RouteChanged(prefix) => {
                 self.routes_change(turn.now, Changed::Prefix(prefix));

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::admission::Priority;
 use earmark_core::{Datagram, InterfaceId, Outgoing, Rate};
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::iana::TrafficControlError;
@@ -17,6 +18,7 @@ use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
 use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
 use crate::merge::is_greater;
+use crate::policy::explanation;
 use crate::pool::shared_flows;
 use crate::shared::{filters_of, flowspec_of, told};
 use crate::state::{Blocked, Holder, Index, Origin};
@@ -30,11 +32,13 @@ pub(crate) struct ResvFault {
     pub(crate) in_place: bool,
     /// What could have been granted, if that was the trouble.
     pub(crate) available: Option<Rate>,
+    /// Whose importance it is that it gave way to.
+    pub(crate) preempted_by: Option<Priority>,
 }
 
 impl ResvFault {
     pub(crate) const fn new(code: ErrorCode, value: u16) -> ResvFault {
-        ResvFault { code, value, in_place: false, available: None }
+        ResvFault { code, value, in_place: false, available: None, preempted_by: None }
     }
 
     /// A limit of this node is reached.
@@ -295,7 +299,8 @@ impl Rsvp {
         let Some(interface) = turn.context.interfaces.by_id(interface) else { return };
         let Some(node) = interface.address_like(to) else { return };
         let error = ErrorSpec { node, flags: 0, code, value };
-        let carried = Carried::Objects(&[]);
+        let explanation = explanation(code, None);
+        let carried = Carried::Objects(&explanation);
         let body = PathErr { session, error, carried, sender: Some(sender) };
         let how = self.to_neighbor(interface.id, node, to);
         send(&mut self.counters, turn.out, how, Body::PathErr(body));
@@ -343,23 +348,27 @@ impl Rsvp {
         flows: FlowDescriptors<'_>,
     ) {
         let Some(error) = self.local_spec(turn, outgoing, to.address, fault) else { return };
-        let (session, carried) = (*session, Carried::NONE);
+        let explanation = explanation(fault.code, fault.preempted_by);
+        let (session, carried) = (*session, Carried::Objects(&explanation));
         let error = ResvErr { session, hop: to, error, scope, carried, flows };
         emit_resv_err(self, turn, outgoing, to, &error, NEIGHBOR_TTL);
     }
 
-    /// Tells the next hop or application of one request that its reservation is lost, or cannot be what it was.
+    /// Tells the next hop or application of one request that its reservation is lost, or cannot be what it was, but
+    /// (where that is given) `left`.
     pub(crate) fn report_loss<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         rsb: Index,
         fault: &ResvFault,
+        left: Option<FlowSpec>,
     ) {
         let block = self.store.rsb(rsb);
         let holder = self.store.tcsb(block.tcsb).holder;
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
-        let (flowspec, filters) = (Some(block.flowspec), self.filters_of_request(block));
+        let (flowspec, filters) = (left.or(Some(block.flowspec)), self.filters_of_request(block));
+        let explanation = explanation(fault.code, fault.preempted_by);
         let scope: Option<Vec<IpAddr>> = block.scope().map(<[IpAddr]>::to_vec);
         let flow = filters.as_slice().first().map(|&filter| FixedFilterFlow { flowspec, filter });
         let error = ResvErr {
@@ -367,7 +376,7 @@ impl Rsvp {
             hop,
             error,
             scope: scope.as_deref().map(List::Items),
-            carried: Carried::NONE,
+            carried: Carried::Objects(&explanation),
             flows: match self.store.style(holder) {
                 Style::FixedFilter => FlowDescriptors::FixedFilter(List::Items(flow.as_slice())),
                 style => shared_flows(style, flowspec, filters.as_slice()),

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use earmark_core::Time;
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{FilterSpec, SenderTemplate, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{Carried, FilterSpec, SenderTemplate, Session, SourceSelector, Style};
 
 use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
@@ -30,6 +30,10 @@ impl Rsvp {
             }
             Command::Reserve { application, request, confirm } => {
                 (application, self.reserve_for(turn, application, &request, confirm))
+            }
+            Command::Identity { application, identity } => {
+                let said = identity.policy_data().map_err(|_| Rejection::Identity);
+                (application, said.map(|octets| self.applications.identify(application, octets)))
             }
             Command::Release { application } => {
                 (application, self.release_application(turn, application))
@@ -124,7 +128,7 @@ impl Rsvp {
                 ttl,
                 flags: Psb::E_POLICE | if here { Psb::HERE } else { 0 },
                 adspec: sender_adspec(),
-                carried: Kept::default(),
+                carried: Kept::of(self.applications.carried(application)),
                 expires_at: Time::MAX,
                 next: NONE,
                 previous: NONE,
@@ -152,10 +156,15 @@ impl Rsvp {
         tspec: SenderTspec,
         ttl: u8,
     ) {
-        let psb = self.store.psb_mut(index);
-        let changed = psb.tspec != tspec || psb.ttl != ttl;
+        let psb = &mut self.store.psbs[index as usize];
+        let carried = match psb.hop {
+            Peer::Local(application) => self.applications.carried(application),
+            Peer::Neighbor { .. } => Carried::NONE,
+        };
+        let changed = psb.tspec != tspec || psb.ttl != ttl || !psb.carried.is(carried);
         psb.tspec = tspec;
         psb.ttl = ttl;
+        psb.carried = Kept::of(carried);
         if changed {
             self.notify_path_state(turn, index, Change::Changed);
             self.tell_applications_of_sender(turn, index);
@@ -192,18 +201,19 @@ impl Rsvp {
         let specs = self.senders_towards(session, &key, style, named, None);
         let specs = specs.map_err(|_| Rejection::NoSuchSender)?;
         self.change_own_style(turn, application, session, style)?;
+        let carried = Kept::of(self.applications.carried(application));
         let mut request = Request {
             origin: Origin::Local(application),
             outgoing: None,
             flowspec,
-            extra: None,
+            extra: Extra { carried: carried.clone(), ..Extra::default() }.boxed(),
             confirm: self.own_address(turn, session, &specs).filter(|_| confirm),
             expires_at: Time::MAX,
         };
         if style != Style::FixedFilter {
             let filter = |spec| Filter { spec, expires_at: Time::MAX };
             let filters = specs.into_iter().map(filter).collect();
-            request.extra = Extra { filters, ..Extra::default() }.boxed();
+            request.extra = Extra { carried, filters, ..Extra::default() }.boxed();
             let done = self.reserve_shared(turn, session, style, request);
             return done.map_err(|_| Rejection::Conflict);
         }

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
 use crate::integrity::Integrity;
+use crate::policy::Policy;
 use crate::repair::Repairs;
 use crate::store::Store;
 
@@ -50,6 +51,8 @@ pub struct Rsvp {
     pub(crate) diagnostics: Diagnostics,
     /// Signs and verifies messages; `None` where nothing is configured.
     pub(crate) integrity: Option<Box<Integrity>>,
+    /// Judges requests; `None` where nothing is configured.
+    pub(crate) policy: Option<Box<Policy>>,
 }
 
 /// The surroundings of one input: when it is, what may be looked at, where consequences go.
@@ -66,6 +69,7 @@ impl Rsvp {
         Rsvp {
             integrity: Integrity::new(&config.integrity, random).map(Box::new),
             diagnostics: Diagnostics::new(random),
+            policy: Policy::new(&config.policy).map(Box::new),
             config,
             store: Store::new(random.stream("rsvp/hash").hash_key()),
             applications: Applications::default(),

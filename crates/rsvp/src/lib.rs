@@ -36,7 +36,8 @@
 //! # Scope and limits
 //!
 //! Unicast sessions with the fixed-filter style, in IPv4 and IPv6 formats. Not here yet: wildcard and shared-explicit
-//! styles, multicast, blockade state, local repair before the next refresh, refresh reduction (RFC 2961), policy (POLICY_DATA is carried on unread), and sender and receiver on one host.
+//! styles, multicast, blockade state, local repair before the next refresh, refresh reduction (RFC 2961), and sender and
+//! receiver on one host.
 //!
 //! # References
 //!
@@ -64,6 +65,7 @@ mod instance;
 pub mod integrity;
 mod merge;
 mod path;
+pub mod policy;
 mod pool;
 mod refresh;
 mod repair;

@@ -120,6 +120,9 @@ impl Rsvp {
         if (new_adspec || new_carried) && !self.can_keep(path) {
             return Err(too_large());
         }
+        if (new_tspec || new_carried) && self.policy.is_some() {
+            self.judge_sender(path).map_err(not_allowed)?;
+        }
         let here = arrival.flags & Psb::HERE != 0;
         let incoming = Some(arrival.interface);
         let new_way = arrival.way.filter(|way| {
@@ -196,6 +199,9 @@ impl Rsvp {
         }
         if !self.can_keep(path) {
             return Err(too_large());
+        }
+        if self.policy.is_some() {
+            self.judge_sender(path).map_err(not_allowed)?;
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
         let origin = Origin::Neighbor(arrival.interface, path.hop);
@@ -432,6 +438,11 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
         && !address.is_multicast()
         && !address.is_loopback()
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// Policy does not let the sender announce this.
+fn not_allowed(value: u16) -> PathFault {
+    PathFault::Report(DropReason::Refused, ErrorCode::PolicyControlFailure, value)
 }
 
 /// Past [`crate::Config::max_kept_octets`] a message is refused: its state would cost more than the others'.

@@ -81,7 +81,7 @@ impl Rsvp {
             outgoing: Some(outgoing),
             flowspec,
             expires_at: first_end(&filters).unwrap_or(expires_at),
-            extra: Extra { carried: Kept::of(resv.carried), filters, scope }.boxed(),
+            extra: Extra { carried: Kept::of(resv.carried), filters, scope, grant: None }.boxed(),
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
         self.reserve_shared(turn, session, style, request)

@@ -22,6 +22,7 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
 use crate::api::Application;
+use crate::policy::Grant;
 
 /// Objects that are kept to be carried on. Most blocks have none, so a thin pointer is what it takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -286,6 +287,8 @@ pub(crate) struct Extra {
     pub(crate) filters: Vec<Filter>,
     /// SCOPE of a wildcard request.
     pub(crate) scope: Option<Vec<IpAddr>>,
+    /// What policy has decided about it, where there is a policy.
+    pub(crate) grant: Option<Box<Grant>>,
 }
 
 /// One entry of a Filter_spec_list.
@@ -321,6 +324,11 @@ impl Rsb {
     /// Filter_spec_list of a shared-explicit request.
     pub(crate) fn filters(&self) -> &[Filter] {
         self.extra.as_deref().map_or(&[], |extra| &extra.filters)
+    }
+
+    /// What policy has decided about it.
+    pub(crate) fn grant(&self) -> Option<&Grant> {
+        self.extra.as_deref()?.grant.as_deref()
     }
 
     /// SCOPE of a wildcard request.

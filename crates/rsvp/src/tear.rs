@@ -119,7 +119,7 @@ impl Rsvp {
         outgoing: Option<InterfaceId>,
     ) {
         if let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), outgoing) {
-            self.lose(turn, tcsb);
+            self.lose(turn, tcsb, Change::Orphaned);
         }
         let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
         if let Some(pool) = self.store.pool_of(session) {

@@ -8,9 +8,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, Reason, Refusal};
+use earmark_core::admission::{ClaimId, Demand, Owner, Priority, Protocol, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Flow, Installation, InterfaceId, Time};
+use earmark_core::{Flow, Installation, InterfaceId, Rate, Time};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
 use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector, Style};
@@ -43,7 +43,7 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         holder: Holder,
-        request: Request,
+        mut request: Request,
     ) -> Result<(), ResvFault> {
         let tcsb = self.store.find_tcsb(holder, request.outgoing);
         let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, request.origin));
@@ -58,6 +58,10 @@ impl Rsvp {
             let value = TrafficControlError::ServiceConflict.code();
             ResvFault::new(ErrorCode::TrafficControlError, value)
         })?;
+        if self.policy.is_some() {
+            self.judge_request(turn, holder, rsb, &mut request)?;
+        }
+        let priority = self.priority(tcsb, rsb, Some(&request));
         let asked = match holder {
             Holder::Sender(psb) => self.asked_for(turn.now, psb),
             Holder::Pool(_) => None,
@@ -66,10 +70,10 @@ impl Rsvp {
         let tcsb = match tcsb {
             Some(tcsb) => {
                 let new = request.extra.as_deref().map_or(&[][..], |extra| &extra.filters);
-                self.change_traffic_control(turn, tcsb, merged, new)?;
+                self.change_traffic_control(turn, tcsb, merged, new, priority)?;
                 tcsb
             }
-            None => self.add_traffic_control(turn, holder, &request, merged)?,
+            None => self.add_traffic_control(turn, holder, &request, merged, priority)?,
         };
         mark(Checkpoint::ReservationManagement);
         let receiver = request.confirm;
@@ -96,8 +100,7 @@ impl Rsvp {
         change: Change,
     ) {
         let tcsb = self.store.rsb(rsb).tcsb;
-        let gone = self.store.remove_rsb(rsb);
-        self.store.part(gone.hop, Block::Reservation);
+        self.remove_request(rsb);
         mark(Checkpoint::TearRsb);
         if self.store.first_rsb(tcsb).is_none() {
             self.void(turn, tcsb, change);
@@ -112,12 +115,13 @@ impl Rsvp {
         let before = self.store.tcsb(tcsb).flowspec;
         let merged = self.merged(Some(tcsb), None, None).unwrap_or(before);
         let other_flows = self.settle_flows(turn, tcsb);
-        if let Err(fault) = self.change_traffic_control(turn, tcsb, merged, &[]) {
+        let priority = self.priority(Some(tcsb), None, None);
+        if let Err(fault) = self.change_traffic_control(turn, tcsb, merged, &[], priority) {
             // A lower rate is never refused, but larger packets may be: whoever asked for small ones has gone, and the
             // link has no room for those of the others. They keep what it has room for.
             let smaller = with_packets_of(merged, &before);
-            if self.change_traffic_control(turn, tcsb, smaller, &[]).is_err() {
-                self.report_refusal(turn, tcsb, &ResvFault { in_place: true, ..fault });
+            if self.change_traffic_control(turn, tcsb, smaller, &[], priority).is_err() {
+                self.report_refusal(turn, tcsb, &ResvFault { in_place: true, ..fault }, None);
             }
         }
         if self.store.tcsb(tcsb).flowspec != before || other_flows {
@@ -134,8 +138,7 @@ impl Rsvp {
     ) {
         self.notify_reservation(turn, tcsb, change);
         while let Some(rsb) = self.store.first_rsb(tcsb) {
-            let gone = self.store.remove_rsb(rsb);
-            self.store.part(gone.hop, Block::Reservation);
+            self.remove_request(rsb);
         }
         let tcsb = self.store.remove_tcsb(tcsb);
         if let Some(claim) = tcsb.claim {
@@ -152,44 +155,51 @@ impl Rsvp {
         owner: Owner,
         errno: u16,
     ) {
-        let tcsb = owner.block;
-        let ours = owner.protocol == Protocol::Rsvp
-            && self.store.tcsbs.get(tcsb as usize).is_some_and(|t| t.claim == Some(claim));
-        if !ours {
-            return;
-        }
+        let Some(tcsb) = self.block_of(claim, owner) else { return };
         let fault = ResvFault::new(ErrorCode::TrafficControlSystemError, errno);
-        self.report_refusal(turn, tcsb, &fault);
-        self.lose(turn, tcsb);
+        self.report_refusal(turn, tcsb, &fault, None);
+        self.lose(turn, tcsb, Change::Orphaned);
+    }
+
+    /// The block that a claim is behind, if it is one of ours and still there.
+    pub(crate) fn block_of(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
+        let block = self.store.tcsbs.get(owner.block as usize)?;
+        (owner.protocol == Protocol::Rsvp && block.claim == Some(claim)).then_some(owner.block)
     }
 
     /// A reservation ends with all its requests, and upstream is told what is left.
-    pub(crate) fn lose<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
+    pub(crate) fn lose<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tcsb: Index,
+        change: Change,
+    ) {
         match self.store.tcsb(tcsb).holder {
             Holder::Sender(psb) => {
                 let (asked, flowspec) =
                     (self.asked_for(turn.now, psb), self.store.tcsb(tcsb).flowspec);
-                self.void(turn, tcsb, Change::Orphaned);
+                self.void(turn, tcsb, change);
                 self.tell_upstream_of(turn, psb, asked.or(Some(flowspec)));
             }
             Holder::Pool(pool) => {
-                self.void(turn, tcsb, Change::Orphaned);
+                self.void(turn, tcsb, change);
                 self.spread_pool(turn, pool);
             }
         }
     }
 
-    /// Tells all whose requests are merged into a reservation that it cannot be had.
-    fn report_refusal<E: From<Event>>(
+    /// Tells all whose requests are merged into a reservation that it cannot be had, but for `left` of it.
+    pub(crate) fn report_refusal<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         tcsb: Index,
         fault: &ResvFault,
+        left: Option<FlowSpec>,
     ) {
         let mut next = self.store.first_rsb(tcsb);
         while let Some(rsb) = next {
             next = self.store.next_rsb(rsb);
-            self.report_loss(turn, rsb, fault);
+            self.report_loss(turn, rsb, fault, left);
         }
     }
 
@@ -230,6 +240,7 @@ impl Rsvp {
         holder: Holder,
         request: &Request,
         flowspec: FlowSpec,
+        priority: Option<Priority>,
     ) -> Result<Index, ResvFault> {
         let outgoing = request.outgoing;
         let new = request.extra.as_deref().map_or(&[][..], |extra| &extra.filters);
@@ -239,7 +250,13 @@ impl Rsvp {
             let demand = self.demand(holder, None, outgoing, &flowspec, new);
             let block = self.store.tcsbs.vacant_key() as Index;
             let owner = Owner { protocol: Protocol::Rsvp, block };
-            let granted = turn.context.ledger.claim(interface, owner, &flow, demand);
+            let ledger = &mut turn.context.ledger;
+            let granted = match priority {
+                None => ledger.claim(interface, owner, &flow, demand),
+                Some(priority) => {
+                    ledger.claim_with_priority(interface, owner, &flow, demand, priority)
+                }
+            };
             mark(Checkpoint::Admission);
             let granted = granted.map_err(ResvFault::refused)?;
             turn.out.install(Installation { claim: granted, interface, flow, demand });
@@ -262,25 +279,55 @@ impl Rsvp {
         tcsb: Index,
         flowspec: FlowSpec,
         new: &[Filter],
+        priority: Option<Priority>,
     ) -> Result<(), ResvFault> {
         let block = self.store.tcsb(tcsb);
         if let (Some(claim), Some(interface)) = (block.claim, block.outgoing) {
-            let holder = block.holder;
-            let demand = self.demand(holder, Some(tcsb), block.outgoing, &flowspec, new);
-            if turn.context.ledger.demand(claim) != Some(demand) {
-                let granted = turn.context.ledger.change(claim, demand);
+            let demand = self.demand(block.holder, Some(tcsb), block.outgoing, &flowspec, new);
+            let ledger = &mut turn.context.ledger;
+            if ledger.demand(claim) != Some(demand) {
+                let granted = match priority {
+                    None => ledger.change(claim, demand),
+                    Some(priority) => ledger.change_with_priority(claim, demand, priority),
+                };
                 mark(Checkpoint::Admission);
                 granted.map_err(ResvFault::refused)?;
-                let first = match holder {
-                    Holder::Pool(pool) => self.store.filters_of(pool, tcsb).first(),
-                    Holder::Sender(_) => None,
-                };
-                let flow = self.flow(holder, first);
+                let flow = self.first_flow(tcsb);
                 turn.out.install(Installation { claim, interface, flow, demand });
+            } else if let Some(priority) = priority {
+                ledger.set_priority(claim, priority);
             }
         }
         self.store.tcsb_mut(tcsb).flowspec = flowspec;
         Ok(())
+    }
+
+    /// What a block would claim of its link with another flowspec.
+    pub(crate) fn rate_in(&self, tcsb: Index, flowspec: &FlowSpec) -> Rate {
+        let block = self.store.tcsb(tcsb);
+        self.demand(block.holder, Some(tcsb), block.outgoing, flowspec, &[]).rate
+    }
+
+    /// Claims what a block is to have, which is no more than the ledger has left it, and puts it into traffic control.
+    pub(crate) fn install_anew<E>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
+        let block = self.store.tcsb(tcsb);
+        let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };
+        let flowspec = &block.flowspec;
+        let demand = self.demand(block.holder, Some(tcsb), block.outgoing, flowspec, &[]);
+        let granted = turn.context.ledger.change(claim, demand);
+        debug_assert!(granted.is_ok(), "less is always granted");
+        let flow = self.first_flow(tcsb);
+        turn.out.install(Installation { claim, interface, flow, demand });
+    }
+
+    /// The flow that a block is known by in traffic control.
+    fn first_flow(&self, tcsb: Index) -> Flow {
+        let holder = self.store.tcsb(tcsb).holder;
+        let first = match holder {
+            Holder::Pool(pool) => self.store.filters_of(pool, tcsb).first(),
+            Holder::Sender(_) => None,
+        };
+        self.flow(holder, first)
     }
 
     /// What a flowspec claims of a link: no more than the senders that have a part in it announce.
@@ -364,6 +411,10 @@ impl Rsvp {
         rsb: Option<Index>,
         request: Request,
     ) -> Index {
+        if self.policy.is_some() {
+            let before = rsb.and_then(|rsb| self.store.rsb_mut(rsb).extra.take());
+            self.book(before.as_deref(), request.extra.as_deref());
+        }
         if let Some(index) = rsb {
             let rsb = self.store.rsb_mut(index);
             rsb.flowspec = request.flowspec;
@@ -392,6 +443,13 @@ impl Rsvp {
             self.store.rsb_mut(index).timer = Some(armed);
         }
         index
+    }
+
+    /// Removes a request, and nothing with it.
+    fn remove_request(&mut self, rsb: Index) {
+        let gone = self.store.remove_rsb(rsb);
+        self.store.part(gone.hop, Block::Reservation);
+        self.book(gone.extra.as_deref(), None);
     }
 
     /// Tells whoever must know of a granted fixed-filter request: the previous hop, or the sender if it is one of ours,
@@ -483,7 +541,7 @@ impl Rsvp {
         }
     }
 
-    fn notify_reservation<E: From<Event>>(
+    pub(crate) fn notify_reservation<E: From<Event>>(
         &self,
         turn: &mut Turn<'_, '_, E>,
         tcsb: Index,

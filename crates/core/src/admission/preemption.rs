@@ -55,6 +55,8 @@ pub struct Displaced {
     pub owner: Owner,
     /// What it keeps.
     pub kept: Rate,
+    /// How important the one is that it gave way to.
+    pub by: Priority,
 }
 
 /// The place of a claim in the order of giving way: by link, the least defended first, the newest of equals.
@@ -168,10 +170,15 @@ impl Ledger {
             self.make_room(link, Some(claim), old.rate, demand, priority, refusal)?;
             self.change(claim, demand)?;
         }
-        if let (Some(preemption), Some((link, _))) = (&mut self.preemption, before) {
+        self.set_priority(claim, priority);
+        Ok(())
+    }
+
+    /// Gives a claim another priority. One that is gone is no error.
+    pub fn set_priority(&mut self, claim: ClaimId, priority: Priority) {
+        if let (Some(link), Some(preemption)) = (self.link_of(claim), &mut self.preemption) {
             preemption.enter(link, claim, priority.defending.max(priority.preemption));
         }
-        Ok(())
     }
 
     /// Takes out a claim that had to give way and whose owner has not been told. Call it until there is none.
@@ -240,12 +247,12 @@ impl Ledger {
         let last = chosen.len() - 1;
         for (place, (claim, _)) in chosen.into_iter().enumerate() {
             let kept = if partial && place == last { spare } else { Rate::ZERO };
-            self.displace(claim, kept);
+            self.displace(claim, kept, priority);
         }
         Ok(())
     }
 
-    fn displace(&mut self, claim: ClaimId, kept: Rate) {
+    fn displace(&mut self, claim: ClaimId, kept: Rate, by: Priority) {
         let (Some(owner), Some(demand)) = (self.owner(claim), self.demand(claim)) else { return };
         if kept > Rate::ZERO {
             // Less is always granted.
@@ -254,7 +261,7 @@ impl Ledger {
             self.release(claim);
         }
         if let Some(preemption) = &mut self.preemption {
-            preemption.displaced.push_back(Displaced { claim, owner, kept });
+            preemption.displaced.push_back(Displaced { claim, owner, kept, by });
         }
     }
 }

@@ -126,6 +126,11 @@ impl Bench {
             ledger: &mut self.ledger,
         };
         self.engine.handle(self.now, input, context, &mut out);
+        // As the node does.
+        while let Some(displaced) = context.ledger.next_displaced() {
+            let input = Input::Host(HostEvent::Displaced(displaced));
+            self.engine.handle(self.now, input, context, &mut out);
+        }
         out.iter()
             .map(|effect| match effect {
                 Effect::Send(how, range) => Outcome::Sent(*how, out.octets(range).to_vec()),

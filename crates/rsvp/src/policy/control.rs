@@ -1,0 +1,177 @@
+//! Policy control: where requests meet the rules.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::InterfaceId;
+use earmark_core::admission::{Demand, Priority};
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::iana::{MergeStrategy, PolicyControlError};
+use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path};
+
+use super::evidence::Evidence;
+use super::merge::{Voice, merge_priorities};
+use super::rules::{About, Action, Ask, Rule, Used};
+use super::{Grant, Policy};
+use crate::error::ResvFault;
+use crate::instance::{Rsvp, Turn};
+use crate::state::{Extra, Holder, Index, Origin};
+use crate::traffic::Request;
+
+impl Policy {
+    /// The rule that decides on a request, with its number. `Err` where none fits and that is a refusal.
+    fn rule_for(&self, ask: &Ask<'_>) -> Result<Option<(usize, &Rule)>, PolicyControlError> {
+        let mut rules = self.settings.rules.iter().enumerate();
+        match (rules.find(|(_, rule)| rule.fits(ask)), self.settings.otherwise) {
+            (Some(found), _) => Ok(Some(found)),
+            (None, Action::Allow) => Ok(None),
+            // Perhaps a name would have helped.
+            (None, Action::Refuse) if ask.evidence.account().is_empty() => {
+                Err(PolicyControlError::MissingPolicyElement)
+            }
+            (None, Action::Refuse) => Err(PolicyControlError::Rejected),
+        }
+    }
+
+    /// Decides on a reservation that would take the place of `replaced`.
+    fn grant(
+        &self,
+        ask: &Ask<'_>,
+        interface: InterfaceId,
+        replaced: Option<&Grant>,
+    ) -> Result<Grant, PolicyControlError> {
+        let account = ask.evidence.account();
+        let said = ask.evidence.priority;
+        let signalled = said.map(|said| Priority::new(said.preemption, said.defending));
+        let found = self.rule_for(ask)?;
+        if let Some((number, rule)) = found {
+            rule.judge(ask, self.accounts.used(number, &account, interface, replaced))?;
+        }
+        let priority = match found {
+            Some((_, rule)) => rule.priority(signalled),
+            None => signalled.unwrap_or_default(),
+        };
+        let strategy = said.map_or(MergeStrategy::HighestQos.code(), |said| said.merge_strategy);
+        let rule = found.map(|(number, _)| number);
+        Ok(Grant { rule, account, interface, rate: ask.rate, priority, strategy })
+    }
+}
+
+impl Rsvp {
+    /// Judges a request for a reservation on a link, which would take the place of `replaced`, and writes down in it what
+    /// was granted.
+    #[cold]
+    pub(crate) fn judge_request<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        holder: Holder,
+        replaced: Option<Index>,
+        request: &mut Request,
+    ) -> Result<(), ResvFault> {
+        let (Some(policy), Some(outgoing)) = (&self.policy, request.outgoing) else {
+            return Ok(());
+        };
+        if matches!(request.origin, Origin::Local(_)) {
+            return Ok(());
+        }
+        let extra = request.extra.get_or_insert_default();
+        let evidence = Evidence::read(Carried::Objects(extra.carried.octets()));
+        let evidence = evidence.map_err(|error| unreadable(&error))?;
+        let sources = self.sources(holder, outgoing, extra);
+        let ask = Ask {
+            about: About::Reservations,
+            evidence: &evidence,
+            sources: &sources,
+            destination: self.store.session_key(holder).destination,
+            interface: turn.context.interfaces.by_id(outgoing).map_or("", |i| &i.name),
+            rate: Demand::from_flowspec(&request.flowspec).rate,
+        };
+        let replaced = replaced.and_then(|rsb| self.store.rsb(rsb).grant());
+        let grant = policy.grant(&ask, outgoing, replaced).map_err(refused)?;
+        extra.grant = Some(Box::new(grant));
+        Ok(())
+    }
+
+    /// Judges a sender that appears, or says something new of itself; the error value of a refusal.
+    #[cold]
+    pub(crate) fn judge_sender(&self, path: &Path<'_>) -> Result<(), u16> {
+        let Some(policy) = &self.policy else { return Ok(()) };
+        let evidence = Evidence::read(path.carried).map_err(|error| unreadable(&error).value)?;
+        let ask = Ask {
+            about: About::Senders,
+            evidence: &evidence,
+            sources: &[path.sender.template.source],
+            destination: path.session.destination,
+            interface: "",
+            rate: Demand::from_flowspec(&FlowSpec::ControlledLoad(path.sender.tspec)).rate,
+        };
+        // Without any rule about senders, all of them are welcome, whatever else is refused.
+        if !policy.settings.rules.iter().any(|rule| rule.about == About::Senders) {
+            return Ok(());
+        }
+        let verdict = policy.rule_for(&ask).and_then(|found| match found {
+            Some((_, rule)) => rule.judge(&ask, Used::default()),
+            None => Ok(()),
+        });
+        verdict.map_err(PolicyControlError::code)
+    }
+
+    /// The senders that a request is for.
+    fn sources(&self, holder: Holder, outgoing: InterfaceId, extra: &Extra) -> Vec<IpAddr> {
+        match holder {
+            Holder::Sender(psb) => [self.store.psb(psb).template.source].into(),
+            Holder::Pool(_) if !extra.filters.is_empty() => {
+                extra.filters.iter().map(|filter| filter.spec.source).collect()
+            }
+            Holder::Pool(pool) => {
+                let senders = self.store.senders_of(self.store.pool(pool).session);
+                let senders = senders.map(|psb| self.store.psb(psb));
+                let senders = senders.filter(|psb| psb.goes(Some(outgoing)));
+                senders.map(|psb| psb.template.source).collect()
+            }
+        }
+    }
+
+    /// The priority of all requests that are merged in a block, with `new` in the place of `replaced`. `None` where
+    /// nobody asks for it.
+    #[inline]
+    pub(crate) fn priority(
+        &self,
+        tcsb: Option<Index>,
+        replaced: Option<Index>,
+        new: Option<&Request>,
+    ) -> Option<Priority> {
+        let policy = self.policy.as_ref()?;
+        policy.settings.preemption?;
+        let others = tcsb.into_iter().flat_map(|tcsb| self.store.rsbs_of(tcsb));
+        let others = others.filter(|&rsb| Some(rsb) != replaced);
+        let grants = others.filter_map(|rsb| self.store.rsb(rsb).grant());
+        let new = new.and_then(|request| request.extra.as_deref()?.grant.as_deref());
+        let voices: Vec<Voice> = grants.chain(new).map(Grant::voice).collect();
+        Some(merge_priorities(&voices))
+    }
+
+    /// Keeps the books: what a request was granted before counts no more, what it is granted now does.
+    #[inline]
+    pub(crate) fn book(&mut self, before: Option<&Extra>, after: Option<&Extra>) {
+        let Some(policy) = &mut self.policy else { return };
+        if let Some(grant) = before.and_then(|extra| extra.grant.as_deref()) {
+            policy.accounts.leave(grant);
+        }
+        if let Some(grant) = after.and_then(|extra| extra.grant.as_deref()) {
+            policy.accounts.enter(grant);
+        }
+    }
+}
+
+/// The answer to POLICY_DATA that cannot be read.
+fn unreadable(error: &ParseError) -> ResvFault {
+    let unknown = (ErrorCode::PolicyControlFailure, PolicyControlError::BadPolicyData.code());
+    let (code, value) = error.report().unwrap_or(unknown);
+    ResvFault::new(code, value)
+}
+
+fn refused(value: PolicyControlError) -> ResvFault {
+    ResvFault::new(ErrorCode::PolicyControlFailure, value.code())
+}

@@ -1,0 +1,125 @@
+//! What an application of this host says of itself in its messages.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use earmark_wire::rsvp::iana::{AttributeType, CredentialForm, LocatorForm, MergeStrategy};
+use earmark_wire::rsvp::{Attribute, List, PolicyData, PolicyElement, PreemptionPriority};
+use serde::{Deserialize, Serialize};
+
+/// In whose name an application asks, and how important that is. All of it is optional.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Identity {
+    /// The user, as a distinguished name (`CN=Alice, O=Example`) or as a plain one (`alice@example.org`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The application, as RFC 2872 names them: `GUID=http://example.org, APP=voice, VER=1.2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
+    /// Preemption and defending priority (RFC 3181).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u16>,
+}
+
+/// A name that cannot be put into a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name of a user or application is 1 to 512 printable ASCII letters")]
+pub struct BadName;
+
+/// Longest name, octets.
+const LONGEST_NAME: usize = 512;
+
+impl Identity {
+    /// Whether there is anything to say.
+    pub fn is_empty(&self) -> bool {
+        *self == Identity::default()
+    }
+
+    /// The POLICY_DATA that says it; empty if there is nothing to say.
+    ///
+    /// # Errors
+    /// A name is empty, too long, or has other than printable ASCII in it.
+    pub fn policy_data(&self) -> Result<Vec<u8>, BadName> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        let user = self.user.as_deref().map(attribute).transpose()?;
+        let application = self.application.as_deref().map(attribute).transpose()?;
+        let mut elements = Vec::new();
+        elements.extend(user.as_ref().map(|name| PolicyElement::User(one(name))));
+        elements.extend(application.as_ref().map(|name| PolicyElement::Application(one(name))));
+        elements.extend(self.priority.map(|level| {
+            PolicyElement::Preemption(PreemptionPriority {
+                merge_strategy: MergeStrategy::HighestQos.code(),
+                error: 0,
+                preemption: level,
+                defending: level,
+            })
+        }));
+        let data = PolicyData { options: List::Items(&[]), elements: List::Items(&elements) };
+        let mut octets = alloc::vec![0; data.buffer_len()];
+        data.emit(&mut octets).map_err(|_| BadName)?;
+        Ok(octets)
+    }
+}
+
+/// A distinguished name locates a policy; a plain one is a credential (RFC 3182 section 3.3).
+fn attribute(name: &str) -> Result<Attribute<'_>, BadName> {
+    let printable = name.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic());
+    if name.is_empty() || name.len() > LONGEST_NAME || !printable {
+        return Err(BadName);
+    }
+    let (a_type, sub_type) = if name.contains('=') {
+        (AttributeType::PolicyLocator, LocatorForm::AsciiDn.code())
+    } else {
+        (AttributeType::Credential, CredentialForm::AsciiId.code())
+    };
+    Ok(Attribute { a_type, sub_type, value: name.as_bytes() })
+}
+
+fn one<'a>(attribute: &'a Attribute<'a>) -> List<'a, Attribute<'a>> {
+    List::Items(core::slice::from_ref(attribute))
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_wire::rsvp::Carried;
+
+    use super::super::evidence::Evidence;
+    use super::*;
+
+    /// What is said is what rules read.
+    #[test]
+    fn an_identity_is_read_as_it_was_written() {
+        for (user, application, priority) in [
+            (Some("CN=Alice, O=Example"), None, None),
+            (Some("alice@example.org"), Some("APP=voice, VER=1"), Some(7)),
+            (None, None, Some(u16::MAX)),
+        ] {
+            let identity = Identity {
+                user: user.map(String::from),
+                application: application.map(String::from),
+                priority,
+            };
+            let octets = identity.policy_data().expect("good names");
+            let read = Evidence::read(Carried::Objects(&octets)).expect("it can be read");
+            assert_eq!(read.users.first().copied(), user);
+            assert_eq!(read.applications.first().copied(), application);
+            assert_eq!(read.priority.map(|said| (said.preemption, said.defending)), {
+                priority.map(|level| (level, level))
+            });
+        }
+        assert_eq!(Identity::default().policy_data(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for name in ["", "Älice", "a\nb", &"x".repeat(513)] {
+            let user = Identity { user: Some(name.into()), ..Identity::default() };
+            assert_eq!(user.policy_data(), Err(BadName), "{name:?}");
+            let application = Identity { application: Some(name.into()), ..Identity::default() };
+            assert_eq!(application.policy_data(), Err(BadName), "{name:?}");
+        }
+    }
+}

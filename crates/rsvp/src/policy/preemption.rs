@@ -1,0 +1,118 @@
+//! Reservations that had to give way: in whole (RFC 3181), or in part (RFC 4495).
+
+use alloc::vec::Vec;
+
+use earmark_core::Rate;
+use earmark_core::admission::{ClaimId, Owner, Priority};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rsvp::iana::{
+    AttributeType, IdentityError, MergeStrategy, PolicyControlError, PreemptionError,
+};
+use earmark_wire::rsvp::{
+    Attribute, ErrorCode, List, PolicyData, PolicyElement, PreemptionPriority,
+};
+
+use crate::api::{Change, Event};
+use crate::error::ResvFault;
+use crate::instance::{Rsvp, Turn};
+use crate::state::Index;
+
+impl Rsvp {
+    /// The ledger has taken back what a reservation held, but for `kept`, for the sake of one with priority `by`.
+    ///
+    /// Where nothing is left the reservation ends: those downstream get a ResvErr (code 12), the previous hop a ResvTear.
+    /// Where something is left it stands with that: those downstream get a ResvErr (code 2, value 102) that says how much,
+    /// and the previous hop is told with the next refresh, or sooner when they answer with a request for less (RFC 4495
+    /// sections 5.1 to 5.3).
+    pub(crate) fn give_way<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        claim: ClaimId,
+        owner: Owner,
+        kept: Rate,
+        by: Priority,
+    ) {
+        let Some(tcsb) = self.block_of(claim, owner) else { return };
+        self.counters.preempted += 1;
+        if kept > Rate::ZERO && self.reduce(turn, tcsb, kept) {
+            let value = PolicyControlError::PartiallyPreempted.code();
+            let fault = ResvFault::new(ErrorCode::PolicyControlFailure, value);
+            let fault = ResvFault { in_place: true, preempted_by: Some(by), ..fault };
+            let left = self.store.tcsb(tcsb).flowspec;
+            return self.report_refusal(turn, tcsb, &fault, Some(left));
+        }
+        let fault = ResvFault::new(ErrorCode::ServicePreempted, 0);
+        let fault = ResvFault { preempted_by: Some(by), ..fault };
+        self.report_refusal(turn, tcsb, &fault, None);
+        self.lose(turn, tcsb, Change::Preempted);
+    }
+
+    /// Brings a reservation down to a rate. `false` where that is less than can be had at all.
+    fn reduce<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tcsb: Index,
+        kept: Rate,
+    ) -> bool {
+        let whole = self.store.tcsb(tcsb).flowspec;
+        let Some(part) = self.part_of(&whole, |part| self.rate_in(tcsb, part) <= kept) else {
+            return false;
+        };
+        self.store.tcsb_mut(tcsb).flowspec = part;
+        self.install_anew(turn, tcsb);
+        self.notify_reservation(turn, tcsb, Change::Preempted);
+        true
+    }
+
+    /// The largest part of a flowspec that fits, to about one in a million. `None` where none does.
+    fn part_of(&self, whole: &FlowSpec, fits: impl Fn(&FlowSpec) -> bool) -> Option<FlowSpec> {
+        let (mut low, mut high) = (0.0_f32, 1.0_f32);
+        for _ in 0..20 {
+            let middle = (low + high) / 2.0;
+            if fits(&scaled(whole, middle)) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        (low > 0.0).then(|| scaled(whole, low))
+    }
+}
+
+/// A flowspec with its rates multiplied. The peak rate stays, as no link counts it.
+fn scaled(whole: &FlowSpec, share: f32) -> FlowSpec {
+    let bucket = |bucket: &TokenBucket| TokenBucket { rate: bucket.rate * share, ..*bucket };
+    match whole {
+        FlowSpec::ControlledLoad(b) => FlowSpec::ControlledLoad(bucket(b)),
+        FlowSpec::Guaranteed(b, rspec) => {
+            let mut rspec = *rspec;
+            rspec.rate *= share;
+            FlowSpec::Guaranteed(bucket(b), rspec)
+        }
+    }
+}
+
+/// The POLICY_DATA that an error about policy must carry (RFC 2750 section 4.3): to the preempted the priority that they
+/// gave way to (RFC 3181 section 6), to the others that they may not (RFC 3182 section 3.3.4). Empty for other errors.
+pub(crate) fn explanation(code: ErrorCode, preempted_by: Option<Priority>) -> Vec<u8> {
+    let [e0, e1] = IdentityError::InsufficientPrivileges.code().to_be_bytes();
+    let value = [0, 0, e0, e1];
+    let attributes =
+        [Attribute { a_type: AttributeType::PolicyErrorObject, sub_type: 0, value: &value }];
+    let element = match (preempted_by, code) {
+        (Some(by), _) => PolicyElement::Preemption(PreemptionPriority {
+            merge_strategy: MergeStrategy::HighestQos.code(),
+            error: PreemptionError::Preemption.code(),
+            preemption: by.preemption,
+            defending: by.defending,
+        }),
+        (None, ErrorCode::PolicyControlFailure) => PolicyElement::User(List::Items(&attributes)),
+        (None, _) => return Vec::new(),
+    };
+    let elements = [element];
+    let data = PolicyData { options: List::Items(&[]), elements: List::Items(&elements) };
+    let mut octets = alloc::vec![0; data.buffer_len()];
+    let written = data.emit(&mut octets);
+    debug_assert!(written.is_ok(), "it is short and made here");
+    octets
+}

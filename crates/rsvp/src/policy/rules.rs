@@ -1,0 +1,278 @@
+//! Rules: who may reserve, or announce, how much and where. The first rule that fits a request decides on it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::admission::Priority;
+use earmark_core::{Prefix, Rate};
+use earmark_wire::rsvp::iana::PolicyControlError;
+use serde::{Deserialize, Serialize};
+
+use super::evidence::Evidence;
+use super::pattern::Pattern;
+
+/// One rule. What it does not mention does not matter; the one without any condition fits everything.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rule {
+    /// What it is about.
+    pub about: About,
+    /// Fits those who give one of these names as users.
+    pub users: Vec<Pattern>,
+    /// Fits those who give one of these names as applications.
+    pub applications: Vec<Pattern>,
+    /// Fits flows from these addresses: one that allows fits if all senders are there, one that refuses if any is.
+    pub sources: Vec<Prefix>,
+    /// Fits sessions with these destinations.
+    pub destinations: Vec<Prefix>,
+    /// Fits what would be reserved on these interfaces, or announced through them, by name.
+    pub interfaces: Vec<String>,
+    /// What to do with what fits.
+    pub action: Action,
+    /// Most for one reservation.
+    pub flow: Option<Rate>,
+    /// Most for all reservations under one name, on all interfaces together; those without any name share.
+    pub total: Option<Rate>,
+    /// Most for all reservations of the rule on one interface.
+    pub interface_total: Option<Rate>,
+    /// The priority of what fits. Requests that say one themselves have that, if [`Rule::highest_priority`] lets them or
+    /// nothing is said here.
+    pub priority: Option<Priority>,
+    /// The highest priority that a request can give itself.
+    pub highest_priority: Option<u16>,
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// Who may reserve: Resv messages.
+    #[default]
+    Reservations,
+    /// Who may announce a flow: Path messages.
+    Senders,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// The request goes to admission control, if it keeps to the limits.
+    #[default]
+    Allow,
+    /// The request is refused.
+    Refuse,
+}
+
+/// A request, as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) about: About,
+    pub(crate) evidence: &'a Evidence<'a>,
+    pub(crate) sources: &'a [IpAddr],
+    pub(crate) destination: IpAddr,
+    /// Name of the outgoing interface; empty where there is none.
+    pub(crate) interface: &'a str,
+    pub(crate) rate: Rate,
+}
+
+/// What is reserved under a rule already, without what the request would replace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// Under the same name.
+    pub(crate) by_name: Rate,
+    /// On the same interface.
+    pub(crate) on_interface: Rate,
+}
+
+impl Rule {
+    /// Whether a request is one of those that the rule is for.
+    pub(crate) fn fits(&self, ask: &Ask<'_>) -> bool {
+        let from_here = |source: &IpAddr| covers(&self.sources, *source);
+        let sources = match self.action {
+            _ if self.sources.is_empty() => true,
+            Action::Allow => !ask.sources.is_empty() && ask.sources.iter().all(from_here),
+            Action::Refuse => ask.sources.iter().any(from_here),
+        };
+        self.about == ask.about
+            && sources
+            && (self.destinations.is_empty() || covers(&self.destinations, ask.destination))
+            && (self.interfaces.is_empty() || self.interfaces.iter().any(|i| i == ask.interface))
+            && is_named(&self.users, &ask.evidence.users)
+            && is_named(&self.applications, &ask.evidence.applications)
+    }
+
+    /// Whether a request that fits may go on, or with which error value of "policy control failure" it is refused.
+    pub(crate) fn judge(&self, ask: &Ask<'_>, used: Used) -> Result<(), PolicyControlError> {
+        if self.action == Action::Refuse {
+            return Err(PolicyControlError::Rejected);
+        }
+        if self.flow.is_some_and(|most| ask.rate > most) {
+            return Err(PolicyControlError::FlowSpecRejected);
+        }
+        let exceeds =
+            |most: Option<Rate>, used: Rate| most.is_some_and(|most| used + ask.rate > most);
+        if exceeds(self.total, used.by_name) || exceeds(self.interface_total, used.on_interface) {
+            return Err(PolicyControlError::QuotaExceeded);
+        }
+        Ok(())
+    }
+
+    /// The priority of a request that says `signalled`, or nothing about it.
+    pub(crate) fn priority(&self, signalled: Option<Priority>) -> Priority {
+        match (self.highest_priority, self.priority, signalled) {
+            (Some(highest), _, Some(said)) => {
+                Priority::new(said.preemption.min(highest), said.defending.min(highest))
+            }
+            (None, None, Some(said)) => said,
+            (_, priority, _) => priority.unwrap_or_default(),
+        }
+    }
+}
+
+fn covers(ranges: &[Prefix], address: IpAddr) -> bool {
+    ranges.iter().any(|range| range.contains(address))
+}
+
+fn is_named(patterns: &[Pattern], names: &[&str]) -> bool {
+    patterns.is_empty()
+        || patterns.iter().any(|pattern| names.iter().any(|name| pattern.fits(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const ANY: IpAddr = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+
+    fn patterns(texts: &[&str]) -> Vec<Pattern> {
+        texts.iter().map(|text| text.parse().expect("a pattern")).collect()
+    }
+
+    fn ranges(texts: &[&str]) -> Vec<Prefix> {
+        texts.iter().map(|text| text.parse().expect("a range")).collect()
+    }
+
+    fn addresses(texts: &[&str]) -> Vec<IpAddr> {
+        texts.iter().map(|text| text.parse().expect("an address")).collect()
+    }
+
+    #[test]
+    fn a_rule_fits_what_all_its_conditions_fit() {
+        let evidence = Evidence {
+            users: vec!["CN=Alice, O=Example"],
+            applications: vec!["APP=voice"],
+            priority: None,
+        };
+        let sources = addresses(&["10.0.0.1"]);
+        let ask = Ask {
+            about: About::Reservations,
+            evidence: &evidence,
+            sources: &sources,
+            destination: addresses(&["10.9.0.1"])[0],
+            interface: "eth1",
+            rate: Rate::ZERO,
+        };
+        let nobody = Evidence::default();
+        let rule = Rule::default();
+        for (rule, fits, anonymous) in [
+            (rule.clone(), true, true),
+            (Rule { users: patterns(&["CN=Bob", "O=Example"]), ..rule.clone() }, true, false),
+            (Rule { users: patterns(&["CN=Bob"]), ..rule.clone() }, false, false),
+            (Rule { applications: patterns(&["APP=v*"]), ..rule.clone() }, true, false),
+            (Rule { applications: patterns(&["CN=Alice"]), ..rule.clone() }, false, false),
+            (Rule { sources: ranges(&["10.0.0.0/24"]), ..rule.clone() }, true, true),
+            (Rule { sources: ranges(&["10.9.0.0/24"]), ..rule.clone() }, false, false),
+            (Rule { destinations: ranges(&["10.9.0.0/24"]), ..rule.clone() }, true, true),
+            (Rule { destinations: ranges(&["10.0.0.0/24"]), ..rule.clone() }, false, false),
+            (Rule { interfaces: vec!["eth0".into(), "eth1".into()], ..rule.clone() }, true, true),
+            (Rule { interfaces: vec!["eth0".into()], ..rule.clone() }, false, false),
+            (Rule { about: About::Senders, ..rule.clone() }, false, false),
+            (
+                Rule { users: patterns(&["*"]), interfaces: vec!["eth0".into()], ..rule.clone() },
+                false,
+                false,
+            ),
+        ] {
+            assert_eq!(rule.fits(&ask), fits, "{rule:?}");
+            assert_eq!(rule.fits(&Ask { evidence: &nobody, ..ask }), anonymous, "{rule:?}");
+        }
+    }
+
+    /// Shared reservations have several senders: nobody gets in, or past a refusal, in the company of others.
+    #[test]
+    fn all_senders_must_be_allowed_and_none_refused() {
+        let evidence = Evidence::default();
+        for (sources, allowed, refused) in [
+            (&["10.0.0.1", "10.0.0.2"][..], true, true),
+            (&["10.0.0.1", "10.1.0.2"], false, true),
+            (&["10.1.0.1", "10.1.0.2"], false, false),
+            (&[], false, false),
+        ] {
+            let sources = addresses(sources);
+            let ask = Ask {
+                about: About::Reservations,
+                evidence: &evidence,
+                sources: &sources,
+                destination: ANY,
+                interface: "",
+                rate: Rate::ZERO,
+            };
+            for (action, fits) in [(Action::Allow, allowed), (Action::Refuse, refused)] {
+                let rule = Rule { action, sources: ranges(&["10.0.0.0/24"]), ..Rule::default() };
+                assert_eq!(rule.fits(&ask), fits, "{action:?} {sources:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn limits_are_kept_to_the_last_bit() {
+        let rate = |mbps| Some(Rate::from_mbps(mbps));
+        let rule =
+            Rule { flow: rate(4), total: rate(10), interface_total: rate(8), ..Rule::default() };
+        let evidence = Evidence::default();
+        for (asked, by_name, on_interface, verdict) in [
+            (4, 0, 0, Ok(())),
+            (5, 0, 0, Err(PolicyControlError::FlowSpecRejected)),
+            (4, 6, 4, Ok(())),
+            (4, 7, 4, Err(PolicyControlError::QuotaExceeded)),
+            (4, 6, 5, Err(PolicyControlError::QuotaExceeded)),
+        ] {
+            let ask = Ask {
+                about: About::Reservations,
+                evidence: &evidence,
+                sources: &[],
+                destination: ANY,
+                interface: "eth1",
+                rate: Rate::from_mbps(asked),
+            };
+            let used = Used {
+                by_name: Rate::from_mbps(by_name),
+                on_interface: Rate::from_mbps(on_interface),
+            };
+            assert_eq!(rule.judge(&ask, used), verdict, "{asked} {used:?}");
+            let refuse = Rule { action: Action::Refuse, ..rule.clone() };
+            assert_eq!(refuse.judge(&ask, used), Err(PolicyControlError::Rejected));
+        }
+    }
+
+    #[test]
+    fn priorities_are_the_rules_or_the_requests_as_far_as_the_rule_goes() {
+        let said = Priority::new(5, 9);
+        let given = Priority::new(1, 2);
+        for (priority, highest, expected, unsaid) in [
+            (None, None, said, Priority::default()),
+            (None, Some(7), Priority::new(5, 7), Priority::default()),
+            (None, Some(3), Priority::new(3, 3), Priority::default()),
+            (Some(given), None, given, given),
+            (Some(given), Some(3), Priority::new(3, 3), given),
+        ] {
+            let rule = Rule { priority, highest_priority: highest, ..Rule::default() };
+            assert_eq!(rule.priority(Some(said)), expected, "{rule:?}");
+            assert_eq!(rule.priority(None), unsaid, "{rule:?}");
+        }
+    }
+}

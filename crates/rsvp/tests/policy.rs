@@ -1,0 +1,384 @@
+//! Policy: rules decide who may reserve and announce how much, and what is important displaces what is less.
+
+mod common;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_core::admission::{PreemptionPolicy, Priority};
+use earmark_rsvp::policy::{About, Action, Rule, Settings};
+use earmark_rsvp::{Change, Config, Event};
+use earmark_wire::intserv::FlowSpec;
+use earmark_wire::rsvp::iana::{
+    AttributeType, IdentityError, LocatorForm, PolicyControlError, PreemptionError,
+};
+use earmark_wire::rsvp::{
+    Attribute, Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, Path,
+    PathErr, PolicyData, PolicyElement, PreemptionPriority, Resv, ResvErr, ResvTear, Session,
+};
+
+fn with_policy(policy: Settings) -> Bench {
+    let preemption = policy.preemption;
+    let mut bench = with_config(Config { policy, ..Config::default() });
+    bench.ledger.set_preemption(preemption);
+    bench
+}
+
+fn preemption(partial: bool) -> Settings {
+    Settings { preemption: Some(PreemptionPolicy { partial }), ..Settings::default() }
+}
+
+/// POLICY_DATA with these elements.
+fn policy_data(elements: &[PolicyElement<'_>]) -> Vec<u8> {
+    let data = PolicyData { options: List::Items(&[]), elements: List::Items(elements) };
+    let mut octets = vec![0; data.buffer_len()];
+    data.emit(&mut octets).expect("it fits");
+    octets
+}
+
+fn important(level: u16) -> Vec<u8> {
+    policy_data(&[PolicyElement::Preemption(PreemptionPriority {
+        merge_strategy: 1,
+        error: 0,
+        preemption: level,
+        defending: level,
+    })])
+}
+
+fn user(name: &str) -> Vec<u8> {
+    let locator = Attribute {
+        a_type: AttributeType::PolicyLocator,
+        sub_type: LocatorForm::AsciiDn.code(),
+        value: name.as_bytes(),
+    };
+    policy_data(&[PolicyElement::User(List::Items(&[locator]))])
+}
+
+/// One of several sessions.
+fn session_to(port: u16) -> Session {
+    Session { port, ..session() }
+}
+
+fn announce(bench: &mut Bench, port: u16) {
+    bench.arrives(ETH1, Body::Path(Path { session: session_to(port), ..path() }));
+}
+
+fn ask(bench: &mut Bench, port: u16, mbps: u32, carried: &[u8]) -> Vec<Outcome> {
+    let carried = Carried::Objects(carried);
+    let flows = [flow(mbps)];
+    bench.arrives(ETH2, Body::Resv(Resv { session: session_to(port), carried, ..resv(&flows) }))
+}
+
+fn give_back(bench: &mut Bench, port: u16) {
+    let Resv { hop, .. } = resv(&[]);
+    let flows = [FixedFilterFlow { flowspec: None, filter: template() }];
+    let flows = FlowDescriptors::FixedFilter(List::Items(&flows));
+    let tear =
+        ResvTear { session: session_to(port), hop, scope: None, carried: Carried::NONE, flows };
+    bench.arrives(ETH2, Body::ResvTear(tear));
+}
+
+/// A ResvErr: session port, error code and value, flags, rate, policy elements.
+type Told = (u16, ErrorCode, u16, u8, Option<f32>, Vec<Explained>);
+
+/// The ResvErrs among what came about.
+fn resv_errs(outcomes: &[Outcome]) -> Vec<Told> {
+    let errors = sent(outcomes).into_iter().filter_map(|(_, message)| match message.body {
+        Body::ResvErr(ResvErr { session, error, flows, carried, .. }) => {
+            let FlowDescriptors::FixedFilter(flows) = flows else { panic!("{flows:?}") };
+            let flowspec = flows.iter().next().and_then(|flow| flow.flowspec);
+            let rate = flowspec.map(|flowspec| flowspec.token_bucket().rate);
+            let explained = explained(carried);
+            Some((session.port, error.code, error.value, error.flags, rate, explained))
+        }
+        _ => None,
+    });
+    errors.collect()
+}
+
+/// What an error says about policy.
+#[derive(Debug, PartialEq)]
+enum Explained {
+    PreemptedBy(u16),
+    Identity(u16),
+}
+
+fn explained(carried: Carried<'_>) -> Vec<Explained> {
+    let data = carried.iter().map(|object| PolicyData::parse(&object).expect("it can be read"));
+    data.flat_map(|data| data.elements)
+        .map(|element| match element {
+            PolicyElement::Preemption(by) => {
+                assert_eq!(by.error, PreemptionError::Preemption.code());
+                Explained::PreemptedBy(by.preemption)
+            }
+            PolicyElement::User(attributes) => {
+                let error = attributes.iter().next().and_then(|a| a.policy_error());
+                Explained::Identity(error.expect("a reason").0)
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+/// Just the error of the one ResvErr, or that there is none.
+fn verdict(outcomes: &[Outcome]) -> Option<(ErrorCode, u16)> {
+    match resv_errs(outcomes)[..] {
+        [] => None,
+        [(_, code, value, ..)] => Some((code, value)),
+        ref more => panic!("{more:?}"),
+    }
+}
+
+fn refused(value: PolicyControlError) -> Option<(ErrorCode, u16)> {
+    Some((ErrorCode::PolicyControlFailure, value.code()))
+}
+
+/// Of 7.5 Mbit/s 5 are reserved; another 5 that are more important take their place (RFC 3181 sections 4 and 6).
+#[test]
+fn an_important_reservation_displaces_a_less_important_one() {
+    let mut bench = with_policy(preemption(false));
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    assert_eq!(verdict(&ask(&mut bench, 1, 5, &important(3))), None);
+    let outcomes = ask(&mut bench, 2, 5, &important(4));
+    let expected =
+        (1, ErrorCode::ServicePreempted, 0, 0, Some(625_000.0), vec![Explained::PreemptedBy(4)]);
+    assert_eq!(resv_errs(&outcomes), [expected]);
+    let teardown: Vec<u16> = sent(&outcomes)
+        .iter()
+        .filter_map(|(how, message)| match message.body {
+            Body::ResvTear(tear) => {
+                assert_eq!(how.destination, ip(UPSTREAM));
+                Some(tear.session.port)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(teardown, [1]);
+    assert!(outcomes.iter().any(|outcome| matches!(outcome, Outcome::Removed(_))));
+    let told = |event: &Event| {
+        matches!(event, Event::Reservation { change: Change::Preempted, session, .. }
+            if session.port == 1)
+    };
+    assert!(events(&outcomes).iter().any(told));
+    assert_eq!((bench.held(), bench.engine.counters().preempted), (Rate::from_mbps(5), 1));
+    // The receiver does not know yet, and asks again: what is more important stays.
+    let again = ask(&mut bench, 1, 5, &important(3));
+    assert_eq!(verdict(&again), Some((ErrorCode::AdmissionControlFailure, 2)));
+    assert_eq!(bench.held(), Rate::from_mbps(5));
+}
+
+/// RFC 4495: 2.5 Mbit/s are left, and that is what the first one keeps, until it asks for something else.
+#[test]
+fn a_reservation_may_keep_what_is_left() {
+    let mut bench = with_policy(preemption(true));
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    ask(&mut bench, 1, 5, &important(3));
+    let outcomes = ask(&mut bench, 2, 5, &important(4));
+    let errors = resv_errs(&outcomes);
+    let [(1, code, value, flags, Some(rate), explained)] = &errors[..] else {
+        panic!("{errors:?}");
+    };
+    assert_eq!((*code, *value), (ErrorCode::PolicyControlFailure, 102));
+    assert_eq!(*flags, ErrorSpec::IN_PLACE);
+    assert!(*rate <= 312_500.0 && *rate > 312_499.0, "{rate}");
+    assert_eq!(*explained, [Explained::PreemptedBy(4)]);
+    assert!(!sent(&outcomes).iter().any(|(_, message)| matches!(message.body, Body::ResvTear(_))));
+    let installed: Vec<u64> = outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Installed(installation) => Some(installation.demand.rate.as_bps()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(installed[0], 5_000_000);
+    assert!((2_499_990..=2_500_000).contains(&installed[1]), "{installed:?}");
+    // A refresh of what cannot be had changes nothing; asking for less does.
+    assert_eq!(ask(&mut bench, 1, 5, &important(3)), []);
+    assert_eq!(verdict(&ask(&mut bench, 1, 2, &important(3))), None);
+    assert_eq!(bench.held(), Rate::from_mbps(7));
+    give_back(&mut bench, 2);
+    give_back(&mut bench, 1);
+    assert_eq!(bench.held(), Rate::ZERO);
+}
+
+#[test]
+fn nobody_gives_way_to_equals_or_where_preemption_is_off() {
+    for (policy, level) in [(preemption(true), 3), (Settings::default(), 9)] {
+        let mut bench = with_policy(policy);
+        announce(&mut bench, 1);
+        announce(&mut bench, 2);
+        ask(&mut bench, 1, 5, &important(3));
+        let outcomes = ask(&mut bench, 2, 5, &important(level));
+        assert_eq!(verdict(&outcomes), Some((ErrorCode::AdmissionControlFailure, 2)));
+        assert_eq!(bench.held(), Rate::from_mbps(5));
+    }
+}
+
+/// What was moderate becomes important by a refresh that says so, and stays.
+#[test]
+fn the_priority_may_change() {
+    let mut bench = with_policy(preemption(false));
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    ask(&mut bench, 1, 5, &important(3));
+    ask(&mut bench, 1, 5, &important(8));
+    assert!(verdict(&ask(&mut bench, 2, 5, &important(5))).is_some());
+    ask(&mut bench, 1, 5, &important(4));
+    ask(&mut bench, 2, 5, &important(5));
+    assert_eq!(bench.engine.counters().preempted, 1);
+}
+
+fn rule(names: &[&str]) -> Rule {
+    let users = names.iter().map(|name| name.parse().expect("a pattern")).collect();
+    Rule { users, ..Rule::default() }
+}
+
+#[test]
+fn rules_decide_by_the_name() {
+    let alice = Rule {
+        flow: Some(Rate::from_mbps(3)),
+        total: Some(Rate::from_mbps(5)),
+        ..rule(&["CN=Alice"])
+    };
+    let rules = vec![alice, Rule { action: Action::Refuse, ..rule(&["CN=Bob"]) }];
+    let mut bench = with_policy(Settings { rules, otherwise: Action::Refuse, preemption: None });
+    for port in 1..=3 {
+        announce(&mut bench, port);
+    }
+    let alice = user("CN=Alice, O=Example");
+    for (port, mbps, carried, expected) in [
+        (1, 1, vec![], refused(PolicyControlError::MissingPolicyElement)),
+        (1, 1, user("CN=Bob"), refused(PolicyControlError::Rejected)),
+        (1, 1, user("CN=Carol"), refused(PolicyControlError::Rejected)),
+        (1, 4, alice.clone(), refused(PolicyControlError::FlowSpecRejected)),
+        (1, 3, alice.clone(), None),
+        (2, 3, alice.clone(), refused(PolicyControlError::QuotaExceeded)),
+        (2, 2, alice.clone(), None),
+        // What takes the place of the old counts without it, and what is refused leaves the old.
+        (2, 1, alice.clone(), None),
+        (2, 3, alice.clone(), refused(PolicyControlError::QuotaExceeded)),
+        (3, 1, alice.clone(), None),
+    ] {
+        let outcomes = ask(&mut bench, port, mbps, &carried);
+        assert_eq!(verdict(&outcomes), expected, "{port} {mbps} {carried:x?}");
+        if expected.is_some() {
+            let [(.., explained)] = &resv_errs(&outcomes)[..] else { panic!() };
+            let reason = IdentityError::InsufficientPrivileges.code();
+            assert_eq!(*explained, [Explained::Identity(reason)]);
+        }
+    }
+    assert_eq!(bench.held(), Rate::from_mbps(5));
+    give_back(&mut bench, 1);
+    assert_eq!(verdict(&ask(&mut bench, 3, 3, &alice)), None);
+    assert_eq!(bench.held(), Rate::from_mbps(4));
+    // What ends of itself is given back, too.
+    bench.pass(std::time::Duration::from_secs(300));
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    assert_eq!(verdict(&ask(&mut bench, 1, 3, &alice)), None);
+    assert_eq!(verdict(&ask(&mut bench, 2, 2, &alice)), None);
+}
+
+#[test]
+fn limits_of_an_interface_count_everybody() {
+    let rule = Rule { interface_total: Some(Rate::from_mbps(3)), ..Rule::default() };
+    let mut bench = with_policy(Settings { rules: vec![rule], ..Settings::default() });
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    assert_eq!(verdict(&ask(&mut bench, 1, 2, &user("CN=Alice"))), None);
+    let second = ask(&mut bench, 2, 2, &user("CN=Bob"));
+    assert_eq!(verdict(&second), refused(PolicyControlError::QuotaExceeded));
+    assert_eq!(verdict(&ask(&mut bench, 2, 1, &[])), None);
+}
+
+#[test]
+fn a_rule_gives_the_priority() {
+    let level = |level| Some(Priority::new(level, level));
+    let rules = vec![
+        Rule { priority: level(9), ..rule(&["CN=Chief"]) },
+        Rule { highest_priority: Some(2), ..Rule::default() },
+    ];
+    let mut bench = with_policy(Settings { rules, ..preemption(false) });
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    ask(&mut bench, 1, 5, &important(2));
+    // Whoever calls himself important is no more than the rule lets him be.
+    assert!(verdict(&ask(&mut bench, 2, 5, &important(60_000))).is_some());
+    ask(&mut bench, 2, 5, &user("CN=Chief"));
+    assert_eq!(bench.engine.counters().preempted, 1);
+    assert!(verdict(&ask(&mut bench, 1, 5, &important(60_000))).is_some());
+}
+
+#[test]
+fn senders_are_judged_where_there_are_rules_for_them() {
+    let rules = vec![Rule {
+        about: About::Senders,
+        sources: vec!["10.0.0.0/24".parse().expect("a range")],
+        flow: Some(Rate::from_mbps(20)),
+        ..Rule::default()
+    }];
+    let mut bench = with_policy(Settings { rules, otherwise: Action::Refuse, preemption: None });
+    let path_err = |outcomes: &[Outcome]| {
+        sent(outcomes).iter().find_map(|(_, message)| match message.body {
+            Body::PathErr(PathErr { error, carried, .. }) => {
+                Some((error.code, error.value, explained(carried).len()))
+            }
+            _ => None,
+        })
+    };
+    let code = ErrorCode::PolicyControlFailure;
+    assert_eq!(path_err(&bench.arrives(ETH1, Body::Path(path()))), None);
+    let mut large = path();
+    large.sender.tspec = tspec(21);
+    let value = PolicyControlError::FlowSpecRejected.code();
+    let outcomes = bench.arrives(ETH1, Body::Path(large));
+    assert_eq!(path_err(&outcomes), Some((code, value, 1)), "a known sender that says more");
+    let mut stranger = path();
+    stranger.sender.template.source = ip("10.0.1.77");
+    let value = PolicyControlError::MissingPolicyElement.code();
+    let outcomes = bench.arrives(ETH1, Body::Path(stranger));
+    assert_eq!(path_err(&outcomes), Some((code, value, 1)));
+    assert_eq!(bench.engine.population(), (1, 1, 0), "a stranger makes no state");
+}
+
+/// Where there is a policy POLICY_DATA must make sense; where there is none it is carried on as it came.
+#[test]
+fn policy_data_that_cannot_be_read_is_refused_by_who_reads_it() {
+    // A PREEMPTION_PRI that is too short.
+    let broken = [0, 16, 14, 1, 0, 8, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0];
+    let mut bench = with_policy(preemption(false));
+    announce(&mut bench, 1);
+    let outcomes = ask(&mut bench, 1, 1, &broken);
+    assert_eq!(verdict(&outcomes), refused(PolicyControlError::BadPolicyElement));
+    let mut bench = router();
+    announce(&mut bench, 1);
+    let outcomes = ask(&mut bench, 1, 1, &broken);
+    let carried = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
+        Body::Resv(resv) => resv.carried.iter().next().map(|object| object.bytes.to_vec()),
+        _ => None,
+    });
+    assert_eq!(carried.as_deref(), Some(&broken[..]));
+}
+
+/// A guaranteed reservation keeps a part of its R.
+#[test]
+fn guaranteed_service_may_keep_a_part_too() {
+    let mut bench = with_policy(preemption(true));
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    let spec = earmark_wire::intserv::Rspec { rate: 625_000.0, slack_us: 0 };
+    let flowspec = FlowSpec::Guaranteed(tspec(4), spec);
+    let flows = [FixedFilterFlow { flowspec: Some(flowspec), filter: template() }];
+    bench.arrives(ETH2, Body::Resv(Resv { session: session_to(1), ..resv(&flows) }));
+    let outcomes = ask(&mut bench, 2, 5, &important(1));
+    let kept = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
+        Body::ResvErr(ResvErr { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
+            flows.iter().next()?.flowspec
+        }
+        _ => None,
+    });
+    let Some(kept @ FlowSpec::Guaranteed(bucket, spec)) = kept else { panic!("{kept:?}") };
+    assert!((312_400.0..=312_500.0).contains(&spec.rate) && bucket.rate <= spec.rate);
+    assert_eq!(kept.validate(), Ok(()));
+}
