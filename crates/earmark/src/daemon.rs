@@ -221,6 +221,7 @@ fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> No
         rsvp: earmark_rsvp::Config {
             timing: config.timing,
             integrity: integrity_settings(config, keys, origin),
+            policy: config.policy.clone(),
             ..earmark_rsvp::Config::default()
         },
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use earmark_core::Rate;
+use earmark_rsvp::policy::Identity;
 
 use crate::config::DEFAULT_SOCKET;
 use crate::control::protocol::{Listing, SenderName, StyleName};
@@ -242,9 +243,33 @@ pub(super) struct Traffic {
     /// TTL of the data, and so the reach of the announcement.
     #[arg(long, default_value_t = 64)]
     pub(super) ttl: u8,
+    #[command(flatten)]
+    pub(super) who: Who,
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(super) hold: bool,
+}
+
+/// In whose name a reservation is asked for, for routers with rules about that.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Who {
+    /// Name the user: alice@example.org, or "CN=Alice, O=Example".
+    #[arg(long, value_name = "NAME")]
+    pub(super) user: Option<String>,
+    /// Name the application: "APP=voice, VER=1".
+    #[arg(long, value_name = "NAME")]
+    pub(super) application: Option<String>,
+    /// How important it is, from 0 to 65535: routers may let it displace what is less.
+    #[arg(long, value_name = "N")]
+    pub(super) priority: Option<u16>,
+}
+
+impl Who {
+    /// As the daemon wants it.
+    pub(super) fn identity(&self) -> Identity {
+        let Who { user, application, priority } = self.clone();
+        Identity { user, application, priority }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -277,6 +302,8 @@ pub(super) struct ListenOptions {
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, default_value = "udp", value_parser = ip_protocol)]
     pub(super) protocol: u8,
+    #[command(flatten)]
+    pub(super) who: Who,
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(super) hold: bool,

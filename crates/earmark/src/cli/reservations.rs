@@ -48,6 +48,7 @@ pub(super) fn listen(
         style: options.style.into(),
         senders: options.senders.clone(),
         confirm: waits,
+        identity: options.who.identity(),
         hold: options.hold || waits,
         follow: options.hold || waits,
         ..Listen::new(options.on)
@@ -264,6 +265,7 @@ fn request(traffic: &Traffic, follow: bool) -> Send {
         min_packet: traffic.min_packet.min(traffic.max_packet),
         max_packet: traffic.max_packet,
         ttl: traffic.ttl,
+        identity: traffic.who.identity(),
         hold: traffic.hold,
         follow,
         ..Send::new(traffic.to, traffic.rate)

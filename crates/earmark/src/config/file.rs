@@ -14,6 +14,7 @@ use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::policy::PolicyTable;
 use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Place, Queueing,
 };
@@ -32,6 +33,8 @@ struct File {
     rsvp: RsvpTable,
     #[serde(default)]
     integrity: IntegrityTable,
+    #[serde(default)]
+    policy: PolicyTable,
     #[serde(default)]
     daemon: DaemonTable,
 }
@@ -137,6 +140,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         seed: file.node.seed,
         control: source.control(file.control)?,
         integrity: source.integrity(file.integrity, &interfaces)?,
+        policy: source.policy(file.policy, &interfaces)?,
         interfaces,
         timing: source.timing(&file.rsvp)?,
         udp_only: file.rsvp.udp_only.unwrap_or(false),
@@ -152,7 +156,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     })
 }
 
-struct Source<'a> {
+pub(super) struct Source<'a> {
     text: &'a str,
     path: &'a Path,
 }
@@ -342,7 +346,7 @@ impl Source<'_> {
         }
     }
 
-    fn read<T: FromStr<Err: Display>>(
+    pub(super) fn read<T: FromStr<Err: Display>>(
         &self,
         text: &Spanned<String>,
         hint: &str,
@@ -356,7 +360,7 @@ impl Source<'_> {
         Place::of(self.text, self.path, span)
     }
 
-    fn error(
+    pub(super) fn error(
         &self,
         span: Range<usize>,
         message: impl Into<String>,

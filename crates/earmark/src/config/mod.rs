@@ -7,6 +7,7 @@
 mod error;
 mod file;
 mod keys;
+mod policy;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use earmark_linux::Intercept;
 use earmark_linux::Queues;
 use earmark_rsvp::Timing;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
+use earmark_rsvp::policy as policy_settings;
 
 pub use error::{ConfigError, Place};
 pub use keys::KeyFile;
@@ -41,6 +43,8 @@ pub struct Config {
     pub timing: Timing,
     /// How messages are signed and verified, where interfaces are secured.
     pub integrity: Option<IntegrityConfig>,
+    /// Who may reserve how much and where, and who gives way to whom.
+    pub policy: policy_settings::Settings,
     /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
     pub udp_only: bool,
     /// The file to record inputs into.
@@ -152,6 +156,7 @@ impl Config {
             control: Control { socket: socket.into(), group: None },
             interfaces: Vec::new(),
             timing: Timing::default(),
+            policy: policy_settings::Settings::default(),
             integrity: None,
             udp_only: false,
             record: None,

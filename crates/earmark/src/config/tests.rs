@@ -12,6 +12,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     let config = read(super::super::EXAMPLE).unwrap();
     assert_eq!(config.control.socket, Path::new(DEFAULT_SOCKET));
     assert_eq!(config.timing, Timing::default());
+    assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
     assert!(config.keep_reservations_on_exit);
     let shown = &config.interfaces[0];
     let place = shown.place.clone();
@@ -29,6 +30,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
     let uncommented: Vec<&str> = example
         .lines()
         .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.starts_with('[') => rest,
             Some(rest) if rest.split_once(" = ").is_some_and(|(k, _)| !k.contains(' ')) => rest,
             _ => line,
         })
@@ -37,11 +39,14 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
     let config = read(&full).unwrap();
     assert_eq!(config.user.as_deref(), Some("earmark"));
     let mut keys = 0;
-    for table in ["[node]", "[control]", "[[interface]]", "[rsvp]", "[integrity]", "[daemon]"] {
+    let tables = ["[node]", "[control]", "[[interface]]", "[rsvp]", "[integrity]", "[policy]"];
+    for table in tables.into_iter().chain(["[[policy.rule]]", "[daemon]"]) {
         let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
         let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
         let section = after.split("\n[").next().unwrap_or_default();
-        for key in error.message.split('`').skip(3).step_by(2) {
+        // What is a table itself is shown as such.
+        let keys_of_table = error.message.split('`').skip(3).step_by(2);
+        for key in keys_of_table.filter(|key| *key != "rule") {
             let line = format!("{key} = ");
             assert!(section.lines().any(|l| l.starts_with(&line)), "{table} {key}\n{section}");
             keys += 1;
@@ -209,6 +214,28 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "interface.name",
         "there are no keys",
     ),
+    ("[policy]\npreemption = 'yes'", 2, "policy.preemption", "unknown variant"),
+    ("[policy]\ndefault = 'deny'", 2, "policy.default", "unknown variant"),
+    ("[policy]\nrules = []", 2, "policy.rules", "unknown field"),
+    ("[[policy.rule]]\nabout = 'Path'", 2, "policy.rule.about", "unknown variant"),
+    ("[[policy.rule]]\nuser = 'a'", 2, "policy.rule.user", "unknown field"),
+    ("[[policy.rule]]\nusers = 'a'", 2, "policy.rule.users", "invalid type"),
+    ("[[policy.rule]]\nusers = ['a', '']", 2, "policy.rule.users", "names nobody"),
+    ("[[policy.rule]]\napplications = [',']", 2, "policy.rule.applications", "names nobody"),
+    ("[[policy.rule]]\nsources = ['10/8']", 2, "policy.rule.sources", "range"),
+    ("[[policy.rule]]\ndestinations = ['::/129']", 2, "policy.rule.destinations", "range"),
+    ("[[policy.rule]]\ninterfaces = ['a']", 2, "policy.rule.interfaces", "no [[interface]] a"),
+    ("[[policy.rule]]\nflow = '2MB'", 2, "policy.rule.flow", "unit"),
+    ("[[policy.rule]]\ntotal = -3", 2, "policy.rule.total", "invalid type"),
+    ("[[policy.rule]]\ninterface_total = 'much'", 2, "policy.rule.interface_total", "number"),
+    ("[[policy.rule]]\npriority = 65536", 2, "policy.rule.priority", "u16"),
+    ("[[policy.rule]]\ndefending = 3", 2, "policy.rule.defending", "displaced by his equals"),
+    (
+        "[[policy.rule]]\npriority = 5\ndefending = 4",
+        3,
+        "policy.rule.defending",
+        "displaced by his equals",
+    ),
     ("[daemon]\nuser = 3", 2, "daemon.user", "invalid type"),
     ("[daemon]\nrecord = 3", 2, "daemon.record", "invalid type"),
     (
@@ -240,4 +267,22 @@ fn a_file_that_is_not_there_is_named() {
     assert!(
         error.to_string().starts_with("/nonexistent/r1.toml: cannot read the file: No such file")
     );
+}
+
+#[test]
+fn a_rule_is_read_as_it_is_meant() {
+    let text = "[[interface]]\nname = 'a'\nbandwidth = '10Mbit'\n[policy]\npreemption = 'partial'\n\
+        [[policy.rule]]\nusers = ['CN=Alice']\nsources = ['10.0.0.1', '2001:db8::/32']\n\
+        interfaces = ['a']\nflow = '2Mbit'\npriority = 5\n[[policy.rule]]\naction = 'refuse'\n";
+    let policy = read(text).unwrap().policy;
+    assert_eq!(
+        policy.preemption,
+        Some(earmark_core::admission::PreemptionPolicy { partial: true })
+    );
+    let [first, second] = &policy.rules[..] else { panic!("{policy:?}") };
+    assert_eq!(first.sources[0].to_string(), "10.0.0.1/32");
+    assert_eq!(first.flow, Some(Rate::from_mbps(2)));
+    assert_eq!(first.priority.map(|priority| priority.defending), Some(5));
+    assert!(first.users[0].fits("CN=Alice, O=Example"));
+    assert_eq!(second.action, earmark_rsvp::policy::Action::Refuse);
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use earmark_core::Rate;
 use earmark_node::{Ask, Event};
 use earmark_rsvp as rsvp;
+use earmark_rsvp::policy::Identity;
 use earmark_wire::rsvp::Style;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -110,6 +111,9 @@ pub struct Send {
     /// TTL of the data, and so the reach of the announcement.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
+    /// In whose name.
+    #[serde(default, skip_serializing_if = "Identity::is_empty")]
+    pub identity: Identity,
     /// Release it when this connection ends.
     #[serde(default)]
     pub hold: bool,
@@ -132,6 +136,7 @@ impl Send {
             min_packet: default_min_packet(),
             max_packet: default_max_packet(),
             ttl: default_ttl(),
+            identity: Identity::default(),
             hold: false,
             follow: false,
         }
@@ -161,6 +166,9 @@ pub struct Listen {
     /// Have it confirmed: a `confirmed` event says that a reservation stands.
     #[serde(default)]
     pub confirm: bool,
+    /// In whose name.
+    #[serde(default, skip_serializing_if = "Identity::is_empty")]
+    pub identity: Identity,
     /// Release it when this connection ends.
     #[serde(default)]
     pub hold: bool,
@@ -179,6 +187,7 @@ impl Listen {
             style: default_style(),
             senders: Vec::new(),
             confirm: false,
+            identity: Identity::default(),
             hold: false,
             follow: false,
         }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use earmark_core::{Rate, Time};
 use earmark_node::{Ask, Command, Event, Input};
 use earmark_rsvp as rsvp;
+use earmark_rsvp::policy::Identity;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
 use serde::Serialize;
@@ -73,10 +74,18 @@ impl<K: Kernel> Desk<'_, K> {
             Request::Send(request) => self.send(&request),
             Request::Listen(request) => self.listen(&request),
             Request::Reserve(request) if self.driver.is_local(request.to.ip()) => {
-                let Send { to, ip_protocol, rate_bps, hold, follow, .. } = request;
+                let Send { to, ip_protocol, rate_bps, identity, hold, follow, .. } = request;
                 let (ask, confirm) = (Ask::Rate(rate_bps), true);
-                let listen = Listen { ip_protocol, ask, confirm, hold, follow, ..Listen::new(to) };
-                self.listen(&listen)
+                let default = Listen::new(to);
+                self.listen(&Listen {
+                    ip_protocol,
+                    ask,
+                    confirm,
+                    identity,
+                    hold,
+                    follow,
+                    ..default
+                })
             }
             Request::Reserve(request) => self.send(&request),
             Request::Version(_) => Ok(value(Versions {
@@ -144,7 +153,7 @@ impl<K: Kernel> Desk<'_, K> {
         let tie = Tie { hold: request.hold, follow: request.follow };
         let ttl = request.ttl;
         let end = End::Sender(template);
-        self.open(session, end, tie, |application| {
+        self.open(session, end, tie, &request.identity, |application| {
             vec![
                 Command::Rsvp(rsvp::Command::Session { application, session }),
                 Command::Rsvp(rsvp::Command::Sender { application, template, tspec, ttl }),
@@ -165,7 +174,7 @@ impl<K: Kernel> Desk<'_, K> {
         let tie = Tie { hold: request.hold, follow: request.follow };
         let &Listen { ask, style, confirm, ref senders, .. } = request;
         let end = End::Receiver(style, senders);
-        self.open(session, end, tie, |application| {
+        self.open(session, end, tie, &request.identity, |application| {
             let (style, senders) = (style.into(), senders.clone());
             let all = earmark_node::Listen::new(application, session);
             vec![Command::Listen(earmark_node::Listen { ask, confirm, style, senders, ..all })]
@@ -192,6 +201,7 @@ impl<K: Kernel> Desk<'_, K> {
         session: Session,
         end: End<'_>,
         tie: Tie,
+        identity: &Identity,
         commands: impl FnOnce(rsvp::Application) -> Vec<Command>,
     ) -> Result<Value, Problem> {
         let Desk { hub, driver, client, now } = self;
@@ -226,7 +236,12 @@ impl<K: Kernel> Desk<'_, K> {
         let owner = tie.hold.then_some(*client);
         let follower = tie.follow.then_some(*client);
         hub.applications.insert(number, Application { row, template, owner, follower });
-        for command in commands(rsvp::Application(number)) {
+        let application = rsvp::Application(number);
+        let identity = (!identity.is_empty()).then(|| {
+            let identity = identity.clone();
+            Command::Rsvp(rsvp::Command::Identity { application, identity })
+        });
+        for command in identity.into_iter().chain(commands(application)) {
             driver.handle(*now, Input::Command(command));
             let events = driver.take_events();
             if let Some(reason) = events.iter().find_map(|event| rejection(event, number)) {
@@ -300,6 +315,7 @@ fn hint_for(reason: rsvp::Rejection) -> &'static str {
             "release the reservations in the other style first, or ask in theirs (`earmark show reservations`)"
         }
         Limit => "release what is not needed, or raise the limits",
+        Identity => "for example --user alice@example.org or --application \"APP=voice, VER=1\"",
         BadSession => "give a destination address and a protocol such as udp",
         SeveralSenders => "name one of them as `from`",
         SessionOpen | NoSession | NoSuchSender => "this is a defect of earmark's; please report it",
