@@ -320,12 +320,12 @@ impl Rsvp {
             let Some(psb) = self.store.find_sender(&key, &filter) else { continue };
             let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), None) else { continue };
             if let Some(rsb) = self.store.find_rsb(tcsb, origin) {
-                self.drop_reservation(turn, rsb, Change::Torn);
+                self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
             }
         }
         let session = self.store.find_session(&key);
         if let Some(rsb) = session.and_then(|session| self.find_shared(session, None, origin)) {
-            self.drop_reservation(turn, rsb, Change::Torn);
+            self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
         }
     }
 

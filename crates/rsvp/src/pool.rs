@@ -24,8 +24,8 @@ use crate::state::{Asked, Holder, Index, NONE, Peer, Timer, TimerKind};
 const FILTERS_PER_MESSAGE: usize = 1_024;
 
 /// How a pool's previous hops are told.
-#[derive(Clone, Copy, Debug, Default)]
-struct Manner {
+#[derive(Clone, Copy, Debug)]
+struct Manner<'c> {
     /// Say it to those too for whom it is nothing new.
     everyone: bool,
     /// Take nothing back yet.
@@ -34,12 +34,30 @@ struct Manner {
     failed: Option<FlowSpec>,
     /// A receiver wants to know whether its request stands.
     wish: Option<Wish>,
+    /// What a ResvTear carries on.
+    carried: Carried<'c>,
+}
+
+impl Default for Manner<'_> {
+    fn default() -> Self {
+        Manner { everyone: false, patient: false, failed: None, wish: None, carried: Carried::NONE }
+    }
 }
 
 impl Rsvp {
     /// Tells previous hops what has changed for them.
     pub(crate) fn spread_pool<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
         self.tell_hops(turn, pool, Manner::default());
+    }
+
+    /// Likewise because of a ResvTear, whose objects to be carried on go with what it brings about.
+    pub(crate) fn spread_torn<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        carried: Carried<'_>,
+    ) {
+        self.tell_hops(turn, pool, Manner { carried, ..Manner::default() });
     }
 
     /// Likewise, but takes nothing back.
@@ -84,7 +102,7 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         pool: Index,
-        manner: Manner,
+        manner: Manner<'_>,
     ) -> bool {
         let wanted = self.demands(turn.now, pool);
         let before = core::mem::take(&mut self.store.pool_mut(pool).asked);
@@ -103,14 +121,14 @@ impl Rsvp {
             let new = wanted.iter().find(|new| new.hop == old.hop);
             match new {
                 None if manner.patient => left.push(old),
-                None => self.take_back(turn, pool, &old, &old.filters),
+                None => self.take_back(turn, pool, &old, &old.filters, manner.carried),
                 Some(new)
                     if !manner.patient && self.store.pool(pool).style == Style::SharedExplicit =>
                 {
                     let gone = |filter: &&FilterSpec| new.filters.binary_search(filter).is_err();
                     let gone: Vec<FilterSpec> = old.filters.iter().filter(gone).copied().collect();
                     if !gone.is_empty() {
-                        self.take_back(turn, pool, &old, &gone);
+                        self.take_back(turn, pool, &old, &gone, manner.carried);
                     }
                 }
                 Some(_) => {}
@@ -297,6 +315,7 @@ impl Rsvp {
         pool: Index,
         old: &Asked,
         filters: &[FilterSpec],
+        carried: Carried<'_>,
     ) {
         let style = self.store.pool(pool).style;
         let session = self.store.session_key(Holder::Pool(pool));
@@ -314,7 +333,7 @@ impl Rsvp {
                 session,
                 hop: RsvpHop { address, lih: hop.lih },
                 scope: old.scope.as_deref().map(List::Items),
-                carried: Carried::NONE,
+                carried,
                 flows: shared_flows(style, Some(old.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);

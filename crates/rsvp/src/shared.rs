@@ -244,7 +244,7 @@ impl Rsvp {
             }
             _ => return false,
         }
-        self.spread_pool(turn, pool);
+        self.spread_torn(turn, pool, tear.carried);
         true
     }
 

@@ -69,7 +69,7 @@ impl Rsvp {
                 .and_then(|psb| self.find_rsb(psb, outgoing, tear.hop));
             if let Some(rsb) = found {
                 found_any = true;
-                self.drop_reservation(turn, rsb, Change::Torn);
+                self.drop_reservation(turn, rsb, Change::Torn, tear.carried);
             }
         }
         if !found_any {
@@ -90,22 +90,24 @@ impl Rsvp {
         self.remove_sender(turn, index, change);
     }
 
-    /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear.
+    /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear. `carried`
+    /// are the objects to be carried on of the ResvTear that says so (RFC 2205 section 3.10).
     pub(crate) fn drop_reservation<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         rsb: Index,
         change: Change,
+        carried: Carried<'_>,
     ) {
         match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
             Holder::Sender(psb) => {
                 let asked = self.asked_for(turn.now, psb);
                 self.withdraw(turn, rsb, change);
-                self.tell_upstream_of(turn, psb, asked);
+                self.tell_upstream_of(turn, psb, asked, carried);
             }
             Holder::Pool(pool) => {
                 self.withdraw(turn, rsb, change);
-                self.spread_pool(turn, pool);
+                self.spread_torn(turn, pool, carried);
             }
         }
     }
@@ -143,11 +145,11 @@ impl Rsvp {
         }
         let now = turn.now;
         let Holder::Pool(pool) = self.store.tcsb(self.store.rsb(index).tcsb).holder else {
-            return self.drop_reservation(turn, index, Change::Expired);
+            return self.drop_reservation(turn, index, Change::Expired, Carried::NONE);
         };
         // Of a shared-explicit request only the filters end that were not named again.
         if self.store.rsb(index).filters().iter().all(|filter| filter.expires_at <= now) {
-            return self.drop_reservation(turn, index, Change::Expired);
+            return self.drop_reservation(turn, index, Change::Expired, Carried::NONE);
         }
         self.drop_filters(turn, index, |filter| filter.expires_at <= now, Change::Expired);
         let timer = Timer { kind: TimerKind::Reservation, block: index };
@@ -162,6 +164,7 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         psb: Index,
         before: Option<FlowSpec>,
+        carried: Carried<'_>,
     ) {
         let asked = self.asked_for(turn.now, psb);
         if asked == before {
@@ -172,7 +175,7 @@ impl Rsvp {
         }
         match (before, asked) {
             (Some(before), None) => {
-                self.send_resv_tear(turn, psb, before);
+                self.send_resv_tear(turn, psb, before, carried);
                 self.schedule_resv_refresh(turn.now, psb);
                 self.rearm_sender(psb);
             }
@@ -212,7 +215,13 @@ impl Rsvp {
         send(&mut self.counters, turn.out, how, Body::PathTear(tear));
     }
 
-    fn send_resv_tear<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index, flowspec: FlowSpec) {
+    fn send_resv_tear<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        flowspec: FlowSpec,
+        carried: Carried<'_>,
+    ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
@@ -222,7 +231,7 @@ impl Rsvp {
             session: self.store.session_of(index),
             hop: RsvpHop { address, lih: hop.lih },
             scope: None,
-            carried: Carried::Objects(&[]),
+            carried,
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);

@@ -13,7 +13,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Rate, Time};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
-use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{Carried, ErrorCode, FilterSpec, Session, SourceSelector, Style};
 
 use crate::api::{Application, Change, Event, Filters};
 use crate::confirm::Wish;
@@ -179,7 +179,7 @@ impl Rsvp {
                 let (asked, flowspec) =
                     (self.asked_for(turn.now, psb), self.store.tcsb(tcsb).flowspec);
                 self.void(turn, tcsb, change);
-                self.tell_upstream_of(turn, psb, asked.or(Some(flowspec)));
+                self.tell_upstream_of(turn, psb, asked.or(Some(flowspec)), Carried::NONE);
             }
             Holder::Pool(pool) => {
                 self.void(turn, tcsb, change);
