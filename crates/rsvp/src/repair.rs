@@ -17,7 +17,8 @@ use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use crate::api::{Change, Event};
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Index, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::state::{Holder, Index, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::tear::EndOfSender;
 use crate::way::Way;
 
 /// Senders that are looked at in one turn.
@@ -243,6 +244,17 @@ impl Rsvp {
         self.repairs.departures.push_back(departure);
     }
 
+    /// Who reserved for a sender's data behind an interface.
+    fn next_hops(&self, psb: Index, interface: InterfaceId) -> Vec<IpAddr> {
+        let pool = self.store.pool_of(self.store.psb(psb).session).map(Holder::Pool);
+        let holders = [Some(Holder::Sender(psb)), pool].into_iter().flatten();
+        let tcsbs = holders.filter_map(|holder| self.store.find_tcsb(holder, Some(interface)));
+        let rsbs = tcsbs.flat_map(|tcsb| self.store.rsbs_of(tcsb));
+        rsbs.filter_map(|rsb| self.store.neighbor_of(self.store.rsb(rsb).hop))
+            .map(|(_, hop)| hop.address)
+            .collect()
+    }
+
     /// The old ways of some senders end, unless their data came back to them.
     pub(crate) fn departures_are_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
         for _ in 0..DEPARTURES_PER_TURN {
@@ -264,9 +276,20 @@ impl Rsvp {
                 }
             }
             self.scratch.clear();
-            self.send_path_tear(turn, old.interface, old.session, old.template, old.tspec, old.ttl);
+            let Departure { session, template, tspec, interface, ttl, .. } = old;
+            let end = EndOfSender { session, template, tspec };
+            let known = sender.map_or(Vec::new(), |psb| self.next_hops(psb, interface));
+            // Unicast routes lead elsewhere by now, so who is known on the old way is written to by name. Only who
+            // reserved is known; for the others the way to the destination has to do.
+            if known.is_empty() || session.destination.is_multicast() {
+                self.send_path_tear(turn, interface, session.destination, &end, ttl);
+            } else {
+                for hop in known {
+                    self.send_path_tear(turn, interface, hop, &end, ttl);
+                }
+            }
             if let Some(psb) = sender {
-                self.leave(turn, psb, Some(old.interface));
+                self.leave(turn, psb, Some(interface));
             }
         }
         if let Some(first) = self.repairs.departures.front() {

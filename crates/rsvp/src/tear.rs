@@ -2,6 +2,7 @@
 //! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Outgoing};
@@ -16,6 +17,14 @@ use crate::counters::DropReason;
 use crate::instance::{Rsvp, Turn, send};
 use crate::state::{Block, Holder, Index, OutInterfaces, Peer, Psb, Timer, TimerKind};
 use crate::way::Way;
+
+/// What a PathTear says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndOfSender {
+    pub(crate) session: Session,
+    pub(crate) template: SenderTemplate,
+    pub(crate) tspec: SenderTspec,
+}
 
 impl Rsvp {
     pub(crate) fn path_tear_arrives<E: From<Event>>(
@@ -189,23 +198,26 @@ impl Rsvp {
         let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
         for interface in psb.outgoing.clone().as_slice() {
-            self.send_path_tear(turn, *interface, session, template, tspec, ttl);
+            let end = EndOfSender { session, template, tspec };
+            self.send_path_tear(turn, *interface, session.destination, &end, ttl);
         }
     }
 
-    /// Sends a PathTear out through one interface; objects to be carried lie in `scratch`.
+    /// Sends a PathTear out through one interface, for those on the way to an address to take up; objects to be carried
+    /// lie in `scratch`.
     pub(crate) fn send_path_tear<E>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         outgoing: InterfaceId,
-        session: Session,
-        template: SenderTemplate,
-        tspec: SenderTspec,
+        destination: IpAddr,
+        end: &EndOfSender,
         ttl: u8,
     ) {
+        let &EndOfSender { session, template, tspec } = end;
         let Some((hop, how, _)) = self.downstream(turn, outgoing, &session, &template, ttl) else {
             return;
         };
+        let how = Outgoing { destination, ..how };
         let carried = Carried::Objects(&self.scratch);
         let tear = PathTear { session, hop, carried, template, tspec: Some(tspec) };
         if self.encapsulating.contains(&outgoing) {
