@@ -17,6 +17,7 @@
 mod daemon;
 mod state;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
@@ -169,6 +170,11 @@ impl Testbed {
             })?;
             let forward = if node.role == Role::Router { "1" } else { "0" };
             link::sysctl(&namespace, "net.ipv4.ip_forward", forward)?;
+            if self.topology.links.iter().any(|link| link.prefix6.is_some()) {
+                link::sysctl(&namespace, "net.ipv6.conf.all.forwarding", forward)?;
+                // There are no duplicates of link-local addresses to wait for.
+                link::sysctl(&namespace, "net.ipv6.conf.default.accept_dad", "0")?;
+            }
             // Signalling keeps its sender's address on ways that data need not take back.
             link::sysctl(&namespace, "net.ipv4.conf.all.rp_filter", "0")?;
             link::sysctl(&namespace, "net.ipv4.conf.default.rp_filter", "0")?;
@@ -180,14 +186,17 @@ impl Testbed {
             link::create_veth(namespaces[0], &a.interface, namespaces[1], &b.interface)
                 .with_context(|| format!("cannot make the link {}", link.prefix))?;
             for (end, namespace) in link.ends.iter().zip(namespaces) {
-                let address = end.address.into();
-                link::add_address(namespace, &end.interface, address, link.prefix.length())?;
+                let four = Some((end.address.into(), link.prefix));
+                let six = end.address6.map(IpAddr::from).zip(link.prefix6);
+                for (address, prefix) in [four, six].into_iter().flatten() {
+                    link::add_address(namespace, &end.interface, address, prefix.length())?;
+                }
                 link::set_up(namespace, &end.interface, true)?;
             }
         }
         for (node, namespace) in self.namespaces.iter().enumerate() {
             for route in self.topology.routes(node) {
-                link::add_route(namespace, route.prefix, route.gateway.into())
+                link::add_route(namespace, route.prefix, route.gateway)
                     .with_context(|| format!("cannot add the route to {}", route.prefix))?;
             }
         }

@@ -7,12 +7,14 @@
 //! |---|---|---|
 //! | role | a node with two links or more is a router, the others are hosts | `role = "host"` or `"router"` |
 //! | address range | link number n (from 0, in file order) is 10.x.y.0/30 with x = n / 256, y = n mod 256 | `prefix` |
+//! | IPv6 | if the file says `ipv6 = true`, each link has a range of its own too, 2001:db8:0:n::/64, for namespaces only | |
 //! | addresses | the first end of `ends` has the first address of the range, the second the next one | |
 //! | interfaces | `eth0`, `eth1` ... at each node, in the order of its links in the file | |
 //! | routes | fewest links; among equals the one whose first link stands first in the file; never through a host | |
 //!
 //! ```toml
 //! name = "earmark"              # names the network; its namespaces are called earmark-h1 ...
+//! ipv6 = true                   # default false
 //!
 //! [[node]]
 //! name = "h1"
@@ -32,7 +34,7 @@
 mod parse;
 mod routes;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
@@ -85,6 +87,8 @@ pub struct Link {
     pub ends: [End; 2],
     /// Address range.
     pub prefix: Prefix,
+    /// IPv6 address range, where the network has one.
+    pub prefix6: Option<Prefix>,
     /// Bandwidth of each direction.
     pub bandwidth: Rate,
     /// Propagation delay of each direction.
@@ -104,6 +108,8 @@ pub struct End {
     pub interface: String,
     /// Its address.
     pub address: Ipv4Addr,
+    /// Its IPv6 address, where the network has them.
+    pub address6: Option<Ipv6Addr>,
 }
 
 impl Topology {

@@ -5,6 +5,8 @@
 
 #[path = "kernel/adoption.rs"]
 mod adoption;
+#[path = "shared/classes.rs"]
+mod classes;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

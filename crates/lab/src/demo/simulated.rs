@@ -51,13 +51,14 @@ pub(crate) fn network(
         }
     }
     for (index, &node) in nodes.iter().enumerate() {
-        for route in topology.routes(index) {
+        // Its links have one address each.
+        for route in topology.routes(index).into_iter().filter(|route| route.gateway.is_ipv4()) {
             let known =
                 interfaces.iter().find(|(at, name, _)| *at == index && *name == route.interface);
             let Some(&(_, _, interface)) = known else {
                 continue;
             };
-            let hop = Hop { interface, gateway: Some(route.gateway.into()), source: None };
+            let hop = Hop { interface, gateway: Some(route.gateway), source: None };
             network.add_route(node, Route { prefix: route.prefix, metric: 0, hop });
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -122,6 +122,8 @@ pub enum Problem {
 struct File {
     name: Option<Spanned<String>>,
     #[serde(default)]
+    ipv6: bool,
+    #[serde(default)]
     node: Vec<NodeEntry>,
     #[serde(default)]
     link: Vec<LinkEntry>,
@@ -172,7 +174,10 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
     }
     let mut ranges = BTreeMap::new();
     for (number, entry) in file.link.iter().enumerate() {
-        let link = reader.link(&topology, number, entry, &mut ranges)?;
+        let mut link = reader.link(&topology, number, entry, &mut ranges)?;
+        if file.ipv6 {
+            add_ipv6(&mut link, number);
+        }
         topology.links.push(link);
     }
     for (node, entry) in file.node.iter().enumerate() {
@@ -247,10 +252,12 @@ impl Reader<'_> {
             node: nodes[side],
             interface: format!("eth{}", topology.interfaces(nodes[side]).count()),
             address: addresses[side],
+            address6: None,
         };
         Ok(Link {
             ends: [end(0), end(1)],
             prefix,
+            prefix6: None,
             bandwidth,
             delay: self.delay(entry.delay.as_ref())?,
             reservable: self.reservable(entry.reservable.as_ref(), bandwidth)?,
@@ -356,6 +363,17 @@ fn automatic_prefix(number: usize) -> Prefix {
     // MAX_LINKS is far below 65 536, so both octets fit.
     let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
     Prefix::new(Ipv4Addr::new(10, high, low, 0).into(), 30)
+}
+
+/// Gives link `number` the range 2001:db8:0:n::/64, and its ends the first two addresses of it.
+fn add_ipv6(link: &mut Link, number: usize) {
+    // MAX_LINKS is far below 65 536.
+    let number = u16::try_from(number).unwrap_or(u16::MAX);
+    let address = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, number, 0, 0, 0, last);
+    link.prefix6 = Some(Prefix::new(address(0).into(), 64));
+    for (end, last) in link.ends.iter_mut().zip(1..) {
+        end.address6 = Some(address(last));
+    }
 }
 
 #[cfg(test)]

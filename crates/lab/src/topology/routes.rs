@@ -1,7 +1,7 @@
 //! Static routes: a breadth-first search from each node over the links, stopping at hosts.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use earmark_core::Prefix;
 
@@ -13,7 +13,7 @@ pub struct StaticRoute {
     /// For these destinations.
     pub prefix: Prefix,
     /// Next router.
-    pub gateway: Ipv4Addr,
+    pub gateway: IpAddr,
     /// Interface that leads there.
     pub interface: String,
 }
@@ -33,12 +33,18 @@ pub(super) fn from(topology: &Topology, node: usize) -> Vec<StaticRoute> {
         let Some((_, (first, ours))) = nearer else {
             continue;
         };
-        let first = &topology.links[first];
-        routes.push(StaticRoute {
-            prefix: link.prefix,
-            gateway: first.ends[1 - ours].address,
-            interface: first.ends[ours].interface.clone(),
-        });
+        let ends = &topology.links[first].ends;
+        let interface = &ends[ours].interface;
+        let (gateway, gateway6) = (ends[1 - ours].address, ends[1 - ours].address6);
+        let ways = [
+            Some((link.prefix, IpAddr::from(gateway))),
+            link.prefix6.zip(gateway6.map(IpAddr::from)),
+        ];
+        routes.extend(ways.into_iter().flatten().map(|(prefix, gateway)| StaticRoute {
+            prefix,
+            gateway,
+            interface: interface.clone(),
+        }));
     }
     routes
 }
@@ -93,6 +99,19 @@ mod tests {
         assert_eq!(shown("h2"), ["10.0.0.0/30 via 10.0.2.1 eth0", "10.0.1.0/30 via 10.0.2.1 eth0"]);
     }
 
+    /// With IPv6 each route has a counterpart, through the same neighbour.
+    #[test]
+    fn ipv6_takes_the_same_ways() {
+        let text = format!("ipv6 = true\n{}", super::super::DEMO);
+        let topology = Topology::parse(&text).unwrap();
+        let shown: Vec<String> = from(&topology, 1)
+            .iter()
+            .map(|r| format!("{} via {} {}", r.prefix, r.gateway, r.interface))
+            .collect();
+        let six = "2001:db8:0:2::/64 via 2001:db8:0:1::2 eth1";
+        assert_eq!(shown, ["10.0.2.0/30 via 10.0.1.2 eth1", six]);
+    }
+
     /// A ring of three routers: the way with fewer links wins.
     #[test]
     fn shorter_ways_win() {
@@ -106,6 +125,6 @@ mod tests {
             ]"#;
         let topology = Topology::parse(text).unwrap();
         let to_d = &from(&topology, 0)[1];
-        assert_eq!((to_d.interface.as_str(), to_d.gateway), ("eth1", Ipv4Addr::new(10, 0, 2, 2)));
+        assert_eq!((to_d.interface.as_str(), to_d.gateway), ("eth1", IpAddr::from([10, 0, 2, 2])));
     }
 }

@@ -1,6 +1,5 @@
 //! What the kernel keeps while the daemon of a router dies and another takes over: the very class of the flow.
 
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,9 +10,9 @@ use earmark_core::Rate;
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_lab::topology::{DEMO, Topology};
 use earmark_lab::traffic::{Shape, Source};
-use earmark_linux::netlink::{Connection, Message, NetlinkError};
 use libtest_mimic::Failed;
 
+use crate::classes::{self, Class};
 use crate::{LAB, Outcome};
 
 /// Refresh period R. Long enough for a daemon to start between two refreshes, which are 0.5 R apart at least.
@@ -119,50 +118,12 @@ fn wait_for<T>(
     }
 }
 
-/// A class and what went through it.
-#[derive(Clone, Copy, Debug)]
-struct Class {
-    handle: u32,
-    octets: u64,
-}
-
 /// The one class of the pool on r1's narrow link that anything went through.
 fn class_of_the_flow(testbed: &Testbed, index: u32) -> Result<Class, Failed> {
-    /// Minor numbers below are those of the link, of best effort and of signalling.
-    const POOL: u32 = 0x10;
-    let classes = testbed.namespace(R1).run_in(|| classes_of(index))??;
-    let mut used = classes
-        .iter()
-        .filter(|&(handle, octets)| handle & 0xffff >= POOL && *octets > 0)
-        .map(|(&handle, &octets)| Class { handle, octets });
+    let pool = classes::pool(testbed.namespace(R1), index)?;
+    let mut used = pool.iter().filter(|class| class.octets > 0);
     match (used.next(), used.next()) {
-        (Some(class), None) => Ok(class),
+        (Some(class), None) => Ok(*class),
         (first, second) => Err(format!("one class, not {first:?} and {second:?}").into()),
     }
-}
-
-/// Octets that went through each class of an interface in the namespace of this thread, asked of the kernel
-/// (`rtnetlink.h`, `gen_stats.h`).
-fn classes_of(index: u32) -> Result<BTreeMap<u32, u64>, NetlinkError> {
-    const GET_CLASS: u16 = 42; // RTM_GETTCLASS
-    const HEADER: usize = 20; // struct tcmsg
-    const STATISTICS: u16 = 7; // TCA_STATS2
-    const BASIC: u16 = 1; // TCA_STATS_BASIC
-    let mut header = [0; HEADER];
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
-    let mut netlink = Connection::open()?;
-    let dump = netlink.dump("list the classes", Message::new(GET_CLASS, 0).fixed(&header));
-    let mut classes = BTreeMap::new();
-    for message in &dump? {
-        let message = message?;
-        let fixed = message.fixed(HEADER, "class")?;
-        let handle = u32::from_ne_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]);
-        let statistics = message.attributes(HEADER).flatten().filter(|a| a.kind == STATISTICS);
-        for basic in statistics.flat_map(|a| a.nested().flatten()).filter(|a| a.kind == BASIC) {
-            let counters: [u8; 12] = basic.array("counters")?;
-            let [a, b, c, d, e, f, g, h, ..] = counters;
-            classes.insert(handle, u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
-        }
-    }
-    Ok(classes)
 }

@@ -1,0 +1,136 @@
+//! A network to test with: nodes by their names, what is reserved where, and groups that are forwarded.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use earmark::client::Client;
+use earmark_core::{InterfaceId, MulticastRoute, Rate};
+use earmark_lab::testbed::{Options, Testbed};
+use earmark_lab::topology::Topology;
+use earmark_linux::link;
+use earmark_linux::multicast_router::MulticastRouter;
+use earmark_linux::netns::Namespace;
+use libtest_mimic::Failed;
+
+use crate::classes;
+
+/// Refresh period R of nodes, unless a test says otherwise.
+pub(crate) const REFRESH: Duration = Duration::from_millis(500);
+/// What messages, and this test, may take on a busy machine.
+pub(crate) const SLACK: Duration = Duration::from_secs(2);
+/// What a class is assured of while it is parked; no reservation of these tests is for as much.
+const PARKED: Rate = Rate::from_mbps(1);
+
+pub(crate) struct Net {
+    testbed: Testbed,
+}
+
+impl Net {
+    pub(crate) fn up(topology: &str, name: &str, refresh: Duration) -> Result<Net, Failed> {
+        let mut topology = Topology::parse(topology)?;
+        topology.name = format!("earmark-{name}-{}", std::process::id());
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));
+        let options = Options { bound: true, ..Options::new(program, refresh) };
+        Ok(Net { testbed: Testbed::up(topology, options)? })
+    }
+
+    pub(crate) fn namespace(&self, node: &str) -> &Namespace {
+        self.testbed.namespace(self.index(node))
+    }
+
+    pub(crate) fn client(&self, node: &str) -> Result<Client, Failed> {
+        Ok(Client::connect(self.testbed.control(self.index(node)))?)
+    }
+
+    pub(crate) fn kill_daemon(&mut self, node: &str) -> Result<(), Failed> {
+        let node = self.index(node);
+        Ok(self.testbed.kill_daemon(node)?)
+    }
+
+    /// The address of a host: of its only interface.
+    pub(crate) fn address(&self, host: &str, ipv4: bool) -> IpAddr {
+        let topology = self.testbed.topology();
+        let (end, _) = topology.interfaces(self.index(host)).next().expect("a link");
+        match ipv4 {
+            true => end.address.into(),
+            false => end.address6.expect("the topology has IPv6").into(),
+        }
+    }
+
+    pub(crate) fn interface(&self, node: &str, name: &str) -> Result<InterfaceId, Failed> {
+        Ok(link::index(self.namespace(node), name)?.ok_or(format!("{node} has no {name}"))?)
+    }
+
+    /// What the kernel's classes on an interface are assured of, parked ones left out.
+    pub(crate) fn reserved(&self, node: &str, interface: &str) -> Result<Vec<Rate>, Failed> {
+        let index = self.interface(node, interface)?.0;
+        let pool = classes::pool(self.namespace(node), index)?;
+        Ok(pool.into_iter().map(|class| class.rate).filter(|rate| *rate != PARKED).collect())
+    }
+
+    /// Waits until the kernel's classes on an interface are assured of just this.
+    pub(crate) fn await_reserved(
+        &self,
+        (node, interface): (&str, &str),
+        mbps: &[u32],
+        within: Duration,
+    ) -> Result<(), Failed> {
+        let expected: Vec<Rate> = mbps.iter().map(|&mbps| Rate::from_mbps(mbps.into())).collect();
+        let mut last = Vec::new();
+        let reached = wait_for("", within, || {
+            last = self.reserved(node, interface)?;
+            Ok((last == expected).then_some(()))
+        });
+        reached.map_err(|_| {
+            format!("{interface} of {node} has {last:?} instead of {expected:?} after {within:?}")
+                .into()
+        })
+    }
+
+    /// Has the kernel of a router forward what a source sends to a group, for as long as the answer lives.
+    pub(crate) fn forward(
+        &self,
+        node: &str,
+        (source, group): (IpAddr, IpAddr),
+        incoming: &str,
+        outgoing: &[&str],
+    ) -> Result<MulticastRouter, Failed> {
+        let incoming = self.interface(node, incoming)?;
+        let outgoing: Vec<InterfaceId> =
+            outgoing.iter().map(|name| self.interface(node, name)).collect::<Result<_, _>>()?;
+        let mut all = outgoing.clone();
+        all.push(incoming);
+        let router = MulticastRouter::start(self.namespace(node), group.is_ipv4(), &all)?;
+        let (source, incoming) = (Some(source), Some(incoming));
+        router.set_route(&MulticastRoute { source, group, incoming, outgoing })?;
+        Ok(router)
+    }
+
+    fn index(&self, node: &str) -> usize {
+        self.testbed.topology().node(node).expect("tests name nodes that are there")
+    }
+}
+
+/// How long state lives that nobody refreshes: (K + 0.5) * 1.5 * R, K being 3 (RFC 2205 section 3.7).
+pub(crate) fn lifetime(refresh: Duration) -> Duration {
+    refresh * 21 / 4
+}
+
+/// Calls `look` until it gives something.
+pub(crate) fn wait_for<T>(
+    what: &str,
+    within: Duration,
+    mut look: impl FnMut() -> Result<Option<T>, Failed>,
+) -> Result<T, Failed> {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("not within {within:?}: {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

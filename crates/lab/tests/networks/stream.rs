@@ -1,0 +1,133 @@
+//! Measured streams through a network: one source, any number of sinks.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use earmark::control::protocol::Send;
+use earmark_core::{Rate, Time};
+use earmark_lab::traffic::{self, Shape, Sink, Source};
+use earmark_sim::Trace;
+use libtest_mimic::Failed;
+use socket2::SockRef;
+
+use crate::net::Net;
+
+/// Port of the stream at both ends.
+pub(crate) const STREAM_PORT: u16 = 5_001;
+/// Port that floods go to.
+const FLOOD_PORT: u16 = 5_009;
+/// Longer than any test: traffic ends when it is told to.
+const LONG: Duration = Duration::from_secs(600);
+/// What is on its way when a source ends may arrive for so long.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// The stream that is to keep its rate.
+pub(crate) const STREAM: Shape =
+    Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 };
+/// What it has to stand against.
+pub(crate) const FLOOD: Shape =
+    Shape { rate: Rate::from_mbps(20), packet_octets: 1_400, bucket_octets: 64_000 };
+
+/// A stream on its way.
+pub(crate) struct Stream {
+    shape: Shape,
+    source: Source,
+    sinks: Vec<Sink>,
+}
+
+impl Stream {
+    /// Starts the measured stream from a host to an address, heard by hosts that have it or join it.
+    pub(crate) fn start(net: &Net, from: &str, to: IpAddr, at: &[&str]) -> Result<Stream, Failed> {
+        start(net, STREAM, [STREAM_PORT; 2], from, to, at)
+    }
+
+    /// Starts a flood from one host to another.
+    pub(crate) fn flood(net: &Net, from: &str, to: &str, ipv4: bool) -> Result<Stream, Failed> {
+        start(net, FLOOD, [0, FLOOD_PORT], from, net.address(to, ipv4), &[to])
+    }
+
+    /// Ends it: what became of it at each of its sinks.
+    pub(crate) fn stop(self) -> Result<Vec<Trace>, Failed> {
+        let sent = self.source.stop()?;
+        std::thread::sleep(DRAIN);
+        let octets = self.shape.packet_octets;
+        let trace = |sink: Sink| Ok(traffic::trace(octets, &sent, &sink.stop()?));
+        self.sinks.into_iter().map(trace).collect()
+    }
+}
+
+/// How the measured stream is announced.
+pub(crate) fn announcement(net: &Net, from: &str, to: IpAddr) -> Send {
+    Send {
+        from: Some(SocketAddr::new(net.address(from, to.is_ipv4()), STREAM_PORT)),
+        burst_octets: STREAM.bucket_octets,
+        min_packet: STREAM.packet_octets,
+        max_packet: STREAM.packet_octets,
+        ..Send::new(SocketAddr::new(to, STREAM_PORT), STREAM.rate)
+    }
+}
+
+/// The share of packets that were lost of those sent from a time on, for so long.
+pub(crate) fn loss(trace: &Trace, from: Time, span: Duration) -> f64 {
+    trace.figures(from, from + span).loss
+}
+
+/// Lets traffic flow for a while: since when.
+pub(crate) fn watch(span: Duration) -> Time {
+    let since = traffic::now();
+    std::thread::sleep(span + Duration::from_millis(100));
+    since
+}
+
+fn start(
+    net: &Net,
+    shape: Shape,
+    [source_port, port]: [u16; 2],
+    from: &str,
+    to: IpAddr,
+    at: &[&str],
+) -> Result<Stream, Failed> {
+    let mut sinks = Vec::new();
+    for host in at {
+        sinks.push(Sink::start(listen(net, host, to, port)?)?);
+    }
+    let own = SocketAddr::new(net.address(from, to.is_ipv4()), source_port);
+    let interface = net.interface(from, "eth0")?;
+    let socket = net.namespace(from).run_in(|| UdpSocket::bind(own))??;
+    if to.is_multicast() {
+        let socket = SockRef::from(&socket);
+        match own.ip() {
+            IpAddr::V4(own) => {
+                socket.set_multicast_if_v4(&own)?;
+                socket.set_multicast_ttl_v4(16)?;
+            }
+            IpAddr::V6(_) => {
+                socket.set_multicast_if_v6(interface.0)?;
+                socket.set_multicast_hops_v6(16)?;
+            }
+        }
+    }
+    socket.connect(SocketAddr::new(to, port))?;
+    Ok(Stream { shape, source: Source::start(socket, shape, LONG)?, sinks })
+}
+
+/// A socket of a host that hears what is sent to an address of it, or to a group, which it joins.
+fn listen(net: &Net, host: &str, to: IpAddr, port: u16) -> Result<UdpSocket, Failed> {
+    let any: IpAddr = match to {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let interface = net.interface(host, "eth0")?;
+    let own = net.address(host, to.is_ipv4());
+    let socket = net.namespace(host).run_in(|| UdpSocket::bind((any, port)))??;
+    match (to, own) {
+        (IpAddr::V4(group), IpAddr::V4(own)) if to.is_multicast() => {
+            socket.join_multicast_v4(&group, &own)?;
+        }
+        (IpAddr::V6(group), _) if to.is_multicast() => {
+            socket.join_multicast_v6(&group, interface.0)?;
+        }
+        _ => {}
+    }
+    Ok(socket)
+}
