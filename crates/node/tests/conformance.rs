@@ -10,6 +10,8 @@ mod document;
 mod message;
 #[path = "conformance/object.rs"]
 mod object;
+#[path = "conformance/reduction.rs"]
+mod reduction;
 #[path = "conformance/show.rs"]
 mod show;
 #[path = "conformance/signing.rs"]

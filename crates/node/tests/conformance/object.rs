@@ -15,6 +15,7 @@ use earmark_wire::rsvp::{
     SourceSelector, Style,
 };
 
+use crate::reduction;
 use crate::words::{Fault, Seconds, Words, octets};
 
 /// Logical interface handles that go by the name of their interface, because they are drawn at random.
@@ -102,6 +103,10 @@ fn body(
             (2, body)
         }
         ObjectClass::Adspec => (2, adspec(words)?),
+        ObjectClass::Hello
+        | ObjectClass::MessageId
+        | ObjectClass::MessageIdAck
+        | ObjectClass::MessageIdList => reduction::read(class, words)?,
         ObjectClass::ResvConfirm => addressed(words.value("receiver")?, &[]),
         ObjectClass::Challenge => {
             let (key, cookie) = (words.key::<u64>("key")?, words.key::<u64>("cookie")?);
@@ -271,6 +276,10 @@ fn meaning(object: &Object<'_>, handles: &Handles) -> Option<String> {
         Object::SenderTemplate(filter) => format!("SENDER_TEMPLATE {}", filter_text(filter)),
         Object::SenderTspec(bucket) => format!("SENDER_TSPEC {}", bucket_text(bucket)),
         Object::Adspec(adspec) => adspec_text(adspec)?,
+        Object::Hello(_)
+        | Object::MessageId(_)
+        | Object::MessageIdAck(_)
+        | Object::MessageIdList(_) => return reduction::show(object),
         Object::ResvConfirm(receiver) => format!("RESV_CONFIRM {receiver}"),
         Object::Challenge(Challenge { key_id, cookie }) => {
             format!("CHALLENGE key={key_id} cookie={cookie}")

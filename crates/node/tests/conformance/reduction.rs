@@ -1,0 +1,60 @@
+//! Objects of RFC 2961 and the HELLO of RFC 3209 between text and octets.
+//!
+//! `MESSAGE_ID epoch=5 id=7 ack-desired`, `MESSAGE_ID_ACK epoch=5 id=7`, with `nack` where it is one,
+//! `MESSAGE_ID_LIST epoch=5 7 8 9`, and `HELLO request source=1 destination=0`, or `ack`.
+
+use earmark_wire::rsvp::{
+    Acknowledgement, AcknowledgementKind, Hello, HelloKind, MessageId, Object, ObjectClass,
+    RefreshList, RefreshNames,
+};
+
+use crate::words::{Fault, Words};
+
+/// C-Type and body.
+pub(crate) fn read(class: ObjectClass, words: &mut Words<'_>) -> Result<(u8, Vec<u8>), Fault> {
+    if class == ObjectClass::Hello {
+        let c_type = match words.next("request or ack")? {
+            "request" => 1,
+            "ack" => 2,
+            other => return Err(format!("{other} is no HELLO")),
+        };
+        let instances = [words.key::<u32>("source")?, words.key::<u32>("destination")?];
+        return Ok((c_type, instances.map(u32::to_be_bytes).concat()));
+    }
+    let flags = u8::from(words.flag("ack-desired"));
+    let c_type = if words.flag("nack") { 2 } else { 1 };
+    let epoch: u32 = words.key("epoch")?;
+    let mut body = vec![flags];
+    body.extend(&epoch.to_be_bytes()[1..]);
+    if class == ObjectClass::MessageIdList {
+        while !words.is_empty() {
+            body.extend(words.value::<u32>("identifier")?.to_be_bytes());
+        }
+    } else {
+        body.extend(words.key::<u32>("id")?.to_be_bytes());
+    }
+    Ok((c_type, body))
+}
+
+/// The line of an object of these classes; `None` for others, and for lists of groups.
+pub(crate) fn show(object: &Object<'_>) -> Option<String> {
+    Some(match *object {
+        Object::Hello(Hello { kind, source_instance, destination_instance }) => {
+            let kind = if kind == HelloKind::Request { "request" } else { "ack" };
+            format!("HELLO {kind} source={source_instance} destination={destination_instance}")
+        }
+        Object::MessageId(MessageId { flags, epoch, id }) => {
+            let ack = if flags & MessageId::ACK_DESIRED == 0 { "" } else { " ack-desired" };
+            format!("MESSAGE_ID epoch={epoch} id={id}{ack}")
+        }
+        Object::MessageIdAck(Acknowledgement { kind, epoch, id }) => {
+            let nack = if kind == AcknowledgementKind::Nack { " nack" } else { "" };
+            format!("MESSAGE_ID_ACK{nack} epoch={epoch} id={id}")
+        }
+        Object::MessageIdList(RefreshList { epoch, names: RefreshNames::Messages(ids) }) => {
+            let ids: String = ids.iter().map(|id| format!(" {id}")).collect();
+            format!("MESSAGE_ID_LIST epoch={epoch}{ids}")
+        }
+        _ => return None,
+    })
+}
