@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::control::protocol::{
     ApplicationRow, Keep, LinkRow, Listen, Listing, NeighborRow, Notice, Opened, Problem,
     ProblemCode, Release, Released, Request, ReservationRow, Response, Rows, Send, SessionRow,
-    Show, VERSION, Version, Versions, Watch, Watching,
+    Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
 };
 
 /// Why the daemon could not be asked, or said no.
@@ -171,6 +171,12 @@ impl Client {
     /// Lets an application that was opened with `hold` outlive this connection.
     pub fn keep(&mut self, application: u64) -> Result<Keep, ClientError> {
         self.call(&Request::Keep(Keep { application }))
+    }
+
+    /// Asks the nodes on a sender's way what they know of it; [`Client::next_event`] gets what comes of it, the last of which
+    /// is `Traced`.
+    pub fn trace(&mut self, request: Trace) -> Result<TraceBegun, ClientError> {
+        self.call(&Request::Trace(request))
     }
 
     /// Ends an application.

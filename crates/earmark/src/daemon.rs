@@ -19,7 +19,7 @@ use earmark_linux::{
     RsvpSocket, TcError, TrafficControl, Update, capabilities,
 };
 use earmark_node::NodeConfig;
-use earmark_rsvp::integrity;
+use earmark_rsvp::{diagnostics, integrity};
 use jiff::Timestamp;
 use tracing::info;
 
@@ -220,6 +220,11 @@ fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> No
         seed: config.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
         rsvp: earmark_rsvp::Config {
             timing: config.timing,
+            diagnostics: diagnostics::Settings {
+                answer: config.diagnostics,
+                ntp_origin: ntp(origin),
+                ..diagnostics::Settings::default()
+            },
             integrity: integrity_settings(config, keys, origin),
             policy: config.policy.clone(),
             ..earmark_rsvp::Config::default()

@@ -205,7 +205,8 @@ fn to(session: &Session) -> String {
     with_port(session.destination, session.port)
 }
 
-fn filter(filter: &FilterSpec) -> String {
+/// A sender: `10.0.0.1:4000`.
+pub fn filter(filter: &FilterSpec) -> String {
     match filter.selector {
         SourceSelector::Port(port) => with_port(filter.source, port),
         SourceSelector::FlowLabel(label) => format!("{} label {label:#x}", filter.source),

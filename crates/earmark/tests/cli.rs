@@ -3,6 +3,9 @@
 //! Where a daemon is needed, the test plays it: it listens on a socket of its own and speaks the control protocol by a
 //! script. What real daemons do is tested elsewhere; here it is what the command makes of their answers.
 
+#[path = "cli/trace.rs"]
+mod trace;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;

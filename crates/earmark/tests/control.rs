@@ -5,6 +5,8 @@
 
 #[path = "control/styles.rs"]
 mod styles;
+#[path = "control/trace.rs"]
+mod trace;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};

@@ -7,6 +7,8 @@
 mod adoption;
 #[path = "shared/classes.rs"]
 mod classes;
+#[path = "kernel/tracing.rs"]
+mod tracing;
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -27,12 +29,16 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 7] = [
+    let tests: [(&str, Test); 8] = [
         ("the_demo_keeps_its_promises", the_demo_keeps_its_promises),
         ("a_killed_daemon_costs_nothing", a_killed_daemon_costs_nothing),
         (
             "the_class_of_a_flow_outlives_the_daemon",
             adoption::the_class_of_a_flow_outlives_the_daemon,
+        ),
+        (
+            "a_trace_shows_hops_without_rsvp_and_silent_ones",
+            tracing::a_trace_shows_hops_without_rsvp_and_silent_ones,
         ),
         ("up_down_up", up_down_up),
         ("an_interrupted_demo_cleans_up", an_interrupted_demo_cleans_up),

@@ -11,7 +11,7 @@ use earmark_core::{
 };
 use earmark_rsvp as rsvp;
 use earmark_rsvp::{Rejection, Rsvp};
-use earmark_wire::rsvp::SenderTemplate;
+use earmark_wire::rsvp::{SenderTemplate, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::receiver::{Listen, Receivers, Unanswerable};
@@ -192,6 +192,11 @@ impl Node {
     /// Its interfaces.
     pub fn interfaces(&self) -> &Interfaces {
         &self.interfaces
+    }
+
+    /// The senders of a session that it knows of.
+    pub fn senders_of(&self, session: &Session) -> impl Iterator<Item = SenderTemplate> {
+        self.rsvp.senders_of(session)
     }
 
     /// Where its packets go.

@@ -100,7 +100,7 @@ pub struct SenderName {
 
 impl SenderName {
     /// Whether this is a sender's name. One without port and flow label names all that send from its address.
-    pub(crate) fn is_of(&self, template: &SenderTemplate) -> bool {
+    pub fn is_of(&self, template: &SenderTemplate) -> bool {
         let selector = match (self.flow_label, self.port) {
             (Some(label), _) => Some(SourceSelector::FlowLabel(label)),
             (None, 0) => None,

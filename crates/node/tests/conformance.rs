@@ -4,6 +4,8 @@
 //! happens, and what the node does about it). With `EARMARK_REWRITE=1` stories are written anew as the node plays them,
 //! so that what has changed can be read as a difference; without, every octet must be as it stands there.
 
+#[path = "conformance/diagnosis.rs"]
+mod diagnosis;
 #[path = "conformance/document.rs"]
 mod document;
 #[path = "conformance/message.rs"]

@@ -9,6 +9,7 @@ use common::{Bench, Family};
 use earmark_core::{Rate, Time};
 use earmark_node::{Ask, Command, Event, Listen};
 use earmark_rsvp::diagnostics::{self, Trace, TraceEnd, TraceHop};
+use earmark_rsvp::integrity::{self, Algorithm, Key, Purpose, Secret, Secured};
 use earmark_rsvp::{Application, Config, Timing};
 use earmark_sim::{Faults, NodeId, What};
 use earmark_wire::intserv::TokenBucket;
@@ -347,4 +348,30 @@ fn merging_shows_in_multicast() {
         assert_eq!(merged, [false, true, false, false]);
         assert!(hops.iter().all(|hop| hop.flowspec.is_some()));
     }
+}
+
+/// Where neighbours accept only what is signed, the answer comes hop by hop, each of whom signs it anew.
+#[test]
+fn signed_neighbours_answer_hop_by_hop() {
+    let key = Key {
+        id: 1,
+        algorithm: Algorithm::HmacSha256,
+        secret: Secret::new(b"a secret of many octets".to_vec()),
+        purpose: Purpose::Both,
+        start: Time::ZERO,
+        end: Time::MAX,
+        interfaces: vec![],
+        neighbors: vec![],
+    };
+    let integrity = integrity::Settings {
+        interfaces: (0..4).map(|n| (format!("link{n}"), Secured::Both)).collect(),
+        keys: vec![key],
+        ..integrity::Settings::default()
+    };
+    let mut chain = chain_of(Family::V4, 3, Config { integrity, ..config() });
+    chain.reserve();
+    let question = chain.question();
+    let (hops, end, took) = chain.trace(chain.h2, question);
+    assert_eq!((chain.names(&hops).len(), end), (5, TraceEnd::Sender));
+    assert!(took < Duration::from_millis(50), "the first question was answered: {took:?}");
 }

@@ -46,6 +46,7 @@ Then, on the receiver (10.0.2.2 here) and on the sender, in this order:
 
 And anywhere on the path:
   earmark show reservations
+  earmark trace 10.0.2.2:5001                       # hop by hop, from the receiver to the sender
 
 Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time.
 Only `earmark daemon` needs privileges.";
@@ -125,6 +126,22 @@ Examples:
   earmark release 7
   earmark release --all          # everything that was opened on this host")]
     Release(ReleaseOptions),
+    /// Show a flow hop by hop: what each node from the receiver to the sender has reserved for it.
+    #[command(after_help = "\
+Examples:
+  earmark trace 10.0.2.2:5001                            # on any node that the flow passes
+  earmark trace 10.0.2.2:5001 --from 10.0.1.1:4000       # where there are several senders, or from elsewhere
+  earmark trace 10.0.2.2:5001 --last-hop 10.0.5.1        # the receiver does not answer: start at this router
+  earmark trace 239.1.2.3:5001 --from 10.0.1.1 --json
+
+The question goes to the receiver (of a group: starts here), and from there from node to node up the path that RSVP
+has noted, towards the sender (RFC 2745). Each node adds what it knows: what is reserved on its link, for whom, what the
+sender announces, and how often it refreshes. Routers in between that speak no RSVP are counted. Nothing is changed.
+
+Where a node is silent, the way is asked again hop by hop to find out which; that takes some seconds.
+A reservation that is larger than the one a hop before is merged with others; \"nothing\" is where best effort begins.
+Exit status: 0 the whole way answered, 1 a node knows nothing of the flow, 4 a node did not answer in time.")]
+    Trace(TraceOptions),
     /// Print events as they happen, until Ctrl-C.
     #[command(after_help = "\
 Examples:
@@ -348,6 +365,28 @@ pub(super) struct ReleaseOptions {
     /// All of them, whoever opened them.
     #[arg(long)]
     pub(super) all: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct TraceOptions {
+    /// Where the flow goes.
+    #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
+    pub(super) to: SocketAddr,
+    /// Who sends it: ADDR, ADDR:PORT or ADDR#LABEL [default: the only sender known here].
+    #[arg(long, value_name = "SENDER", value_parser = sender)]
+    pub(super) from: Option<SenderName>,
+    /// IP protocol of the flow: udp, tcp or a number.
+    #[arg(long, default_value = "udp", value_parser = ip_protocol)]
+    pub(super) protocol: u8,
+    /// The node to start at [default: the receiver; for a group, this node].
+    #[arg(long, value_name = "ADDR")]
+    pub(super) last_hop: Option<IpAddr>,
+    /// Ask at most so many nodes; 0 is no limit.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) max_hops: u8,
+    /// How long to wait in all: 500ms, 10s, 2min.
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
+    pub(super) timeout: Duration,
 }
 
 #[derive(Args, Debug)]

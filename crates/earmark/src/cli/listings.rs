@@ -112,7 +112,7 @@ fn table<T: Row>(rows: &[T]) -> String {
     table.to_string()
 }
 
-fn new_table(header: &[&str]) -> Table {
+pub(super) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
     table
@@ -293,7 +293,7 @@ fn style(name: StyleName) -> &'static str {
     earmark_wire::rsvp::Style::from(name).name()
 }
 
-fn number(value: impl Display) -> Cell {
+pub(super) fn number(value: impl Display) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 

@@ -7,6 +7,7 @@ mod arguments;
 mod listings;
 mod reservations;
 mod service;
+mod trace;
 mod watch;
 
 use std::io::{self, Write};
@@ -63,6 +64,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Listen(options) => reservations::listen(&mut connect()?, &options, &mut out),
         Command::Reserve(options) => reservations::reserve(&mut connect()?, &options, &mut out),
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
+        Command::Trace(options) => trace::trace(&mut connect()?, &options, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }
 }

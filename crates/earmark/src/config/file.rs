@@ -91,6 +91,7 @@ struct RsvpTable {
     refresh: Option<Spanned<String>>,
     lifetime_factor: Option<Spanned<u32>>,
     udp_only: Option<bool>,
+    diagnostics: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -144,6 +145,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         interfaces,
         timing: source.timing(&file.rsvp)?,
         udp_only: file.rsvp.udp_only.unwrap_or(false),
+        diagnostics: file.rsvp.diagnostics.unwrap_or(true),
         record: file.daemon.record,
         user: file.daemon.user,
         keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),

@@ -47,6 +47,8 @@ pub struct Config {
     pub policy: policy_settings::Settings,
     /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
     pub udp_only: bool,
+    /// Whether the questions of others about sessions are answered (RFC 2745, `earmark trace`).
+    pub diagnostics: bool,
     /// The file to record inputs into.
     pub record: Option<PathBuf>,
     /// The user to become when everything that needs root is done; the one it was started as where there is none.
@@ -159,6 +161,7 @@ impl Config {
             policy: policy_settings::Settings::default(),
             integrity: None,
             udp_only: false,
+            diagnostics: true,
             record: None,
             user: None,
             keep_reservations_on_exit: true,

@@ -45,6 +45,8 @@ pub struct Hub {
     clients: BTreeMap<ClientId, Connection>,
     pub(super) applications: BTreeMap<u64, Application>,
     last_client: u64,
+    /// Whose the traces are that are under way.
+    pub(super) traces: BTreeMap<u64, ClientId>,
     pub(super) last_application: u64,
     pub(super) counters: ControlCounters,
 }
@@ -228,6 +230,7 @@ impl Hub {
 
     fn disconnect<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
         self.clients.remove(&id);
+        self.traces.retain(|_, owner| *owner != id);
         let held: Vec<u64> = self
             .applications
             .iter_mut()
@@ -257,6 +260,12 @@ impl Hub {
         if let Some(known) = application.and_then(|number| self.applications.get_mut(&number)) {
             known.row.last = Some(describe::event(event));
             followers.extend(known.follower);
+        }
+        if let Some(owner) = application.and_then(|number| self.traces.get(&number)) {
+            followers.push(*owner);
+        }
+        if let Event::Rsvp(rsvp::Event::Traced { application, .. }) = event {
+            self.traces.remove(&application.0);
         }
         if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
             followers.extend(self.refused_senders(session, filters, event));

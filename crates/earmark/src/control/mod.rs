@@ -2,13 +2,14 @@
 //!
 //! JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes them for other languages.
 //! [`protocol`] holds the objects, `connection` one client's buffers, `hub` all clients together with the applications
-//! that live in the daemon on their behalf, `requests` what each request does, `listener` the socket's file.
+//! that live in the daemon on their behalf, `requests` and `trace` what each request does, `listener` the socket's file.
 
 mod connection;
 mod hub;
 mod listener;
 pub mod protocol;
 mod requests;
+mod trace;
 
 pub use hub::{ClientId, Hub, MOST_CLIENTS};
 pub use listener::{Listener, ListenerError};

@@ -46,6 +46,8 @@ pub enum Request {
     Release(Release),
     /// Send every event from now on; answered by [`Watching`].
     Watch(Watch),
+    /// Ask the nodes on a sender's way what they know of it (RFC 2745); answered by [`TraceBegun`], then events.
+    Trace(Trace),
     /// Tell what is spoken; answered by [`Versions`].
     Version(Version),
 }
@@ -239,6 +241,43 @@ pub enum Release {
 #[serde(deny_unknown_fields)]
 pub struct Watch {}
 
+/// See [`Request::Trace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// Where the data goes.
+    pub to: SocketAddr,
+    /// Who sends it; none where the daemon knows just one. Without port and flow label, whoever it knows at that address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<SenderName>,
+    /// IP protocol of the data.
+    #[serde(default = "udp")]
+    pub ip_protocol: u8,
+    /// The node to begin at, downstream; none: the receiver, and of a group this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_hop: Option<IpAddr>,
+    /// Most nodes to be asked; 0 for all.
+    #[serde(default)]
+    pub max_hops: u8,
+    /// How long it may take, milliseconds.
+    #[serde(default = "default_trace_timeout")]
+    pub timeout_ms: u32,
+}
+
+impl Trace {
+    /// About the only sender of UDP to `to`, from the receiver on.
+    pub fn new(to: SocketAddr) -> Trace {
+        Trace {
+            to,
+            from: None,
+            ip_protocol: udp(),
+            last_hop: None,
+            max_hops: 0,
+            timeout_ms: default_trace_timeout(),
+        }
+    }
+}
+
 /// See [`Request::Version`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -291,6 +330,17 @@ pub enum Role {
 pub struct Released {
     /// What was released.
     pub applications: Vec<u64>,
+}
+
+/// The answer to [`Request::Trace`]. Its events name it as `application`; `traced` is the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceBegun {
+    /// Names it.
+    pub trace: u64,
+    /// Whose way it is.
+    pub sender: SenderName,
+    /// The daemon's time when it began, seconds since its start.
+    pub at_s: f64,
 }
 
 /// The answer to [`Request::Watch`].
@@ -444,6 +494,10 @@ fn default_max_packet() -> u32 {
 
 fn default_ttl() -> u8 {
     64
+}
+
+fn default_trace_timeout() -> u32 {
+    20_000
 }
 
 fn default_ask() -> Ask {

@@ -88,6 +88,7 @@ impl<K: Kernel> Desk<'_, K> {
                 })
             }
             Request::Reserve(request) => self.send(&request),
+            Request::Trace(request) => self.trace(&request),
             Request::Version(_) => Ok(value(Versions {
                 protocol: VERSION,
                 earmark: env!("CARGO_PKG_VERSION").to_owned(),
@@ -181,7 +182,11 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    fn session(&self, destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
+    pub(super) fn session(
+        &self,
+        destination: SocketAddr,
+        ip_protocol: u8,
+    ) -> Result<Session, Problem> {
         let session = session(destination, ip_protocol)?;
         if !self.driver.kernel_ref().can_signal(session.destination) {
             return Err(rejected(
@@ -283,7 +288,7 @@ fn no_such_application(number: u64) -> Problem {
     )
 }
 
-fn rejection(event: &Event, number: u64) -> Option<rsvp::Rejection> {
+pub(super) fn rejection(event: &Event, number: u64) -> Option<rsvp::Rejection> {
     match event {
         Event::Rsvp(rsvp::Event::Rejected { reason, .. })
             if application_of(event) == Some(number) =>
@@ -451,11 +456,11 @@ fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
     })
 }
 
-fn rejected(message: String, hint: &str) -> Problem {
+pub(super) fn rejected(message: String, hint: &str) -> Problem {
     Problem::new(ProblemCode::Rejected, message, hint)
 }
 
 /// As JSON; our own answers always can be.
-fn value(answer: impl Serialize) -> Value {
+pub(super) fn value(answer: impl Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or_default()
 }

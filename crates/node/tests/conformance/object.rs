@@ -15,6 +15,7 @@ use earmark_wire::rsvp::{
     SourceSelector, Style,
 };
 
+use crate::diagnosis;
 use crate::reduction;
 use crate::words::{Fault, Seconds, Words, octets};
 
@@ -44,7 +45,7 @@ pub(crate) fn class_named(name: &str) -> Option<ObjectClass> {
         .find(|class| class.name() == name && !matches!(class, ObjectClass::Unknown(_)))
 }
 
-fn frame(class: u8, c_type: u8, body: &[u8]) -> Result<Vec<u8>, Fault> {
+pub(crate) fn frame(class: u8, c_type: u8, body: &[u8]) -> Result<Vec<u8>, Fault> {
     let length = u16::try_from(body.len() + 4).map_err(|_| "the object is too long")?;
     Ok([&length.to_be_bytes()[..], &[class, c_type], body].concat())
 }
@@ -112,19 +113,23 @@ fn body(
             let (key, cookie) = (words.key::<u64>("key")?, words.key::<u64>("cookie")?);
             (1, [&[0; 2], &key.to_be_bytes()[2..], &cookie.to_be_bytes()].concat())
         }
+        ObjectClass::Diagnostic
+        | ObjectClass::DiagSelect
+        | ObjectClass::Route
+        | ObjectClass::DiagResponse => diagnosis::read(class, words, handles)?,
         _ => return Err("write it as class=... c-type=... and octets".into()),
     })
 }
 
 /// C-Type and body of an object that begins with an address.
-fn addressed(address: IpAddr, rest: &[u8]) -> (u8, Vec<u8>) {
+pub(crate) fn addressed(address: IpAddr, rest: &[u8]) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(address) => (1, [&address.octets()[..], rest].concat()),
         IpAddr::V6(address) => (2, [&address.octets()[..], rest].concat()),
     }
 }
 
-fn template(filter: FilterSpec) -> (u8, Vec<u8>) {
+pub(crate) fn template(filter: FilterSpec) -> (u8, Vec<u8>) {
     match filter.selector {
         SourceSelector::Port(port) => {
             let [p0, p1] = port.to_be_bytes();
@@ -284,7 +289,7 @@ fn meaning(object: &Object<'_>, handles: &Handles) -> Option<String> {
         Object::Challenge(Challenge { key_id, cookie }) => {
             format!("CHALLENGE key={key_id} cookie={cookie}")
         }
-        _ => return None,
+        other => return diagnosis::show(other, handles),
     })
 }
 

@@ -267,6 +267,14 @@ fn command(mut words: Words<'_>) -> Result<Command, Fault> {
             rsvp::Command::Reserve { application, request, confirm }
         }
         "release" => rsvp::Command::Release { application },
+        "trace" => {
+            let Seconds(patience) = words.key("patience")?;
+            let (max_hops, last_hop) = (words.maybe("max")?.unwrap_or(0), words.maybe("last_hop")?);
+            let session = object::session(&mut words)?;
+            let sender = if words.flag("from") { Some(object::filter(&mut words)?) } else { None };
+            let trace = rsvp::diagnostics::Trace { session, sender, last_hop, max_hops, patience };
+            rsvp::Command::Trace { application, trace }
+        }
         "listen" => {
             let confirm = words.flag("confirm");
             let session = object::session(&mut words)?;

@@ -30,6 +30,11 @@ impl<'a> Words<'a> {
         Words { words }
     }
 
+    /// Those that are left, as a line.
+    pub(crate) fn text_of_all(&self) -> String {
+        self.words.join(" ")
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
     }

@@ -17,6 +17,7 @@
 //! - **Fragment Offset** counts octets of DIAG_RESPONSE objects.
 //! - **A requester with port 0** speaks RSVP itself, and gets its answer as RSVP message; others get it inside UDP.
 //! - **R-pointer** counts addresses.
+//! - **RSVP_HOP of an answer** names the node that sends it, by which neighbours know whose digest to check.
 
 mod answer;
 mod hop;

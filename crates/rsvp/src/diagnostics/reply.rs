@@ -5,7 +5,7 @@ use alloc::vec;
 use core::net::IpAddr;
 
 use earmark_core::Outgoing;
-use earmark_wire::rsvp::{Body, Diagnosis, Message, MessageType, Route, SourceSelector};
+use earmark_wire::rsvp::{Body, Diagnosis, Message, MessageType, Route, RsvpHop, SourceSelector};
 use earmark_wire::udp;
 
 use super::own_address_towards;
@@ -72,7 +72,10 @@ impl Rsvp {
         target: IpAddr,
     ) -> Result<(), DropReason> {
         let own = own_address_towards(turn.context, target).ok_or(DropReason::NoRoute)?;
-        send(&mut self.counters, turn.out, to_neighbor(own, target), Body::Drep(*answer));
+        // Whoever checks its digest takes this for the sending system (RFC 2747 section 4).
+        let hop = RsvpHop { address: own, ..answer.hop };
+        let answer = Body::Drep(Diagnosis { hop, ..*answer });
+        send(&mut self.counters, turn.out, to_neighbor(own, target), answer);
         Ok(())
     }
 
