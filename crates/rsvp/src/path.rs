@@ -13,7 +13,9 @@ use earmark_wire::rsvp::{
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Block, Holder, Index, Kept, NONE, Origin, Peer, Psb, Timer, TimerKind, key};
+use crate::state::{
+    Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
+};
 use crate::way::Way;
 
 impl Rsvp {
@@ -40,29 +42,26 @@ impl Rsvp {
         };
         let found = self.store.find_sender(&path.session, &path.sender.template);
         mark(Checkpoint::SearchPsb);
-        let verdict = match found {
-            Some(index) if self.is_on_its_way(index, path.session.destination) => {
-                arrival.flags |= self.store.psb(index).flags & Psb::HERE;
-                self.refresh_sender(turn, index, path, &arrival)
-            }
-            _ => {
-                let (destination, source) = (path.session.destination, path.sender.template.source);
-                let way = Way::of_sender(turn.context, destination, source, Some(interface));
-                arrival.way = Some(way);
-                let here = match way {
-                    Way::Past => return self.relay(turn, datagram),
-                    Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
-                    Way::Here => true,
-                    Way::Out(_) | Way::Branches(_) | Way::Astray => {
-                        destination.is_multicast() && self.applications.has_session(&path.session)
-                    }
-                };
-                arrival.flags |= if here { Psb::HERE } else { 0 };
-                match found {
-                    Some(index) => self.refresh_sender(turn, index, path, &arrival),
-                    None => self.create_sender(turn, path, &arrival, way),
+        let on_its_way = found.filter(|&index| self.is_on_its_way(index, path.session.destination));
+        if let Some(index) = on_its_way {
+            arrival.flags |= self.store.psb(index).flags & Psb::HERE;
+        } else {
+            let (destination, source) = (path.session.destination, path.sender.template.source);
+            let way = Way::of_sender(turn.context, destination, source, Some(interface));
+            let here = match way {
+                Way::Past => return self.relay(turn, datagram),
+                Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
+                Way::Here => true,
+                Way::Out(_) | Way::Branches(_) | Way::Astray => {
+                    destination.is_multicast() && self.applications.has_session(&path.session)
                 }
-            }
+            };
+            arrival.flags |= if here { Psb::HERE } else { 0 };
+            arrival.way = Some(way);
+        }
+        let verdict = match found {
+            Some(index) => self.refresh_sender(turn, index, path, &arrival),
+            None => self.create_sender(turn, path, &arrival),
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
@@ -189,7 +188,6 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         path: &Path<'_>,
         arrival: &Arrival<'_>,
-        way: Way<'_>,
     ) -> Result<(), PathFault> {
         if !is_neighbor(turn.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
@@ -214,7 +212,9 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing: way.outgoing(turn.context, Some(arrival.interface)),
+                outgoing: arrival.way.map_or(OutInterfaces::None, |way| {
+                    way.outgoing(turn.context, Some(arrival.interface))
+                }),
                 ttl: arrival.ttl,
                 flags: arrival.flags,
                 adspec,

@@ -20,6 +20,10 @@ use super::usual;
 use crate::checksum;
 use crate::intserv::SenderTspec;
 
+const PATH: u8 = MessageType::Path.code();
+const RESV: u8 = MessageType::Resv.code();
+const PATH_TEAR: u8 = MessageType::PathTear.code();
+
 impl<'a> Message<'a> {
     /// Reads a whole message, from the common header to its last octet, and checks all that RFC 2205 asks of one.
     ///
@@ -30,12 +34,26 @@ impl<'a> Message<'a> {
     /// The first thing found wrong; [`ParseError::report`] says whether to answer it.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, ParseError> {
         let (header, objects) = common_header(bytes)?;
-        if header.message_type == MessageType::Path.code() {
-            let (message_id, behind) = usual::message_id(objects);
-            if let Some(body) = usual::path(behind) {
-                let CommonHeader { flags, send_ttl, .. } = header;
-                return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
+        // Each shortcut has its own way out, so that the body is made where it is to be.
+        let (message_id, behind) = usual::message_id(objects);
+        let CommonHeader { flags, send_ttl, .. } = header;
+        match header.message_type {
+            PATH => {
+                if let Some(body) = usual::path(behind) {
+                    return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
+                }
             }
+            RESV => {
+                if let Some(body) = usual::resv(behind) {
+                    return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
+                }
+            }
+            PATH_TEAR => {
+                if let Some(body) = usual::path_tear(behind) {
+                    return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
+                }
+            }
+            _ => {}
         }
         any_message(header, bytes, objects)
     }
@@ -386,19 +404,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::intserv::{Adspec, TokenBucket};
+    use crate::intserv::{Adspec, FlowSpec, Rspec, TokenBucket};
     use crate::rsvp::reduction::MessageId;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// The shortcut must say what the long way says, and must not take what the long way refuses.
+        /// The shortcuts must say what the long way says, and must not take what the long way refuses.
         #[test]
-        fn the_shortcut_agrees_with_the_long_way(
+        fn the_shortcuts_agree_with_the_long_way(
             words: [u32; 6],
             ports: [bool; 2],
-            with_adspec: bool,
-            with_id: bool,
+            options: [bool; 3],
+            kind in 0..3,
             damage in proptest::option::of((8usize..200, any::<u8>())),
         ) {
             let [destination, hop, source, lih, refresh_ms, port] = words;
@@ -407,19 +425,48 @@ mod tests {
             prop_assert_eq!(Adspec::for_sender().emit(&mut adspec), Ok(80));
             let [port, source_port] =
                 [(ports[0], port >> 16), (ports[1], port)].map(|(some, port)| if some { port as u16 } else { 0 });
-            let template =
+            let filter =
                 FilterSpec { source: address(source), selector: SourceSelector::Port(source_port) };
-            let body = Body::Path(Path {
-                session: Session { destination: address(destination), protocol: 17, flags: 0, port },
-                hop: RsvpHop { address: address(hop), lih },
-                refresh_ms,
-                carried: Carried::NONE,
-                sender: SenderDescriptor {
-                    template,
-                    tspec: TokenBucket::default(),
-                    adspec: with_adspec.then_some(&adspec),
-                },
-            });
+            let session = Session { destination: address(destination), protocol: 17, flags: 0, port };
+            let hop = RsvpHop { address: address(hop), lih };
+            let carried = Carried::NONE;
+            let [with_more, with_id, guaranteed] = options;
+            let bucket = TokenBucket::default();
+            let flowspec = if guaranteed {
+                FlowSpec::Guaranteed(bucket, Rspec { rate: 1.0, slack_us: 0 })
+            } else {
+                FlowSpec::ControlledLoad(bucket)
+            };
+            let flows = [FixedFilterFlow { flowspec: Some(flowspec), filter }];
+            let body = match kind {
+                0 => Body::Path(Path {
+                    session,
+                    hop,
+                    refresh_ms,
+                    carried,
+                    sender: SenderDescriptor {
+                        template: filter,
+                        tspec: bucket,
+                        adspec: with_more.then_some(&adspec),
+                    },
+                }),
+                1 => Body::Resv(Resv {
+                    session,
+                    hop,
+                    refresh_ms,
+                    confirm: with_more.then_some(address(lih)),
+                    scope: None,
+                    carried,
+                    flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+                }),
+                _ => Body::PathTear(PathTear {
+                    session,
+                    hop,
+                    carried,
+                    template: filter,
+                    tspec: with_more.then_some(bucket),
+                }),
+            };
             let message_id = with_id.then_some(MessageId { flags: 1, epoch: lih >> 8, id: refresh_ms });
             let message = Message { message_id, ..Message::new(1, body) };
             let mut wire = std::vec![0; message.buffer_len()];
@@ -429,12 +476,17 @@ mod tests {
                 wire[at] = octet;
             }
             let (name, behind) = usual::message_id(&wire[8..]);
+            let short = match kind {
+                0 => usual::path(behind),
+                1 => usual::resv(behind),
+                _ => usual::path_tear(behind),
+            };
             if damage.is_none() {
                 let usual = port != 0 || source_port == 0;
-                prop_assert_eq!(usual::path(behind), usual.then_some(body));
+                prop_assert_eq!(short, usual.then_some(body));
                 prop_assert_eq!(name, message_id);
             }
-            if let Some(short) = usual::path(behind) {
+            if let Some(short) = short {
                 let (header, objects) = CommonHeader::split(&wire).expect("it is long enough");
                 let message = Message { message_id: name, ..Message::new(1, short) };
                 prop_assert_eq!(any_message(header, &wire, objects), Ok(message));

@@ -1,23 +1,32 @@
-//! The shape that nearly every Path has, recognized by the object headers at their places: IPv4, objects in the order that
-//! RFC 2205 section 3.1.3 recommends, nothing carried, nothing in front but maybe a MESSAGE_ID, and the ADSPEC, if there is one, of its own usual
-//! shape.
+//! The shapes that nearly every Path, Resv and PathTear has, recognized by the object headers at their places: IPv4,
+//! objects in the order that RFC 2205 section 3.1 recommends, nothing carried, nothing in front but maybe a MESSAGE_ID.
+//! An ADSPEC, if there is one, is of its own usual shape; a Resv is for one flow of the fixed-filter style.
 //!
-//! Of all messages refreshed Paths and Resvs are the bulk, and Paths are the dearer ones. Whatever is not quite like this,
-//! or is wrong, goes the long way, which is also the one to say what is wrong.
+//! Of all messages these are the bulk. Whatever is not quite like this, or is wrong, goes the long way, which is also the
+//! one to say what is wrong.
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use super::message::{Body, Carried, Path, SenderDescriptor};
+use super::message::{
+    Body, Carried, FlowDescriptors, List, Path, PathTear, Resv, SenderDescriptor,
+};
 use super::objects::{FilterSpec, RsvpHop, Session, SourceSelector};
 use super::reduction::MessageId;
-use crate::intserv::{Adspec, SenderTspec};
+use crate::intserv::{Adspec, FlowSpec, SenderTspec};
 
 const MESSAGE_ID: u32 = 0x000c_1701;
 const SESSION: u32 = 0x000c_0101;
 const RSVP_HOP: u32 = 0x000c_0301;
 const TIME_VALUES: u32 = 0x0008_0501;
+const STYLE: u32 = 0x0008_0801;
+/// The option vector of the fixed-filter style, and no flags.
+const FIXED_FILTER: u32 = 0b01010;
+const FILTER_SPEC: u32 = 0x000c_0a01;
 const SENDER_TEMPLATE: u32 = 0x000c_0b01;
 const SENDER_TSPEC: u32 = 0x0024_0c02;
+const RESV_CONFIRM: u32 = 0x0008_0f01;
+/// Class and C-Type of FLOWSPEC.
+const FLOWSPEC: u32 = 0x0902;
 /// Class and C-Type of ADSPEC.
 const ADSPEC: u32 = 0x0d02;
 
@@ -39,43 +48,120 @@ pub(super) fn message_id(objects: &[u8]) -> (Option<MessageId>, &[u8]) {
 /// The body of the Path in `objects`, with nothing in front of it, if it is of the usual shape.
 #[inline]
 pub(super) fn path(objects: &[u8]) -> Option<Body<'_>> {
-    let (words, _) = objects.as_chunks::<4>();
-    let (words, _) = words.split_first_chunk::<12>()?;
-    let word = |place: usize| u32::from_be_bytes(words[place]);
-    let headers = (word(0) ^ SESSION)
-        | (word(3) ^ RSVP_HOP)
-        | (word(6) ^ TIME_VALUES)
-        | (word(8) ^ SENDER_TEMPLATE)
-        | (word(11) ^ SENDER_TSPEC);
-    if headers != 0 {
+    let (head, rest) = words::<12>(objects)?;
+    if (word(head[6]) ^ TIME_VALUES) | (word(head[11]) ^ SENDER_TSPEC) != 0 {
         return None;
     }
-    let address = |place: usize| Ipv4Addr::from(words[place]);
-    let [protocol, flags, p0, p1] = words[2];
-    let port = u16::from_be_bytes([p0, p1]);
-    let (destination, hop, source) = (address(1), address(4), address(9));
-    let [_, _, s0, s1] = words[10];
-    let source_port = u16::from_be_bytes([s0, s1]);
-    let wrong = destination.is_unspecified()
-        || source.is_unspecified()
-        || hop.is_unspecified()
-        || hop.is_multicast()
-        || protocol == 0
-        || (port == 0 && source_port != 0);
-    if wrong {
-        return None;
-    }
-    let (tspec, rest) = objects.get(4 * 12..)?.split_at_checked(SenderTspec::BODY_LEN)?;
+    let (session, hop) = session_and_hop(head.first_chunk()?)?;
+    let template = sender(&session, SENDER_TEMPLATE, [head[8], head[9], head[10]])?;
+    let (tspec, rest) = rest.split_at_checked(SenderTspec::BODY_LEN)?;
     let tspec = SenderTspec::parse(tspec).ok()?;
-    let template =
-        FilterSpec { source: IpAddr::V4(source), selector: SourceSelector::Port(source_port) };
     Some(Body::Path(Path {
-        session: Session { destination: IpAddr::V4(destination), protocol, flags, port },
-        hop: RsvpHop { address: IpAddr::V4(hop), lih: word(5) },
-        refresh_ms: word(7),
+        session,
+        hop,
+        refresh_ms: word(head[7]),
         carried: Carried::NONE,
         sender: SenderDescriptor { template, tspec, adspec: adspec(rest)? },
     }))
+}
+
+/// The body of the Resv in `objects`, with nothing in front of it, if it is of the usual shape.
+#[inline]
+pub(super) fn resv(objects: &[u8]) -> Option<Body<'_>> {
+    let (head, mut rest) = words::<8>(objects)?;
+    if word(head[6]) != TIME_VALUES {
+        return None;
+    }
+    let (session, hop) = session_and_hop(head.first_chunk()?)?;
+    let mut confirm = None;
+    if let Some(([header, receiver], behind)) = words(rest)
+        && word(*header) == RESV_CONFIRM
+    {
+        confirm = Some(Ipv4Addr::from(*receiver).into());
+        rest = behind;
+    }
+    let ([header, style], flows) = words(rest)?;
+    if (word(*header) ^ STYLE) | (word(*style) ^ FIXED_FILTER) != 0 {
+        return None;
+    }
+    let ([header], rest) = words(flows)?;
+    let header = word(*header);
+    if header & 0xffff != FLOWSPEC {
+        return None;
+    }
+    let (flowspec, filter) = rest.split_at_checked(((header >> 16) as usize).checked_sub(4)?)?;
+    FlowSpec::parse(flowspec).ok()?;
+    let (filter, []) = words(filter)? else { return None };
+    sender(&session, FILTER_SPEC, *filter)?;
+    Some(Body::Resv(Resv {
+        session,
+        hop,
+        refresh_ms: word(head[7]),
+        confirm,
+        scope: None,
+        carried: Carried::NONE,
+        flows: FlowDescriptors::FixedFilter(List::Wire(flows)),
+    }))
+}
+
+/// The body of the PathTear in `objects`, with nothing in front of it, if it is of the usual shape.
+#[inline]
+pub(super) fn path_tear(objects: &[u8]) -> Option<Body<'_>> {
+    let (head, rest) = words::<9>(objects)?;
+    let (session, hop) = session_and_hop(head.first_chunk()?)?;
+    let template = sender(&session, SENDER_TEMPLATE, [head[6], head[7], head[8]])?;
+    let tspec = match words(rest) {
+        None if rest.is_empty() => None,
+        Some(([header], body))
+            if word(*header) == SENDER_TSPEC && body.len() == SenderTspec::BODY_LEN =>
+        {
+            Some(SenderTspec::parse(body).ok()?)
+        }
+        _ => return None,
+    };
+    Some(Body::PathTear(PathTear { session, hop, carried: Carried::NONE, template, tspec }))
+}
+
+/// The first `N` words of `octets`, and what is behind them.
+#[inline]
+fn words<const N: usize>(octets: &[u8]) -> Option<(&[[u8; 4]; N], &[u8])> {
+    let words = octets.as_chunks::<4>().0.first_chunk::<N>()?;
+    Some((words, octets.get(4 * N..)?))
+}
+
+#[inline]
+fn word(octets: [u8; 4]) -> u32 {
+    u32::from_be_bytes(octets)
+}
+
+/// The SESSION and the RSVP_HOP that the message begins with.
+#[inline]
+fn session_and_hop(head: &[[u8; 4]; 6]) -> Option<(Session, RsvpHop)> {
+    let [class, destination, [protocol, flags, p0, p1], hop_class, hop, lih] = *head;
+    let (destination, hop) = (Ipv4Addr::from(destination), Ipv4Addr::from(hop));
+    let wrong = (word(class) ^ SESSION) | (word(hop_class) ^ RSVP_HOP) != 0
+        || destination.is_unspecified()
+        || hop.is_unspecified()
+        || hop.is_multicast()
+        || protocol == 0;
+    if wrong {
+        return None;
+    }
+    let port = u16::from_be_bytes([p0, p1]);
+    let session = Session { destination: IpAddr::V4(destination), protocol, flags, port };
+    Some((session, RsvpHop { address: IpAddr::V4(hop), lih: word(lih) }))
+}
+
+/// The FILTER_SPEC or SENDER_TEMPLATE with the header `expected`.
+#[inline]
+fn sender(session: &Session, expected: u32, object: [[u8; 4]; 3]) -> Option<FilterSpec> {
+    let [header, source, [_, _, p0, p1]] = object;
+    let source = Ipv4Addr::from(source);
+    let port = u16::from_be_bytes([p0, p1]);
+    if word(header) != expected || source.is_unspecified() || (session.port == 0 && port != 0) {
+        return None;
+    }
+    Some(FilterSpec { source: IpAddr::V4(source), selector: SourceSelector::Port(port) })
 }
 
 /// The body of the ADSPEC that is all of `rest`, or `Some(None)` if there is no more.
