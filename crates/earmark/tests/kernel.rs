@@ -12,7 +12,7 @@ use std::time::Instant;
 use earmark::control::protocol::{Listen, Send};
 use earmark_core::Rate;
 use earmark_linux::link;
-use host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, join, pair, until};
+use host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, join, line, pair, until};
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::process::Signal;
 
@@ -20,7 +20,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 13] = [
+    let tests: [Test; 14] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -35,6 +35,10 @@ fn main() -> ExitCode {
         ("reservations_show_their_traffic", reservations_show_their_traffic),
         ("two_daemons_reserve_over_ipv6", two_daemons_reserve_over_ipv6),
         ("a_reservation_survives_kill_and_restart", a_reservation_survives_kill_and_restart),
+        (
+            "a_host_without_raw_sockets_signals_inside_udp",
+            a_host_without_raw_sockets_signals_inside_udp,
+        ),
         ("an_interface_may_come_back", an_interface_may_come_back),
         (
             "queues_that_are_taken_over_void_reservations",
@@ -281,22 +285,7 @@ fn a_daemon_becomes_its_user_and_still_serves() -> Outcome {
 
 /// The router dies and comes back: the class is adopted, and the refreshes bring the state back into it.
 fn a_reservation_survives_kill_and_restart() -> Outcome {
-    let (a, r, b) = (&mut Host::new("a")?, &mut Host::new("r")?, &mut Host::new("b")?);
-    for (end, name, host, router) in [(&*a, "eth0", 1, 254), (&*b, "eth1", 2, 254)] {
-        link::create_veth(&end.namespace, "eth0", &r.namespace, name)?;
-        for (namespace, name, last) in
-            [(&end.namespace, "eth0", host), (&r.namespace, name, router)]
-        {
-            link::add_address(namespace, name, format!("10.0.{host}.{last}").parse()?, 24)?;
-            link::set_up(namespace, name, true)?;
-        }
-        link::add_route(
-            &end.namespace,
-            "0.0.0.0/0".parse()?,
-            format!("10.0.{host}.{router}").parse()?,
-        )?;
-    }
-    link::sysctl(&r.namespace, "net.ipv4.ip_forward", "1")?;
+    let [mut a, mut r, mut b] = line()?;
     let both = format!("{ETH0}{}", ETH0.replace("eth0", "eth1"));
     a.start(ETH0)?;
     r.start(&both)?;
@@ -308,18 +297,45 @@ fn a_reservation_survives_kill_and_restart() -> Outcome {
         let link = rows.iter().find(|link| link.interface == "eth1").ok_or("no eth1")?;
         Ok(Some((link.claims, link.adopted)))
     };
-    until("the router has reserved", || Ok(claims(r)?.filter(|&found| found == (1, 0))))?;
+    until("the router has reserved", || Ok(claims(&r)?.filter(|&found| found == (1, 0))))?;
 
     r.end(Signal::KILL)?;
     r.start(&both)?;
     // Adopted at once, claimed again by the next refreshes, and never anything else in between.
     until("the new daemon has claimed what it adopted", || {
-        let found = claims(r)?.ok_or("no answer")?;
+        let found = claims(&r)?.ok_or("no answer")?;
         check(found.0 + found.1 == 1, &format!("claims and adopted flows: {found:?}"))?;
         Ok((found == (1, 0)).then_some(()))
     })?;
     let rows = r.client()?.show_reservations()?.rows;
     check(rows.len() == 1 && rows[0].rate_bps == 2_000_000, &format!("{rows:?}"))
+}
+
+/// RFC 2205 appendix C: a host without privileges signals inside UDP, its router both ways, and the other host raw. It is
+/// reserved for what the host sends, and for what it receives.
+fn a_host_without_raw_sockets_signals_inside_udp() -> Outcome {
+    let [mut a, mut r, mut b] = line()?;
+    a.start_as_nobody(&format!("udp_only = true\n{ETH0}queues = \"none\"\n"))?;
+    r.start(&format!("{ETH0}udp_encapsulation = true\n{}", ETH0.replace("eth0", "eth1")))?;
+    b.start(ETH0)?;
+    for (sender, receiver, to, link) in
+        [(&a, &b, "10.0.2.2:5001", "eth1"), (&b, &a, "10.0.1.1:5002", "eth0")]
+    {
+        receiver.client()?.listen(Listen::new(to.parse()?))?;
+        let output =
+            sender.earmark(&["reserve", "--to", to, "--rate", "2Mbit", "--timeout", "15s"])?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        check(output.status.code() == Some(0), &said)?;
+        let held = |r: &Host| -> Result<Option<Rate>, Failed> {
+            let rows = r.client()?.show_links()?.rows;
+            Ok(rows.iter().find(|row| row.interface == link).map(|row| row.held_bps))
+        };
+        check(held(&r)? == Some(Rate::from_mbps(2)), &format!("{link} of the router"))?;
+        sender.client()?.release_all()?;
+        receiver.client()?.release_all()?;
+        until("the router has released it", || Ok((held(&r)? == Some(Rate::ZERO)).then_some(())))?;
+    }
+    Ok(())
 }
 
 /// The link is taken away and made anew, with another index and without queues: reservations work on it again.

@@ -1,7 +1,10 @@
 //! Hosts to test with: a namespace each, with its daemon as a process.
 #![allow(unreachable_pub)]
 
+use std::fs::Permissions;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,7 +69,26 @@ impl Host {
     /// Starts the daemon and waits until it serves.
     pub fn start(&mut self, more: &str) -> Outcome {
         let config = self.configure(more)?;
-        let mut daemon = self.command(&config)?.spawn()?;
+        let daemon = self.command(&config)?.spawn()?;
+        self.await_daemon(daemon)
+    }
+
+    /// The same as an ordinary user, without any privilege.
+    pub fn start_as_nobody(&mut self, more: &str) -> Outcome {
+        let config = self.configure(more)?;
+        // The build directory may be closed to that user, and the control socket is its own.
+        let program = self.directory.join("earmark");
+        std::fs::copy(PROGRAM, &program)?;
+        std::fs::set_permissions(&self.directory, Permissions::from_mode(0o777))?;
+        let mut command = Command::new(program);
+        command.arg("daemon").arg("--config").arg(config).uid(65_534).gid(65_534);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // The thread's namespace is the child's; entering it takes privileges that the child no longer has.
+        let daemon = self.namespace.run_in(|| command.spawn())??;
+        self.await_daemon(daemon)
+    }
+
+    fn await_daemon(&mut self, mut daemon: Child) -> Outcome {
         let deadline = Instant::now() + PATIENCE;
         while Client::connect(self.socket()).is_err() {
             if let Some(status) = daemon.try_wait()? {
@@ -169,6 +191,24 @@ pub fn pair() -> Result<(Host, Host), Failed> {
     let (a, b) = (Host::new("a")?, Host::new("b")?);
     join(&a, &b)?;
     Ok((a, b))
+}
+
+/// Two hosts with a router between them: 10.0.1.1 and 10.0.2.2 on their eth0, the router on eth0 and eth1.
+pub fn line() -> Result<[Host; 3], Failed> {
+    let (a, r, b) = (Host::new("a")?, Host::new("r")?, Host::new("b")?);
+    for (end, name, host, router) in [(&a, "eth0", 1, 254), (&b, "eth1", 2, 254)] {
+        link::create_veth(&end.namespace, "eth0", &r.namespace, name)?;
+        for (namespace, name, last) in
+            [(&end.namespace, "eth0", host), (&r.namespace, name, router)]
+        {
+            link::add_address(namespace, name, format!("10.0.{host}.{last}").parse()?, 24)?;
+            link::set_up(namespace, name, true)?;
+        }
+        let gateway = format!("10.0.{host}.{router}").parse()?;
+        link::add_route(&end.namespace, "0.0.0.0/0".parse()?, gateway)?;
+    }
+    link::sysctl(&r.namespace, "net.ipv4.ip_forward", "1")?;
+    Ok([a, r, b])
 }
 
 pub fn join(a: &Host, b: &Host) -> Outcome {
