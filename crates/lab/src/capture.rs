@@ -1,7 +1,7 @@
 //! Captures of signalling: the RSVP packets that pass a node, written to a pcap file for any tool to read.
 //!
 //! In a namespace a packet socket sees every frame on every interface, arriving and leaving, so that a message which a
-//! router passes on is there twice. A filter in the kernel leaves RSVP over IPv4 alone, however much data goes by; each
+//! router passes on is there twice. A filter in the kernel lets nothing but RSVP through, however much data goes by; each
 //! fragment of a message is a frame of its own. Times are those at which this program was told, some microseconds late.
 //!
 //! The simulator's packets have no link layer, and its time starts at zero: [`write_tapped`] writes those.
@@ -35,12 +35,19 @@ const NAP: Duration = Duration::from_millis(50);
 /// Frames that are still taken once the capture was told to end: what was waiting then, however much follows.
 const MOST_LATE: usize = 10_000;
 
-/// RSVP over IPv4 in Ethernet, as classic BPF: EtherType 0x0800 at octet 12, protocol 46 at octet 23.
-const RSVP_OVER_IPV4: [SockFilter; 6] = [
+/// RSVP over IP in Ethernet, as classic BPF. IPv4: EtherType 0x0800 at octet 12, protocol 46 at octet 23. IPv6: EtherType
+/// 0x86dd, next header 46 at octet 20, or 0 there and 46 at octet 54, behind hop-by-hop options.
+const RSVP: [SockFilter; 12] = [
     SockFilter::new(0x28, 0, 0, 12),          // load the half-word at 12
-    SockFilter::new(0x15, 0, 3, 0x0800),      // not IPv4: three on
+    SockFilter::new(0x15, 0, 2, 0x0800),      // not IPv4: two on
     SockFilter::new(0x30, 0, 0, 23),          // load the octet at 23
-    SockFilter::new(0x15, 0, 1, 46),          // not RSVP: one on
+    SockFilter::new(0x15, 6, 7, 46),          // RSVP: take it; else nothing
+    SockFilter::new(0x15, 0, 6, 0x86dd),      // not IPv6: nothing
+    SockFilter::new(0x30, 0, 0, 20),          // load the octet at 20
+    SockFilter::new(0x15, 3, 0, 46),          // RSVP: take it
+    SockFilter::new(0x15, 0, 3, 0),           // no hop-by-hop options: nothing
+    SockFilter::new(0x30, 0, 0, 54),          // load the octet at 54
+    SockFilter::new(0x15, 0, 1, 46),          // not RSVP: nothing
     SockFilter::new(0x06, 0, 0, 0xffff_ffff), // take all of it
     SockFilter::new(0x06, 0, 0, 0),           // take nothing
 ];
@@ -103,7 +110,7 @@ fn open() -> io::Result<Socket> {
     let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
     let mut socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    socket.attach_filter(&RSVP_OVER_IPV4)?;
+    socket.attach_filter(&RSVP)?;
     // What came before the filter stood is anything; after it nothing else can come.
     socket.set_nonblocking(true)?;
     let mut nowhere = [0; 1];

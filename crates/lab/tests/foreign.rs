@@ -1,13 +1,14 @@
 //! What others make of the messages of real daemons: a scenario in network namespaces, captured at r1, in which all
-//! seven kinds of message occur; then tshark, tcpdump, scapy and our own decoder read the capture.
+//! kinds of message occur, over IPv4, over IPv6, and signed; then tshark, tcpdump, scapy and our own decoder read the
+//! captures.
 //!
-//! The scenario is played once, by the first test that needs it. Without the privileges for namespaces, or without the
+//! Each variant is played once, by the first test that needs it. Without the privileges for namespaces, or without the
 //! tool in question, a test is shown as ignored, with the reason.
 
 #[path = "foreign/scenario.rs"]
 mod scenario;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -17,51 +18,57 @@ use earmark_lab::testbed;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 
-use scenario::Recorded;
+use scenario::{Recorded, Variant};
 
 type Outcome = Result<(), Failed>;
 type Test = fn(&Recorded) -> Outcome;
-/// What is recorded, once somebody needed it.
+/// What is recorded of a variant, once somebody needed it.
 type Once = OnceLock<Result<Recorded, String>>;
 
 /// The interpreter that Debian's packages belong to, not one that stands before it in the search path.
 const PYTHON: &str = "/usr/bin/python3";
-/// The kinds of message, by their number in the common header less one.
-const KINDS: [&str; 7] = ["Path", "Resv", "PathErr", "ResvErr", "PathTear", "ResvTear", "ResvConf"];
 
 fn main() {
     let arguments = Arguments::from_args();
     let obstacle = testbed::obstacle();
-    let recorded = Arc::new(Once::new());
-    let trial = |name: &str, missing: Option<&str>, test: Test| {
-        let reason = obstacle.as_deref().or(missing);
-        let name = reason.map_or(name.to_owned(), |reason| format!("{name} ({reason})"));
-        let recorded = Arc::clone(&recorded);
-        Trial::test(name, move || {
-            test(recorded.get_or_init(scenario::play).as_ref().map_err(Failed::from)?)
-        })
-        .with_ignored_flag(reason.is_some())
-    };
+    let recorded = Variant::ALL.map(|variant| (variant, Arc::new(Once::new())));
+    let trial =
+        |name: &str, missing: Option<&str>, (variant, once): &(Variant, Arc<Once>), test: Test| {
+            let reason = obstacle.as_deref().or(missing);
+            let reason_shown = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+            let name = format!("{name}_{}{reason_shown}", variant.name());
+            let (variant, once) = (*variant, Arc::clone(once));
+            Trial::test(name, move || {
+                let play = || scenario::play(variant);
+                test(once.get_or_init(play).as_ref().map_err(Failed::from)?)
+            })
+            .with_ignored_flag(reason.is_some())
+        };
     let scapy = runs(PYTHON, &["-c", "import scapy.contrib.rsvp"]);
     let [tshark, tcpdump] = ["tshark", "tcpdump"].map(|tool| runs(tool, &["--version"]));
-    let trials = vec![
-        trial("our_decoder_finds_all_seven_kinds", None, our_decoder_finds_all_seven_kinds),
-        trial(
-            "tshark_finds_nothing_wrong",
-            (!tshark).then_some("tshark is not installed"),
-            tshark_finds_nothing_wrong,
-        ),
-        trial(
+    let mut trials = Vec::new();
+    for one in &recorded {
+        trials.push(trial("our_decoder_finds_all_kinds", None, one, our_decoder_finds_all_kinds));
+        let missing = (!tshark).then_some("tshark is not installed");
+        trials.push(trial("tshark_finds_nothing_wrong", missing, one, tshark_finds_nothing_wrong));
+        let missing = (!tcpdump).then_some("tcpdump is not installed");
+        trials.push(trial(
             "tcpdump_finds_nothing_wrong",
-            (!tcpdump).then_some("tcpdump is not installed"),
+            missing,
+            one,
             tcpdump_finds_nothing_wrong,
-        ),
-        trial(
-            "scapy_reads_every_message",
-            (!scapy).then_some("python3-scapy is not installed"),
-            scapy_reads_every_message,
-        ),
-    ];
+        ));
+        // It knows RSVP over IPv4 only.
+        if one.0 != Variant::Six {
+            let missing = (!scapy).then_some("python3-scapy is not installed");
+            trials.push(trial(
+                "scapy_reads_every_message",
+                missing,
+                one,
+                scapy_reads_every_message,
+            ));
+        }
+    }
     let conclusion = libtest_mimic::run(&arguments, trials);
     // The capture goes with the last holder; `exit` would leave it behind.
     drop(recorded);
@@ -69,7 +76,7 @@ fn main() {
 }
 
 /// One line a message, numbered like the frames, and each kind with the counterpart that it has on the other side of r1.
-fn our_decoder_finds_all_seven_kinds(recorded: &Recorded) -> Outcome {
+fn our_decoder_finds_all_kinds(recorded: &Recorded) -> Outcome {
     let mut lines = Vec::new();
     let summary = decode(File::open(&recorded.file)?, &mut lines, Format::Json)?;
     assert_eq!((summary.frames, summary.messages), (recorded.frames, recorded.frames));
@@ -81,12 +88,14 @@ fn our_decoder_finds_all_seven_kinds(recorded: &Recorded) -> Outcome {
         *kinds.entry(message["message"].as_str().unwrap_or_default().to_owned()).or_insert(0) += 1;
     }
     assert_eq!(kinds.values().sum::<u64>(), recorded.frames);
-    for kind in KINDS {
-        // What r1 passes on is there twice; the errors were made by r1, for a neighbour.
-        let least = if kind.ends_with("Err") { 1 } else { 2 };
+    let expected = recorded.variant.kinds();
+    for &(_, kind) in &expected {
+        // What r1 passes on is there twice; the errors were made by r1, for a neighbour, and handshakes are r1's own.
+        let own = kind.ends_with("Err") || kind.starts_with("Integrity");
+        let least = if own { 1 } else { 2 };
         assert!(kinds.get(kind).is_some_and(|&count| count >= least), "{kind}: {kinds:?}");
     }
-    assert_eq!(kinds.len(), KINDS.len(), "{kinds:?}");
+    assert_eq!(kinds.len(), expected.len(), "{kinds:?}");
     Ok(())
 }
 
@@ -94,14 +103,17 @@ fn our_decoder_finds_all_seven_kinds(recorded: &Recorded) -> Outcome {
 fn tshark_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
     let check = ["-o", "ip.check_checksum:TRUE"];
     let tshark = |more: &[&str]| run(recorded, "tshark", &[&check[..], more].concat());
-    let complaints = "_ws.malformed or _ws.expert or _ws.short or not rsvp";
+    // It has no name for the handshake of RFC 2747, 25 and 26; the checksums of these are looked at below.
+    let complaints =
+        "(_ws.malformed or _ws.expert or _ws.short or not rsvp) and not rsvp.msg in {25, 26}";
     let complained = tshark(&["-V", "-Y", complaints])?;
     if !complained.is_empty() {
         return Err(complained.into());
     }
     // It has no field for the outcome of RSVP's checksum, but words.
     let shown = tshark(&["-V"])?;
-    for right in ["Message Checksum: ", "Header Checksum: "] {
+    let ipv4 = recorded.variant != Variant::Six;
+    for right in ["Message Checksum: "].into_iter().chain(ipv4.then_some("Header Checksum: ")) {
         let lines: Vec<&str> = shown.lines().filter(|line| line.contains(right)).collect();
         assert_eq!(lines.len() as u64, recorded.frames, "{right}");
         let wrong = lines.iter().find(|line| !line.ends_with("[correct]"));
@@ -121,7 +133,9 @@ fn tcpdump_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
         }
     }
     assert_eq!(text.matches("RSVPv1").count() as u64, recorded.frames);
-    for (number, kind) in (1..).zip(KINDS) {
+    // It knows the kinds of RFC 2205, and prints others by their number.
+    let known = recorded.variant.kinds().into_iter().filter(|&(number, _)| number <= 7);
+    for (number, kind) in known {
         assert!(text.contains(&format!("{kind} Message ({number})")), "{kind}");
     }
     Ok(())
@@ -151,15 +165,14 @@ fn scapy_reads_every_message(recorded: &Recorded) -> Outcome {
     let text = String::from_utf8(output.stdout)?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(text.lines().count() as u64, recorded.frames);
-    let mut seen = [false; KINDS.len()];
+    let mut seen = BTreeSet::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let [kind, length, read, found, expected] = words[..] else { return Err(line.into()) };
         assert_eq!((length, found), (read, expected), "{line}");
-        let kind: usize = kind.parse()?;
-        *seen.get_mut(kind - 1).ok_or("an unknown kind")? = true;
+        seen.insert(kind.parse::<u8>()?);
     }
-    assert_eq!(seen, [true; KINDS.len()]);
+    assert!(seen.into_iter().eq(recorded.variant.kinds().into_iter().map(|(number, _)| number)));
     Ok(())
 }
 

@@ -1,6 +1,8 @@
-//! A scenario on h1 - r1 - r2 - h2 in which all seven kinds of message pass r1, and its capture.
+//! A scenario on h1 - r1 - r2 - h2 in which all kinds of message pass r1, and its capture: over IPv4, over IPv6, and signed.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::fs::Permissions;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,17 +11,17 @@ use earmark::client::Client;
 use earmark::control::protocol::{Opened, Send};
 use earmark_core::Rate;
 use earmark_lab::capture::Capture;
-use earmark_lab::testbed::{Options, Testbed};
+use earmark_lab::testbed::{Options, Settings, Testbed};
 use earmark_lab::topology::{DEMO, Topology};
 use earmark_node::Event;
 use earmark_rsvp as rsvp;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::ipv4;
 use earmark_wire::rsvp::{
     Body, Carried, Message, Path, RsvpHop, SenderDescriptor, SenderTemplate, Session,
     SourceSelector,
 };
-use socket2::{Domain, Protocol, Socket, Type};
+use earmark_wire::{ipv4, ipv6};
+use socket2::{Domain, Socket, Type};
 
 /// Refresh period R of all nodes.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -28,8 +30,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often states are looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
-const H1: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const H2: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// How it is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// Over IPv4.
+    Four,
+    /// Over IPv6.
+    Six,
+    /// Over IPv4, each message signed, and each neighbour challenged.
+    Signed,
+}
 
 /// IP protocol numbers.
 const RSVP: u8 = 46;
@@ -37,8 +47,50 @@ const UDP: u8 = 17;
 /// A raw socket of this protocol sends packets whose IP header is the sender's (`IPPROTO_RAW`).
 const RAW: i32 = 255;
 
+/// A kind of message: its number in the common header, and its name.
+pub(crate) type Kind = (u8, &'static str);
+
+/// Those of RFC 2205.
+const KINDS: [Kind; 7] = [
+    (1, "Path"),
+    (2, "Resv"),
+    (3, "PathErr"),
+    (4, "ResvErr"),
+    (5, "PathTear"),
+    (6, "ResvTear"),
+    (7, "ResvConf"),
+];
+/// Those of RFC 2747.
+const HANDSHAKE: [Kind; 2] = [(25, "Integrity Challenge"), (26, "Integrity Response")];
+
+impl Variant {
+    pub(crate) const ALL: [Variant; 3] = [Variant::Four, Variant::Six, Variant::Signed];
+
+    /// What it is called at the end of a test's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Variant::Four => "over_ipv4",
+            Variant::Six => "over_ipv6",
+            Variant::Signed => "signed",
+        }
+    }
+
+    /// What occurs in it, by number.
+    pub(crate) fn kinds(self) -> Vec<Kind> {
+        match self {
+            Variant::Four | Variant::Six => KINDS.to_vec(),
+            // The PathErr is provoked by hand, which is not signed and so not heard.
+            Variant::Signed => {
+                let rest = KINDS.into_iter().filter(|(_, name)| *name != "PathErr");
+                rest.chain(HANDSHAKE).collect()
+            }
+        }
+    }
+}
+
 /// The capture; its file goes when this is dropped.
 pub(crate) struct Recorded {
+    pub(crate) variant: Variant,
     pub(crate) file: PathBuf,
     pub(crate) frames: u64,
 }
@@ -51,19 +103,32 @@ impl Drop for Recorded {
 }
 
 /// Plays it; the error in words, since it is told to every test.
-pub(crate) fn play() -> Result<Recorded, String> {
-    record().map_err(|error| format!("{error:#}"))
+pub(crate) fn play(variant: Variant) -> Result<Recorded, String> {
+    record(variant).map_err(|error| format!("{error:#}"))
 }
 
-fn record() -> Result<Recorded> {
-    let mut topology = Topology::parse(DEMO)?;
-    topology.name = format!("earmark-foreign-{}", std::process::id());
+fn record(variant: Variant) -> Result<Recorded> {
+    let mut topology = match variant {
+        Variant::Six => Topology::parse(&format!("ipv6 = true\n{DEMO}"))?,
+        Variant::Four | Variant::Signed => Topology::parse(DEMO)?,
+    };
+    topology.name = format!("earmark-foreign-{}-{variant:?}", std::process::id());
     let file = std::env::temp_dir().join(format!("{}.pcap", topology.name));
-    let mut recorded = Recorded { file, frames: 0 };
+    let mut recorded = Recorded { variant, file, frames: 0 };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));
-    let testbed = Testbed::up(topology, Options { bound: true, ..Options::new(program, REFRESH) })?;
+    let mut options = Options { bound: true, ..Options::new(program, REFRESH) };
+    let keys = recorded.file.with_extension("toml");
+    if variant == Variant::Signed {
+        options.settings = signed(&keys)?;
+    }
+    let testbed = Testbed::up(topology, options);
+    if variant == Variant::Signed {
+        // Daemons read it while they start.
+        std::fs::remove_file(&keys)?;
+    }
+    let testbed = testbed?;
     let capture = Capture::start(testbed.namespace(1), &recorded.file)?;
-    let mut network = Network::of(&testbed)?;
+    let mut network = Network::of(&testbed, variant)?;
 
     // Path, Resv and ResvConf.
     let first = network.open(5_001, Rate::from_mbps(2))?;
@@ -71,11 +136,13 @@ fn record() -> Result<Recorded> {
     // ResvErr: 2 + 8 Mbit/s do not fit the 7.5 behind r1.
     let second = network.open(5_003, Rate::from_mbps(8))?;
     network.hear("the refusal", |event| matches!(event, rsvp::Event::ResvError { .. }))?;
-    // PathErr: a sender of the same host with and one without a port (RFC 2205 section 3.2).
-    send_by_hand(&testbed, 0)?;
-    network.wait("the PathErr", |r1| {
-        Ok(r1.show_counters()?["rsvp"]["sent"]["path_err"].as_u64() == Some(1))
-    })?;
+    // PathErr: a sender of the same host with and one without a port (RFC 2205 section 3.2). By hand nothing is signed.
+    if variant != Variant::Signed {
+        send_by_hand(&testbed, network.addresses)?;
+        network.wait("the PathErr", |r1| {
+            Ok(r1.show_counters()?["rsvp"]["sent"]["path_err"].as_u64() == Some(1))
+        })?;
+    }
     // Refreshes, of which there are as many as time passes.
     std::thread::sleep(REFRESH * 2);
     // ResvTear, then PathTear.
@@ -89,24 +156,47 @@ fn record() -> Result<Recorded> {
     Ok(recorded)
 }
 
+/// One key for all, in a file of its own, and how interfaces use it.
+fn signed(keys: &std::path::Path) -> Result<Settings> {
+    let key =
+        "[[key]]\nid = 1\nalgorithm = \"hmac-sha-256\"\nsecret = \"a secret of this test alone\"\n";
+    std::fs::write(keys, key)?;
+    std::fs::set_permissions(keys, Permissions::from_mode(0o600))?;
+    let integrity =
+        format!("[integrity]\nkeys = \"{}\"\nhandshake = \"required\"\n", keys.display());
+    Ok(Settings { rsvp: integrity, interface: "integrity = \"both\"\n".to_owned() })
+}
+
 /// The daemons that are asked for something.
 struct Network {
+    /// Of h1 and h2.
+    addresses: [IpAddr; 2],
     h1: Client,
     r1: Client,
     h2: Client,
 }
 
 impl Network {
-    fn of(testbed: &Testbed) -> Result<Network> {
+    fn of(testbed: &Testbed, variant: Variant) -> Result<Network> {
         let client = |node| Client::connect(testbed.control(node));
-        Ok(Network { h1: client(0)?, r1: client(1)?, h2: client(3)? })
+        let topology = testbed.topology();
+        let address = |node| {
+            let (end, _) = topology.interfaces(node).next().context("a node without a link")?;
+            match variant {
+                Variant::Six => end.address6.map(IpAddr::from).context("no IPv6"),
+                Variant::Four | Variant::Signed => Ok(end.address.into()),
+            }
+        };
+        let addresses = [address(0)?, address(3)?];
+        Ok(Network { addresses, h1: client(0)?, r1: client(1)?, h2: client(3)? })
     }
 
     /// Asks for a reservation with confirmation at h2, and announces the sender at h1: what was opened at both.
     fn open(&mut self, port: u16, rate: Rate) -> Result<[Opened; 2]> {
-        let to = SocketAddr::from((H2, port));
+        let [h1, h2] = self.addresses;
+        let to = SocketAddr::from((h2, port));
         let receiver = self.h2.reserve(Send { follow: true, ..Send::new(to, rate) })?;
-        let from = Some(SocketAddr::from((H1, port)));
+        let from = Some(SocketAddr::from((h1, port)));
         let sender = self.h1.sender(Send { from, ..Send::new(to, rate) })?;
         Ok([sender, receiver])
     }
@@ -139,9 +229,9 @@ impl Network {
     }
 }
 
-/// Sends a Path for the first session from h1, past its daemon, with this source port.
-fn send_by_hand(testbed: &Testbed, port: u16) -> Result<()> {
-    let template = SenderTemplate { source: H1.into(), selector: SourceSelector::Port(port) };
+/// Sends a Path for the first session from h1, past its daemon, without a source port.
+fn send_by_hand(testbed: &Testbed, [h1, h2]: [IpAddr; 2]) -> Result<()> {
+    let template = SenderTemplate { source: h1, selector: SourceSelector::Port(0) };
     let tspec = TokenBucket {
         rate: 250_000.0,
         depth: 10_000.0,
@@ -150,8 +240,8 @@ fn send_by_hand(testbed: &Testbed, port: u16) -> Result<()> {
         max_packet_size: 1_500,
     };
     let path = Path {
-        session: Session { destination: H2.into(), protocol: UDP, flags: 0, port: 5_001 },
-        hop: RsvpHop { address: H1.into(), lih: 7 },
+        session: Session { destination: h2, protocol: UDP, flags: 0, port: 5_001 },
+        hop: RsvpHop { address: h1, lih: 7 },
         refresh_ms: 1_000,
         carried: Carried::Objects(&[]),
         sender: SenderDescriptor { template, tspec, adspec: None },
@@ -159,22 +249,48 @@ fn send_by_hand(testbed: &Testbed, port: u16) -> Result<()> {
     let message = Message::new(64, Body::Path(path));
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).context("a Path that cannot be")?;
-    let header = ipv4::Repr {
-        tos: 0xc0,
-        identification: 0,
-        dont_fragment: false,
-        ttl: 64,
-        protocol: RSVP,
-        source: H1,
-        destination: H2,
-        router_alert: Some(0),
-        payload_len: octets.len(),
-    };
-    let mut packet = vec![0; header.header_len()];
-    header.emit(&mut packet).context("a header that cannot be")?;
+    let mut packet = header(h1, h2, octets.len())?;
     packet.extend(octets);
-    let raw = || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(RAW)));
+    let raw = || Socket::new(Domain::for_address((h2, 0).into()), Type::RAW, Some(RAW.into()));
     let socket = testbed.namespace(0).run_in(raw)??;
-    socket.send_to(&packet, &SocketAddrV4::new(H2, 0).into())?;
+    socket.send_to(&packet, &SocketAddr::new(h2, 0).into())?;
     Ok(())
+}
+
+/// An IP header with router alert before a message of so many octets.
+fn header(source: IpAddr, destination: IpAddr, payload_len: usize) -> Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let header = ipv4::Repr {
+                tos: 0xc0,
+                identification: 0,
+                dont_fragment: false,
+                ttl: 64,
+                protocol: RSVP,
+                source,
+                destination,
+                router_alert: Some(0),
+                payload_len,
+            };
+            octets.resize(header.header_len(), 0);
+            header.emit(&mut octets).context("a header that cannot be")?;
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let header = ipv6::Repr {
+                traffic_class: 0xc0,
+                flow_label: 0,
+                hop_limit: 64,
+                source,
+                destination,
+                router_alert: Some(ipv6::ALERT_RSVP),
+                next_header: RSVP,
+                payload_len,
+            };
+            octets.resize(header.header_len(), 0);
+            header.emit(&mut octets).context("a header that cannot be")?;
+        }
+        _ => bail!("{source} and {destination} are of two families"),
+    }
+    Ok(octets)
 }
