@@ -5,12 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::{Hop, HostEvent, InterfaceId, Rate, Route};
+use earmark_core::{Hop, HostEvent, Rate, Route};
 use earmark_rsvp::{Application, Change, Command, DropReason, Event};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr, Style};
-
-const ETH3: InterfaceId = InterfaceId(3);
 
 /// The way to the receiver leads through eth3 now, or no longer.
 fn detour(bench: &mut Bench, there: bool) {

@@ -1,48 +1,42 @@
-//! Reservations that senders share (SE and WF), in traffic control and in the ledger.
+//! Reservations that senders share (SE and WF): what next hops ask for, what traffic control gets, and what upstream is
+//! asked for.
 
 mod common;
+#[path = "common/sharing.rs"]
+mod sharing;
+
+use std::time::Duration;
 
 use common::*;
-use earmark_core::{Flow, Rate};
+use earmark_core::{HostEvent, Rate};
+use earmark_rsvp::{Application, Command, Config, Event, ReserveRequest};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{
-    Body, FilterSpec, FlowDescriptors, List, Path, Resv, SenderDescriptor, SourceSelector,
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, Path, Resv, ResvConf,
+    RsvpHop, SenderDescriptor, SourceSelector, Style,
 };
+use sharing::*;
 
-/// A sender of the host `SENDER`, by its port.
-fn sender_on(port: u16) -> FilterSpec {
-    FilterSpec { selector: SourceSelector::Port(port), ..template() }
-}
-
-fn path_of(template: FilterSpec) -> Path<'static> {
-    Path { sender: SenderDescriptor { template, ..path().sender }, ..path() }
-}
-
-/// The Resv of the downstream neighbour in the shared-explicit style.
-fn shared(mbps: u32, filters: &[FilterSpec]) -> Resv<'_> {
-    let flows = FlowDescriptors::SharedExplicit(Some(flowspec(mbps)), List::Items(filters));
-    Resv { flows, ..resv(&[]) }
-}
-
-fn flow_of(template: FilterSpec) -> Flow {
-    let SourceSelector::Port(source_port) = template.selector else { panic!("a port") };
-    Flow {
-        destination: session().destination,
-        source: Some(template.source),
-        protocol: session().protocol,
-        destination_port: session().port,
-        source_port,
-        flow_label: 0,
+/// A router that knows the senders of these ports.
+fn router_with(ports: impl IntoIterator<Item = u16>) -> Bench {
+    let mut router = router();
+    for port in ports {
+        router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
     }
+    router
+}
+
+fn nothing() -> Vec<String> {
+    Vec::new()
 }
 
 /// A dead daemon has left a reservation that two flows share. Whoever asks for them again takes over both.
 #[test]
 fn flows_that_share_are_taken_over_together() {
     let senders = [sender_on(4000), sender_on(4001)];
-    let mut router = router();
+    let mut router = router_with([4000, 4001]);
     for (sender, mbps) in senders.into_iter().zip([2, 0]) {
         router.ledger.adopt(ETH2, flow_of(sender), Rate::from_mbps(mbps)).expect("there is room");
-        router.arrives(ETH1, Body::Path(path_of(sender)));
     }
     let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
     let [installed, added] = &outcomes[..2] else { panic!("two at least: {outcomes:?}") };
@@ -51,4 +45,315 @@ fn flows_that_share_are_taken_over_together() {
     assert_eq!(*added, Outcome::Added(installation.claim, flow_of(senders[1])));
     let link = router.ledger.link(ETH2).expect("eth2 is a link");
     assert_eq!((link.held, link.adopted), (Rate::from_mbps(2), 0));
+}
+
+/// One next hop may name its senders in several messages; each sender lives as long as it is named.
+#[test]
+fn senders_that_a_next_hop_names_add_up() {
+    let mut router = router_with([4000, 4001, 4002]);
+    let name =
+        |router: &mut Bench, port| router.arrives(ETH2, Body::Resv(shared(2, &[sender_on(port)])));
+    assert_eq!(told(&name(&mut router, 4001)), ["Resv to 10.0.1.1: SE 2 of 4001"]);
+    assert_eq!(told(&name(&mut router, 4000)), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
+    assert_eq!(told(&name(&mut router, 4002)), ["Resv to 10.0.1.1: SE 2 of 4000 4001 4002"]);
+    for port in [4000, 4001, 4002] {
+        assert_eq!(name(&mut router, port), [], "it is a refresh");
+        router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+    }
+    router.pass(Duration::from_secs(60));
+    name(&mut router, 4000);
+    router.pass(Duration::from_secs(40));
+    name(&mut router, 4002);
+    let mut ends = |seconds| {
+        let outcomes = router.pass(Duration::from_secs(seconds));
+        for port in [4000, 4001, 4002] {
+            router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+        }
+        let tears = told(&outcomes).into_iter().filter(|text| text.starts_with("ResvTear"));
+        tears.collect::<Vec<String>>()
+    };
+    assert_eq!(ends(57), nothing());
+    assert_eq!(ends(1), ["ResvTear to 10.0.1.1: SE 2 of 4001"]);
+    assert_eq!(ends(60), ["ResvTear to 10.0.1.1: SE 2 of 4000"]);
+    assert_eq!(ends(40), ["ResvTear to 10.0.1.1: SE 2 of 4002"]);
+}
+
+/// In what order a message names its senders, and how often, does not matter.
+#[test]
+fn senders_are_named_in_any_order() {
+    let jumbled = [sender_on(4001), sender_on(4000), sender_on(4000)];
+    let mut router = router_with([4000, 4001]);
+    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &jumbled)));
+    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
+    assert_eq!(router.arrives(ETH2, Body::Resv(shared(2, &jumbled))), []);
+    // What is refused counts as a refresh of what stands.
+    for _ in 0..8 {
+        for port in [4000, 4001] {
+            router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+        }
+        let outcomes = router.arrives(ETH2, Body::Resv(shared(8, &jumbled)));
+        assert_eq!(told(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4001 4000 4000"]);
+        let meanwhile = told(&router.pass(Duration::from_secs(30)));
+        assert!(!meanwhile.iter().any(|text| text.starts_with("ResvTear")), "{meanwhile:?}");
+    }
+    let outcomes = router.arrives(ETH2, Body::ResvTear(tear_of(shared(2, &jumbled))));
+    assert_eq!(told(&outcomes), ["ResvTear to 10.0.1.1: SE 2 of 4000 4001"]);
+    assert_eq!(router.held(), Rate::ZERO);
+}
+
+/// A second next hop that asks for the same is merged, and changes nothing.
+#[test]
+fn equal_requests_of_two_next_hops_are_one_reservation() {
+    let senders = [sender_on(4000), sender_on(4001)];
+    let mut router = router_with([4000, 4001]);
+    router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let mut other = shared(2, &senders);
+    other.hop.address = ip("10.0.2.3");
+    assert_eq!(router.arrives(ETH2, Body::Resv(other)), []);
+}
+
+/// A refused request leaves nothing behind, nor does one that is taken back: another style may follow.
+#[test]
+fn styles_follow_one_another() {
+    let senders = [sender_on(4000)];
+    let mut router = router_with([4000]);
+    let outcomes = router.arrives(ETH2, Body::Resv(shared(8, &senders)));
+    assert_eq!(told(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4000"]);
+    let outcomes = router.arrives(ETH2, Body::Resv(wildcard(2)));
+    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
+    let outcomes = router.arrives(ETH2, Body::ResvTear(tear_of(wildcard(2))));
+    assert_eq!(told(&outcomes), ["ResvTear to 10.0.1.1: WF 2"]);
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: FF 2 of 4000"]);
+    assert_eq!(router.held(), Rate::from_mbps(2));
+}
+
+/// What cannot be is refused, and so is what names more senders than a session may have.
+#[test]
+fn impossible_requests_are_refused() {
+    let error = |outcomes: &[Outcome]| {
+        sent(outcomes).iter().find_map(|(_, message)| match message.body {
+            Body::ResvErr(error) => Some((error.error.code, error.error.value)),
+            _ => None,
+        })
+    };
+    let senders = [sender_on(4000), sender_on(4001), sender_on(4002)];
+    let mut router = router_with([4000]);
+    let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
+    let flows = FlowDescriptors::SharedExplicit(Some(nonsense), List::Items(&senders[..1]));
+    let outcomes = router.arrives(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
+    assert_eq!(error(&outcomes), Some((ErrorCode::TrafficControlError, 3)));
+
+    let mut small = with_config(Config { max_senders: 2, ..Config::default() });
+    small.arrives(ETH1, Body::Path(path_of(senders[0])));
+    let outcomes = small.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    assert_eq!(error(&outcomes), Some((ErrorCode::RsvpSystemError, 0)));
+    assert_eq!(told(&small.arrives(ETH2, Body::Resv(shared(2, &senders[..2])))).len(), 1);
+}
+
+/// Ways of unicast data never part again, so wildcard requests need no SCOPE there, whatever sides the data comes from.
+#[test]
+fn unicast_requests_bear_no_scope() {
+    let mut router = router_with([4000]);
+    let mut other = path_of(sender_on(4001));
+    other.hop.address = ip("10.0.1.3");
+    router.arrives(ETH1, Body::Path(other));
+    let outcomes = router.arrives(ETH2, Body::Resv(wildcard(2)));
+    let mut told = told(&outcomes);
+    told.sort();
+    assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.3: WF 2"]);
+}
+
+/// RFC 2205 section 3.4: a request for a group whose data comes from two sides names the senders of each side that it is
+/// meant for, each host once, and follows what those downstream say.
+#[test]
+fn the_scope_follows_those_downstream() {
+    let mut router = fork();
+    branch(&mut router, SENDER, ETH1, &[ETH2]);
+    branch(&mut router, "10.0.8.1", ETH3, &[ETH2]);
+    for port in [4000, 4001] {
+        router.arrives(ETH1, to_group(Body::Path(path_of(sender_on(port)))));
+    }
+    let mut aside = path_of(FilterSpec { source: ip("10.0.8.1"), ..template() });
+    aside.hop.address = ip("10.0.3.2");
+    router.arrives(ETH3, to_group(Body::Path(aside)));
+    let mut ask = |scope: &[std::net::IpAddr]| {
+        let scope = Some(List::Items(scope));
+        told(&router.arrives(ETH2, to_group(Body::Resv(Resv { scope, ..wildcard(2) }))))
+    };
+    let (here, there) = (ip(SENDER), ip("10.0.8.1"));
+    assert_eq!(ask(&[here]), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
+    assert_eq!(ask(&[here, there]), ["Resv to 10.0.3.2: WF 2 scope 10.0.8.1"]);
+    assert_eq!(ask(&[there]), ["ResvTear to 10.0.1.1: WF 2 scope 10.0.0.1"]);
+    assert_eq!(ask(&[here, there]), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
+    assert_eq!(ask(&[here, there]), nothing());
+}
+
+/// Objects of unknown classes travel with shared requests too, and follow the latest message.
+#[test]
+fn shared_requests_carry_objects_on() {
+    let senders = [sender_on(4000)];
+    let carried = |outcomes: &[Outcome]| -> Vec<u8> {
+        let sent = sent(outcomes);
+        let [(_, message)] = &sent[..] else { panic!("one message: {outcomes:?}") };
+        let Body::Resv(resv) = message.body else { panic!("a Resv: {message:?}") };
+        resv.carried.iter().flat_map(|object| object.bytes.to_vec()).collect()
+    };
+    let mut router = router_with([4000]);
+    let (old, new) = ([0, 8, 0xfe, 9, 1, 2, 3, 4], [0, 8, 0xfe, 9, 5, 6, 7, 8]);
+    let with = |octets| Resv { carried: Carried::Objects(octets), ..shared(2, &senders) };
+    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(with(&old)))), old);
+    router.arrives(ETH2, Body::Resv(with(&new)));
+    let outcomes = router.arrives(ETH2, Body::Resv(Resv { ..shared(3, &senders) }));
+    assert_eq!(carried(&outcomes), []);
+    router
+        .arrives(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(3, &senders) }));
+    let outcomes = router
+        .arrives(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(4, &senders) }));
+    assert_eq!(carried(&outcomes), new);
+}
+
+/// A receiver that asks again whether its request stands gets another answer, though nothing has changed; the sender
+/// hears nothing new.
+#[test]
+fn a_repeated_wish_for_confirmation_is_heard() {
+    let wish = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
+    let mut router = router_with([4000]);
+    for _ in 0..2 {
+        let outcomes = router.arrives(ETH2, Body::Resv(wish));
+        assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
+    }
+    let application = Application(1);
+    let mut host = sender();
+    host.command(Command::Session { application, session: session() });
+    host.command(Command::Sender { application, template: template(), tspec: tspec(9), ttl: 63 });
+    let heard = |outcomes: &[Outcome]| {
+        events(outcomes).iter().filter(|event| matches!(event, Event::Resv { .. })).count()
+    };
+    let first = host.arrives(ETH2, Body::Resv(wish));
+    assert_eq!((heard(&first), told(&first)), (1, vec!["ResvConf".into()]));
+    let second = host.arrives(ETH2, Body::Resv(wish));
+    assert_eq!((heard(&second), told(&second)), (0, vec!["ResvConf".into()]));
+}
+
+/// A confirmation of a shared request reaches whoever has reserved in that style, and nobody else.
+#[test]
+fn a_shared_confirmation_reaches_the_application() {
+    let application = Application(1);
+    let mut host = receiver();
+    host.command(Command::Session { application, session: session() });
+    host.arrives(ETH1, Body::Path(path()));
+    let request = ReserveRequest::Wildcard { flowspec: flowspec(2) };
+    host.command(Command::Reserve { application, request, confirm: true });
+    let node = ip(UPSTREAM);
+    let confirmation = |flows| ResvConf {
+        session: session(),
+        error: ErrorSpec { node, flags: 0, code: ErrorCode::Confirmation, value: 0 },
+        confirm: ip(RECEIVER),
+        carried: Carried::NONE,
+        flows,
+    };
+    let wildcard = FlowDescriptors::Wildcard(Some(flowspec(2)));
+    let heard = events(&host.arrives(ETH1, Body::ResvConf(confirmation(wildcard))));
+    let [Event::Confirmed { style: Style::Wildcard, .. }] = heard[..] else { panic!("{heard:?}") };
+    let senders = [template()];
+    let explicit = FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(&senders));
+    let heard = events(&host.arrives(ETH1, Body::ResvConf(confirmation(explicit))));
+    assert!(matches!(heard[..], [Event::Dropped { .. }]), "{heard:?}");
+}
+
+/// More senders than a message has room for are named in several; a wildcard request names none.
+#[test]
+fn many_senders_fill_several_messages() {
+    const MANY: u16 = 1_100;
+    let senders: Vec<FilterSpec> = (1..=MANY).map(sender_on).collect();
+    let mut router = router_with(1..=MANY);
+    let named = |outcomes: &[Outcome]| -> Vec<usize> {
+        let ports = |text: &String| text.split(" of ").nth(1).map(|ports| ports.split(' ').count());
+        told(outcomes).iter().map(|text| ports(text).unwrap_or(0)).collect()
+    };
+    for request in [shared(2, &senders), wildcard(2)] {
+        let expected = if matches!(request.flows, FlowDescriptors::Wildcard(_)) {
+            vec![0]
+        } else {
+            vec![1_024, 76]
+        };
+        assert_eq!(named(&router.arrives(ETH2, Body::Resv(request))), expected);
+        assert_eq!(named(&router.arrives(ETH2, Body::ResvTear(tear_of(request)))), expected);
+    }
+}
+
+/// Traffic control refuses what many share: each next hop hears of it, and upstream is given it back.
+#[test]
+fn a_shared_reservation_that_traffic_control_refuses_is_void() {
+    let senders = [sender_on(4000), sender_on(4001)];
+    let mut router = router_with([4000, 4001]);
+    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let Outcome::Installed(installation) = &outcomes[0] else { panic!("{outcomes:?}") };
+    let mut other = shared(1, &senders[..1]);
+    other.hop.address = ip("10.0.2.3");
+    router.arrives(ETH2, Body::Resv(other));
+    let claim = installation.claim;
+    let owner = router.ledger.owner(claim).expect("it is owned");
+    let outcomes = router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
+    let mut told = told(&outcomes);
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "ResvErr to 10.0.2.2: SE 2 of 4000 4001",
+            "ResvErr to 10.0.2.3: SE 1 of 4000",
+            "ResvTear to 10.0.1.1: SE 2 of 4000 4001",
+        ]
+    );
+    assert_eq!(router.held(), Rate::ZERO);
+}
+
+/// Senders announce more, and the reservation that they share could be used in full now, but the link has no room: what
+/// stands stays, and those who asked hear of it.
+#[test]
+fn a_reservation_that_cannot_grow_with_its_senders_stays() {
+    let announce = |mbps| {
+        let sender = SenderDescriptor { tspec: tspec(mbps), ..path().sender };
+        Path { sender, ..path() }
+    };
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(announce(2)));
+    router.arrives(ETH2, Body::Resv(wildcard(6)));
+    assert_eq!(router.held(), Rate::from_mbps(2));
+    let mut other = path_of(sender_on(4000));
+    other.session.port = 6000;
+    router.arrives(ETH1, Body::Path(other));
+    let five = [flow(5)];
+    let mut filling = resv(&five);
+    filling.session.port = 6000;
+    router.arrives(ETH2, Body::Resv(filling));
+    assert_eq!(router.held(), Rate::from_mbps(7));
+    let outcomes = router.arrives(ETH1, Body::Path(announce(6)));
+    assert_eq!(router.held(), Rate::from_mbps(7));
+    let flags = sent(&outcomes).iter().find_map(|(how, message)| match message.body {
+        Body::ResvErr(error) => Some((how.destination, error.error.flags)),
+        _ => None,
+    });
+    assert_eq!(flags, Some((ip(DOWNSTREAM), ErrorSpec::IN_PLACE)));
+}
+
+/// The whole host of a sender may be named by an address that others use too: ports tell senders apart.
+#[test]
+fn a_sender_leaves_what_it_shares() {
+    let senders = [sender_on(4000), sender_on(4001)];
+    let mut router = router_with([4000, 4001]);
+    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let Outcome::Installed(installation) = &outcomes[0] else { panic!("{outcomes:?}") };
+    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    assert_eq!(
+        outcomes.iter().find(|o| matches!(o, Outcome::TakenOut(..))),
+        Some(&Outcome::TakenOut(installation.claim, flow_of(senders[0])))
+    );
+    assert_eq!(told(&outcomes), ["PathTear through eth2"], "upstream had it first");
+    let hop = RsvpHop { address: ip(UPSTREAM), lih: 77 };
+    let SourceSelector::Port(4000) = template().selector else { panic!("its port") };
+    let last = earmark_wire::rsvp::PathTear { hop, template: senders[1], ..path_tear() };
+    router.arrives(ETH1, Body::PathTear(last));
+    assert_eq!(router.held(), Rate::ZERO);
 }

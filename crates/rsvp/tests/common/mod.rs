@@ -29,6 +29,8 @@ pub const SENDER: &str = "10.0.0.1";
 pub const RECEIVER: &str = "10.0.9.9";
 pub const ETH1: InterfaceId = InterfaceId(1);
 pub const ETH2: InterfaceId = InterfaceId(2);
+/// A third link, where there is one: between 10.0.3.1, the engine's, and 10.0.3.2.
+pub const ETH3: InterfaceId = InterfaceId(3);
 
 pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("test addresses are right")
@@ -155,7 +157,7 @@ impl Bench {
     /// A Resv or ResvTear that names an interface by its index names it by its handle, as a neighbour would.
     pub fn arrives(&mut self, interface: InterfaceId, mut body: Body<'_>) -> Vec<Outcome> {
         if let Body::Resv(Resv { hop, .. }) | Body::ResvTear(ResvTear { hop, .. }) = &mut body
-            && hop.lih <= ETH2.0
+            && hop.lih <= ETH3.0
         {
             hop.lih = self.engine.lih(InterfaceId(hop.lih));
         }
@@ -179,7 +181,11 @@ impl Bench {
         ttl: u8,
         payload: &[u8],
     ) -> Vec<Outcome> {
-        let source = ip(if interface == ETH1 { UPSTREAM } else { DOWNSTREAM });
+        let source = ip(match interface {
+            ETH1 => UPSTREAM,
+            ETH3 => "10.0.3.2",
+            _ => DOWNSTREAM,
+        });
         let datagram = Datagram {
             interface,
             source,

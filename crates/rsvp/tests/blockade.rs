@@ -1,0 +1,145 @@
+//! Blockade state: whose requests it holds back, and when it ends (RFC 2205 section 3.5).
+
+mod common;
+#[path = "common/sharing.rs"]
+mod sharing;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_wire::rsvp::{Body, FilterSpec, FixedFilterFlow, Resv, RsvpHop, SourceSelector};
+use sharing::*;
+
+/// The same request from another next hop.
+fn by<'a>(address: &str, resv: Resv<'a>) -> Resv<'a> {
+    Resv { hop: RsvpHop { address: ip(address), ..resv.hop }, ..resv }
+}
+
+/// A request for 4 Mbit/s and one for 2, of which the larger fails upstream.
+fn blocked<'a>(large: Resv<'a>, small: Resv<'a>) -> Bench {
+    let mut router = router();
+    router.add_interface_with(ETH2, &["10.0.2.1"], Rate::from_mbps(100));
+    router.arrives(ETH1, Body::Path(path()));
+    ask(&mut router, large, small);
+    let outcomes = router.arrives(ETH1, Body::ResvErr(failure_of(large)));
+    assert!(told(&outcomes)[0].starts_with("Resv to 10.0.1.1: "), "{:?}", told(&outcomes));
+    router
+}
+
+fn ask<'a>(router: &mut Bench, large: Resv<'a>, small: Resv<'a>) -> Vec<String> {
+    let mut told = told(&router.arrives(ETH2, Body::Resv(by("10.0.2.3", small))));
+    told.extend(sharing::told(&router.arrives(ETH2, Body::Resv(large))));
+    told
+}
+
+/// The next request upstream.
+fn asked_next(router: &mut Bench) -> Option<String> {
+    let outcomes = router.pass(Duration::from_secs(46));
+    told(&outcomes).into_iter().find(|text| text.starts_with("Resv to"))
+}
+
+/// It lasts twice the refresh period, and then all is asked for again.
+#[test]
+fn it_ends_by_itself() {
+    let (large, small) = ([flow(4)], [flow(2)]);
+    let mut router = blocked(resv(&large), resv(&small));
+    assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 2 of 4000"));
+    router.pass(Duration::from_secs(14));
+    assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 4 of 4000"));
+}
+
+/// It is about a sender: one that comes again afterwards has nothing to do with it.
+#[test]
+fn it_ends_with_its_sender() {
+    let (large, small) = ([flow(4)], [flow(2)]);
+    let mut router = blocked(resv(&large), resv(&small));
+    router.arrives(ETH1, Body::PathTear(path_tear()));
+    router.arrives(ETH1, Body::Path(path()));
+    let told = ask(&mut router, resv(&large), resv(&small));
+    assert_eq!(told, ["Resv to 10.0.1.1: FF 2 of 4000", "Resv to 10.0.1.1: FF 4 of 4000"]);
+}
+
+/// What failed behind one previous hop may well succeed behind another.
+#[test]
+fn it_ends_when_the_sender_comes_from_elsewhere() {
+    let (large, small) = ([flow(4)], [flow(2)]);
+    let elsewhere = || {
+        let mut path = path();
+        path.hop.address = ip("10.0.1.3");
+        path
+    };
+    let mut router = blocked(resv(&large), resv(&small));
+    let moved = router.arrives(ETH1, Body::Path(elsewhere()));
+    assert!(told(&moved).contains(&"Resv to 10.0.1.3: FF 4 of 4000".into()), "{moved:?}");
+
+    let mut router = blocked(wildcard(4), wildcard(2));
+    let moved = router.arrives(ETH1, Body::Path(elsewhere()));
+    assert!(told(&moved).contains(&"Resv to 10.0.1.3: WF 4".into()), "{moved:?}");
+    let back = router.arrives(ETH1, Body::Path(path()));
+    assert!(told(&back).contains(&"Resv to 10.0.1.1: WF 4".into()), "{back:?}");
+}
+
+/// For wildcard requests it is about a previous hop, and holds for all of its senders, as long as there is one.
+#[test]
+fn wildcard_requests_are_held_back_from_a_hop() {
+    let second = sender_on(4001);
+    let mut router = blocked(wildcard(4), wildcard(2));
+    let outcomes = router.arrives(ETH1, Body::Path(path_of(second)));
+    assert_eq!(told(&outcomes), ["Path through eth2", "Resv to 10.0.1.1: WF 2"]);
+    router.arrives(ETH1, Body::PathTear(path_tear()));
+    assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: WF 2"));
+    let mut moved = path_of(second);
+    moved.hop.address = ip("10.0.1.3");
+    router.arrives(ETH1, Body::Path(moved));
+    let back = told(&router.arrives(ETH1, Body::Path(path_of(second))));
+    assert!(back.contains(&"Resv to 10.0.1.1: WF 4".into()), "{back:?}");
+}
+
+/// It ends with the last request, too.
+#[test]
+fn it_ends_with_the_reservation() {
+    let mut router = blocked(wildcard(4), wildcard(2));
+    router.arrives(ETH2, Body::ResvTear(tear_of(wildcard(4))));
+    router.arrives(ETH2, Body::ResvTear(tear_of(by("10.0.2.3", wildcard(2)))));
+    let told = ask(&mut router, wildcard(4), wildcard(2));
+    assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.1: WF 4"]);
+}
+
+/// A sender's requests are those that name it: what others share does not count while it is held back.
+#[test]
+fn shared_requests_are_held_back_for_the_senders_that_failed() {
+    let (first, second) = (sender_on(4000), sender_on(4001));
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path_of(first)));
+    let mut elsewhere = path_of(second);
+    elsewhere.hop.address = ip("10.0.1.3");
+    router.arrives(ETH1, Body::Path(elsewhere));
+    let both = [first, second];
+    router.arrives(ETH2, Body::Resv(shared(4, &both[..1])));
+    router.arrives(ETH2, Body::Resv(by("10.0.2.3", shared(3, &both[1..]))));
+    router.arrives(ETH2, Body::Resv(by("10.0.2.4", shared(1, &both))));
+    let outcomes = router.arrives(ETH1, Body::ResvErr(failure_of(shared(4, &both[..1]))));
+    let mut told = told(&outcomes);
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "Resv to 10.0.1.1: SE 1 of 4000",
+            "ResvErr to 10.0.2.2: SE 4 of 4000",
+            "ResvErr to 10.0.2.4: SE 4 of 4000",
+        ]
+    );
+}
+
+/// An error about one sender says nothing of another one of the same session.
+#[test]
+fn other_senders_are_not_held_back() {
+    let other = FilterSpec { selector: SourceSelector::Port(4001), ..template() };
+    let (large, small) = ([flow(4)], [flow(2)]);
+    let mut router = blocked(resv(&large), resv(&small));
+    router.arrives(ETH1, Body::Path(path_of(other)));
+    let flows = [FixedFilterFlow { filter: other, ..flow(4) }];
+    let outcomes = router.arrives(ETH2, Body::Resv(resv(&flows)));
+    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: FF 4 of 4001"]);
+}

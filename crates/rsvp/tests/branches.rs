@@ -1,0 +1,237 @@
+//! What follows from changed routes, of groups and of single receivers: local repair (RFC 2205 section 3.6).
+
+mod common;
+#[path = "common/sharing.rs"]
+mod sharing;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::{Hop, HostEvent, Prefix, Rate, Route};
+use earmark_rsvp::{Application, Command, Event};
+use earmark_wire::rsvp::{
+    Body, Carried, FilterSpec, Path, PathTear, Resv, RsvpHop, SenderDescriptor,
+};
+use sharing::*;
+
+/// Between the change and the look at the senders that it concerns.
+const DELAY: Duration = Duration::from_secs(2);
+/// Between that and the end of the ways that they left.
+const DEPARTURE: Duration = Duration::from_secs(3);
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().expect("a prefix")
+}
+
+/// Unicast data for this prefix goes out through eth3 now, or no longer.
+fn detour(bench: &mut Bench, destinations: &str, there: bool) -> HostEvent {
+    let prefix = prefix(destinations);
+    if there {
+        bench.add_route(destinations, ETH3, Some("10.0.3.2"));
+    } else {
+        let hop = Hop { interface: ETH3, gateway: Some(ip("10.0.3.2")), source: None };
+        assert!(bench.routes.remove(&Route { prefix, metric: 0, hop }));
+    }
+    HostEvent::RouteChanged(prefix)
+}
+
+fn group_changed(source: &str) -> HostEvent {
+    HostEvent::MulticastRouteChanged { source: Some(ip(source)), group: group().destination }
+}
+
+/// From the neighbour behind eth3.
+fn aside<'a>(resv: Resv<'a>) -> Resv<'a> {
+    Resv { hop: RsvpHop { address: ip("10.0.3.2"), lih: ETH3.0 }, ..resv }
+}
+
+fn held_on(bench: &Bench, interface: earmark_core::InterfaceId) -> Rate {
+    bench.ledger.link(interface).expect("a link").held
+}
+
+/// A group's data leaves one of two branches. Upstream is asked for less at once; the branch that was left is told
+/// later, and then what was reserved there is given back.
+#[test]
+fn a_branch_ends_after_the_others_have_been_served() {
+    let senders = [template()];
+    let mut router = fork();
+    branch(&mut router, SENDER, ETH1, &[ETH2, ETH3]);
+    router.arrives(ETH1, to_group(Body::Path(path())));
+    router.arrives(ETH2, to_group(Body::Resv(shared(4, &senders))));
+    router.arrives(ETH3, to_group(Body::Resv(aside(shared(1, &senders)))));
+    branch(&mut router, SENDER, ETH1, &[ETH3]);
+    assert_eq!(router.host(group_changed(SENDER)), []);
+    let outcomes = router.pass(DELAY);
+    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: SE 1 of 4000"]);
+    assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4), "it may come back");
+    let outcomes = router.pass(DEPARTURE);
+    assert_eq!(told(&outcomes), ["PathTear through eth2"]);
+    assert_eq!((held_on(&router, ETH2), held_on(&router, ETH3)), (Rate::ZERO, Rate::from_mbps(1)));
+}
+
+/// Where nothing is reserved on the new way, upstream is left alone until the old one ends.
+#[test]
+fn a_way_without_reservation_is_given_time() {
+    for wild in [false, true] {
+        let senders = [template()];
+        let request = if wild { wildcard(4) } else { shared(4, &senders) };
+        let mut router = fork();
+        branch(&mut router, SENDER, ETH1, &[ETH2]);
+        router.arrives(ETH1, to_group(Body::Path(path())));
+        router.arrives(ETH2, to_group(Body::Resv(request)));
+        branch(&mut router, SENDER, ETH1, &[ETH3]);
+        router.host(group_changed(SENDER));
+        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
+        let end = told(&router.pass(DEPARTURE));
+        let given_back = if wild { "WF 4" } else { "SE 4 of 4000" };
+        let given_back = format!("ResvTear to 10.0.1.1: {given_back}");
+        assert_eq!(end, ["PathTear through eth2".to_owned(), given_back]);
+        assert_eq!(held_on(&router, ETH2), Rate::ZERO);
+    }
+}
+
+/// Two sources share a reservation, each announcing 1 Mbit/s. Only one of them goes elsewhere, and only half is left to
+/// be used.
+#[test]
+fn a_change_concerns_one_source() {
+    let announce = |source| {
+        let template = FilterSpec { source: ip(source), ..template() };
+        let sender = SenderDescriptor { template, tspec: tspec(1), adspec: None };
+        to_group(Body::Path(Path { sender, ..path() }))
+    };
+    let mut router = fork();
+    for source in [SENDER, "10.0.0.2"] {
+        branch(&mut router, source, ETH1, &[ETH2]);
+        router.arrives(ETH1, announce(source));
+    }
+    router.arrives(ETH2, to_group(Body::Resv(wildcard(4))));
+    assert_eq!(held_on(&router, ETH2), Rate::from_mbps(2));
+    for source in [SENDER, "10.0.0.2"] {
+        branch(&mut router, source, ETH1, &[ETH3]);
+    }
+    router.host(group_changed(SENDER));
+    let moved = told(&router.pass(DELAY)).into_iter().filter(|text| text.starts_with("Path"));
+    assert_eq!(moved.collect::<Vec<String>>(), ["Path through eth3"]);
+    assert_eq!(held_on(&router, ETH2), Rate::from_mbps(1));
+}
+
+/// So many changes at once that they are not told apart any more: no sender is forgotten, whenever its change was noted.
+#[test]
+fn many_changes_are_one() {
+    for own in [0, 99] {
+        let mut router = fork();
+        router.arrives(ETH1, Body::Path(path()));
+        for number in 0..100 {
+            let changed = if number == own {
+                detour(&mut router, "10.0.9.9/32", true)
+            } else {
+                HostEvent::RouteChanged(prefix(&format!("10.7.{number}.0/24")))
+            };
+            router.host(changed);
+        }
+        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
+    }
+}
+
+/// A thousand senders are looked at bit by bit, and what changes meanwhile is looked at afterwards.
+#[test]
+fn many_senders_are_repaired_one_after_the_other() {
+    const MANY: u16 = 1_000;
+    let mut router = fork();
+    for port in 1..=MANY {
+        let mut path = path();
+        path.session.port = port;
+        path.session.destination = ip(if port % 2 == 0 { "10.0.9.8" } else { RECEIVER });
+        router.arrives(ETH1, Body::Path(path));
+    }
+    let repaired = |outcomes: &[Outcome]| {
+        told(outcomes).iter().filter(|text| *text == "Path through eth3").count()
+    };
+    let first = detour(&mut router, "10.0.9.9/32", true);
+    router.host(first);
+    let begun = repaired(&router.pass(DELAY));
+    assert!((1..500).contains(&begun), "{begun}");
+    let second = detour(&mut router, "10.0.9.8/32", true);
+    router.host(second);
+    let went_on = repaired(&router.pass(Duration::from_millis(100)));
+    assert_eq!(begun + went_on, 500);
+    assert_eq!(repaired(&router.pass(DELAY + Duration::from_millis(100))), 500);
+}
+
+/// The receiver's address moves to this host, and away again: applications here hear of the sender.
+#[test]
+fn data_may_come_to_end_here() {
+    let mut router = router();
+    router.command(Command::Session { application: Application(1), session: session() });
+    router.arrives(ETH1, Body::Path(path()));
+    let changed = HostEvent::InterfaceChanged(ETH2);
+    router.add_interface_with(ETH2, &["10.0.2.1", RECEIVER], Rate::from_mbps(10));
+    router.host(changed);
+    let heard = events(&router.pass(DELAY));
+    assert!(matches!(heard[..], [Event::Path { .. }, Event::PathState { .. }]), "{heard:?}");
+    router.add_interface(ETH2, "10.0.2.1");
+    router.host(changed);
+    let heard = events(&router.pass(DELAY));
+    assert!(matches!(heard[..], [Event::PathGone { .. }, Event::PathState { .. }]), "{heard:?}");
+}
+
+/// The route flaps so that the data is back on the old way just when that is about to end, and gone from it before
+/// anybody has looked: the end comes all the same, later.
+#[test]
+fn an_end_is_put_off_but_not_forgotten() {
+    let mut router = fork();
+    router.arrives(ETH1, Body::Path(path()));
+    let changed = detour(&mut router, "10.0.9.9/32", true);
+    router.host(changed);
+    assert_eq!(told(&router.pass(Duration::from_millis(4_900))), ["Path through eth3"]);
+    detour(&mut router, "10.0.9.9/32", false);
+    router.host(changed);
+    assert_eq!(told(&router.pass(Duration::from_millis(1_100))), Vec::<String>::new());
+    detour(&mut router, "10.0.9.9/32", true);
+    router.host(changed);
+    assert_eq!(told(&router.pass(Duration::from_millis(2_100))), ["PathTear through eth2"]);
+}
+
+/// A PathTear carries on what came with the one that it repeats, and one that begins here carries nothing, whatever
+/// was sent before.
+#[test]
+fn path_tears_carry_their_own_objects() {
+    let object = [0, 8, 0xfe, 9, 1, 2, 3, 4];
+    let carried = |outcomes: &[Outcome]| -> Option<Vec<u8>> {
+        sent(outcomes).iter().find_map(|(_, message)| match message.body {
+            Body::PathTear(tear) => {
+                Some(tear.carried.iter().flat_map(|object| object.bytes.to_vec()).collect())
+            }
+            _ => None,
+        })
+    };
+    let flows = [flow(2)];
+    let with_object = Resv { carried: Carried::Objects(&object), ..resv(&flows) };
+    let prepared = || {
+        let mut router = fork();
+        router.arrives(ETH1, Body::Path(path()));
+        router.arrives(ETH2, Body::Resv(with_object));
+        router
+    };
+    let mut torn = prepared();
+    let tear = PathTear { carried: Carried::Objects(&object), ..path_tear() };
+    assert_eq!(carried(&torn.arrives(ETH1, Body::PathTear(tear))), Some(object.to_vec()));
+    let mut torn = prepared();
+    assert_eq!(carried(&torn.arrives(ETH1, Body::PathTear(path_tear()))), Some(Vec::new()));
+
+    let mut expired = prepared();
+    expired.pass(Duration::from_secs(100));
+    expired.arrives(ETH2, Body::Resv(with_object));
+    assert_eq!(carried(&expired.pass(Duration::from_secs(60))), Some(Vec::new()));
+
+    let mut departed = prepared();
+    let changed = detour(&mut departed, "10.0.9.9/32", true);
+    departed.host(changed);
+    departed.pass(DELAY);
+    let mut elsewhere = path();
+    elsewhere.session.destination = ip("10.0.9.8");
+    departed.arrives(ETH1, Body::Path(elsewhere));
+    let mut again = with_object;
+    again.session.destination = ip("10.0.9.8");
+    departed.arrives(ETH2, Body::Resv(again));
+    assert_eq!(carried(&departed.pass(DEPARTURE)), Some(Vec::new()));
+}
