@@ -1,7 +1,7 @@
 //! The driver: feeds a [`Node`] with what happens and carries out the effects that come of it.
 //!
 //! One input at a time goes in by [`Driver::handle`], or a batch of datagrams by [`Driver::receive`]; the effects are
-//! carried out in their order before either returns. The kernel stands behind the trait [`Kernel`], so that
+//! carried out before either returns, in their order but for the messages: these leave last, and together. The kernel stands behind the trait [`Kernel`], so that
 //! everything above it runs in tests without privileges. A reservation that the kernel refuses goes back into the node
 //! as an input ([`HostUpdate::TrafficControlRefused`]) and becomes an error message of the protocol, not a log line
 //! alone. What the node reports piles up until [`Driver::take_events`] is called.
@@ -26,8 +26,12 @@ use crate::record::Recorder;
 pub trait Kernel {
     /// Takes one batch of waiting messages and hands each to `each`; gives how many there were.
     fn receive(&mut self, each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
-    /// Sends one message.
-    fn send(&mut self, how: &Outgoing, octets: &[u8]) -> Result<(), SendFailure>;
+    /// Sends messages in their order; `failed` hears of each that the kernel would not take.
+    fn send<'a>(
+        &mut self,
+        messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
+        failed: &mut dyn FnMut(&Outgoing, SendFailure),
+    );
     /// Puts a reservation into traffic control, or changes it.
     fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure>;
     /// Lets another flow use a reservation.
@@ -254,12 +258,13 @@ impl<K: Kernel> Driver<K> {
             let effects = mem::take(&mut self.inside.effects);
             let mut refused = Vec::new();
             for effect in effects.iter() {
-                if let Some((claim, failure)) = self.perform(&effects, effect) {
+                if let Some((claim, failure)) = self.perform(effect) {
                     warn!(?claim, errno = failure.errno, "traffic control refused: {failure}");
                     self.inside.counters.refused += 1;
                     refused.push(HostUpdate::TrafficControlRefused { claim, errno: failure.errno });
                 }
             }
+            self.send_all(&effects);
             self.inside.effects = effects;
             self.inside.effects.clear();
             for update in refused {
@@ -268,24 +273,30 @@ impl<K: Kernel> Driver<K> {
         }
     }
 
-    /// Does one thing; gives the claim that is not in place as it should be, where that is the outcome.
-    fn perform(
-        &mut self,
-        effects: &Effects<Event>,
-        effect: &Effect<Event>,
-    ) -> Option<(ClaimId, TrafficControlFailure)> {
+    /// Sends the messages among the effects.
+    fn send_all(&mut self, effects: &Effects<Event>) {
+        let (mut all, mut failed) = (0, 0);
+        let mut messages = effects.iter().filter_map(|effect| match effect {
+            Effect::Send(how, range) => {
+                all += 1;
+                Some((how, effects.octets(range)))
+            }
+            _ => None,
+        });
+        self.kernel.send(&mut messages, &mut |how, failure| {
+            failed += 1;
+            debug!(destination = %how.destination, "not sent: {failure}");
+        });
+        self.inside.counters.sent += all - failed;
+        self.inside.counters.send_failed += failed;
+    }
+
+    /// Does one thing, unless it is to send; gives the claim that is not in place as it should be, where that is the
+    /// outcome.
+    fn perform(&mut self, effect: &Effect<Event>) -> Option<(ClaimId, TrafficControlFailure)> {
         let counters = &mut self.inside.counters;
         match effect {
-            Effect::Send(how, range) => {
-                match self.kernel.send(how, effects.octets(range)) {
-                    Ok(()) => counters.sent += 1,
-                    Err(failure) => {
-                        counters.send_failed += 1;
-                        debug!(destination = %how.destination, "not sent: {failure}");
-                    }
-                }
-                None
-            }
+            Effect::Send(..) => None,
             Effect::Install(installation) => {
                 let done = self.kernel.install(installation);
                 counters.installed += u64::from(done.is_ok());

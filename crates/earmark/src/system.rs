@@ -143,8 +143,12 @@ impl Kernel for System {
         self.socket.receive(each)
     }
 
-    fn send(&mut self, how: &Outgoing, octets: &[u8]) -> Result<(), SendFailure> {
-        self.socket.send(how, octets).map_err(|error| SendFailure(with_cause(&error)))
+    fn send<'a>(
+        &mut self,
+        messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
+        failed: &mut dyn FnMut(&Outgoing, SendFailure),
+    ) {
+        self.socket.send_all(messages, |out, error| failed(out, SendFailure(with_cause(&error))));
     }
 
     fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure> {

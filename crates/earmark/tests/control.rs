@@ -40,9 +40,12 @@ impl Kernel for Paper {
     fn receive(&mut self, _each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
         Ok(0)
     }
-    fn send(&mut self, how: &Outgoing, octets: &[u8]) -> Result<(), SendFailure> {
-        self.sent.push_back((*how, octets.to_vec()));
-        Ok(())
+    fn send<'a>(
+        &mut self,
+        messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
+        _failed: &mut dyn FnMut(&Outgoing, SendFailure),
+    ) {
+        self.sent.extend(messages.map(|(how, octets)| (*how, octets.to_vec())));
     }
     fn install(&mut self, _installation: &Installation) -> Result<(), TrafficControlFailure> {
         Ok(())

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         trial("signalling: caught in transit and relayed", signalling::caught_and_relayed),
         trial("signalling: without router alert it flows on", signalling::flows_on),
         trial("signalling: a long message arrives whole", signalling::long_message),
+        trial("signalling: many at once", signalling::many_at_once),
         trial("signalling: IPv6, caught in transit and relayed", signalling::caught_and_relayed6),
         trial("signalling: IPv6, link-local", signalling::link_local),
         trial("interception: groups", interception::groups),

@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,7 +188,11 @@ struct Host {
     random: Stream,
     start: Time,
     heard: Vec<Heard>,
+    /// What is to be sent at the end of a turn: how, and which of the octets.
+    outbox: Vec<(Outgoing, Range<usize>)>,
     octets: Vec<u8>,
+    /// A message before it has its place in the outbox.
+    message: Vec<u8>,
     progress: Progress,
 }
 
@@ -201,7 +206,9 @@ impl Host {
             random: RandomStreams::new(u64::from(u32::from(order.here))).stream("refresh"),
             start: now(),
             heard: Vec::new(),
+            outbox: Vec::new(),
             octets: Vec::new(),
+            message: Vec::new(),
             progress: Progress::default(),
             order,
         })
@@ -219,7 +226,9 @@ impl Host {
         if let End::Sender(offer) = self.order.end {
             busy |= self.offer(offer);
         }
-        Ok(self.refresh() || busy)
+        busy |= self.refresh();
+        self.flush();
+        Ok(busy)
     }
 
     fn receive(&mut self) -> Result<bool> {
@@ -231,6 +240,7 @@ impl Host {
             self.follow(heard, now);
         }
         self.heard = heard;
+        self.flush();
         Ok(count > 0)
     }
 
@@ -248,7 +258,7 @@ impl Host {
             Heard::Resv(number, confirm) => {
                 self.is_done(number, now);
                 if let Some(receiver) = confirm {
-                    self.order.sessions.resv_conf(number, receiver, &mut self.octets);
+                    self.order.sessions.resv_conf(number, receiver, &mut self.message);
                     self.send(self.order.here.into(), receiver, true);
                 }
             }
@@ -308,13 +318,13 @@ impl Host {
         let here = self.order.here.into();
         match hop {
             None => {
-                self.order.sessions.path(number, &mut self.octets);
+                self.order.sessions.path(number, &mut self.message);
                 let (session, _) = self.order.sessions.names(number);
                 self.send(here, session.destination, true);
             }
             Some(hop) => {
                 let confirm = done == Time::ZERO;
-                self.order.sessions.resv(number, here, hop.lih, confirm, &mut self.octets);
+                self.order.sessions.resv(number, here, hop.lih, confirm, &mut self.message);
                 self.send(here, hop.address, false);
             }
         }
@@ -333,9 +343,18 @@ impl Host {
             router_alert,
             encapsulated: false,
         };
-        if self.socket.send(&out, &self.octets).is_err() {
-            self.progress.unsent += 1;
-        }
+        let start = self.octets.len();
+        self.octets.extend_from_slice(&self.message);
+        self.outbox.push((out, start..self.octets.len()));
+    }
+
+    /// Hands the kernel what is to be sent.
+    fn flush(&mut self) {
+        let Host { socket, outbox, octets, progress, .. } = self;
+        let messages = outbox.iter().map(|(out, range)| (out, &octets[range.clone()]));
+        socket.send_all(messages, |_, _| progress.unsent += 1);
+        outbox.clear();
+        octets.clear();
     }
 
     fn progress(&self) -> Progress {

@@ -13,15 +13,15 @@
 //! sender's address.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use earmark_core::{Datagram, InterfaceId, Outgoing};
 use earmark_wire::{ipv4, ipv6};
 
 use super::frame::{Header, Place};
-use super::{OpenError, RSVP, SendError, raw_socket, set, size_receive_buffer};
-use crate::sys::socket::{Received, Target, send_packet};
+use super::{BATCH, OpenError, RSVP, SendError, raw_socket, set, size_receive_buffer};
+use crate::sys::socket::{Packet, Received, Target, send_packet, send_packets};
 use crate::traffic_control::SIGNALLING_CLASS;
 
 /// `IPV6_ROUTER_ALERT_ISOLATE` (Linux 5.1).
@@ -82,6 +82,33 @@ impl RawSockets {
         outcome.map_err(SendError::System)
     }
 
+    /// Sends the first of these messages, at most a batch, in one call; gives how many. The one behind them has to be sent
+    /// by itself: it is of another family, has no header or is too wide, or the kernel refuses it.
+    pub(super) fn send_together(&self, messages: &[(&Outgoing, &[u8])]) -> usize {
+        let Some(is_ipv4) = messages.first().map(|(out, _)| out.destination.is_ipv4()) else {
+            return 0;
+        };
+        let mut headers = [const { None }; BATCH];
+        for ((out, payload), place) in messages.iter().zip(&mut headers) {
+            match Header::new(out, payload.len()) {
+                Ok(header) if out.destination.is_ipv4() == is_ipv4 => *place = Some(header.emit()),
+                _ => break,
+            }
+        }
+        let nowhere = target(IpAddr::V4(Ipv4Addr::UNSPECIFIED), None);
+        let mut packets = [Packet { pieces: [&[]; 2], target: nowhere }; BATCH];
+        let mut count = 0;
+        for (((out, payload), header), packet) in
+            messages.iter().zip(headers.iter().flatten()).zip(&mut packets)
+        {
+            let target = target(out.destination, out.interface.map(|i| i.0));
+            *packet = Packet { pieces: [header.octets(), payload], target };
+            count += 1;
+        }
+        let Ok(socket) = self.sender(is_ipv4) else { return 0 };
+        send_packets::<BATCH>(socket, &packets[..count]).unwrap_or(0)
+    }
+
     fn send_fragments(
         &mut self,
         header: &Header,
@@ -109,14 +136,16 @@ impl RawSockets {
     }
 
     fn transmit(&self, pieces: [&[u8]; 2], target: &Target) -> io::Result<()> {
-        let socket = match (target.to, &self.six) {
-            (SocketAddr::V4(_), _) => &self.sender4,
-            (SocketAddr::V6(_), Some(six)) => &six.transit,
-            (SocketAddr::V6(_), None) => {
-                return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
-            }
-        };
-        send_packet(socket.as_fd(), pieces, target)
+        send_packet(self.sender(target.to.is_ipv4())?, pieces, target)
+    }
+
+    /// The socket that sends packets of a family.
+    fn sender(&self, is_ipv4: bool) -> io::Result<BorrowedFd<'_>> {
+        match (is_ipv4, &self.six) {
+            (true, _) => Ok(self.sender4.as_fd()),
+            (false, Some(six)) => Ok(six.transit.as_fd()),
+            (false, None) => Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)),
+        }
     }
 }
 

@@ -66,21 +66,23 @@ pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     if outcome == 0 { Ok(numbers[DROPS].into()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Octets for control messages: packet information (40 octets for IPv6, with its header), a hop limit (24), and
-/// hop-by-hop options that are as short as router alert needs.
+/// Octets for control messages that come: packet information (40 octets for IPv6, with its header), a hop limit (24),
+/// and hop-by-hop options that are as short as router alert needs.
 const CONTROL: usize = 160;
+/// Octets for those that go: packet information and a hop limit.
+const SENT_CONTROL: usize = 64;
 
 /// Room for control messages. The kernel reads and writes `cmsghdr` here, hence the alignment.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct Control<const LENGTH: usize>([u8; LENGTH]);
 
 /// Room for a batch of `N` packets, each with what the kernel tells about it.
 #[derive(Debug)]
 pub(crate) struct Batch<const N: usize> {
     packets: Box<[u8]>,
     room: usize,
-    controls: [Control; N],
+    controls: [Control<CONTROL>; N],
     received: Vec<Received>,
 }
 
@@ -236,37 +238,66 @@ pub(crate) struct Target {
     pub(crate) hop_limit: Option<u8>,
 }
 
-/// Sends a packet, in pieces that follow each other. Never blocks.
+/// A packet that is to leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet<'a> {
+    /// Its octets, in pieces that follow each other.
+    pub(crate) pieces: [&'a [u8]; 2],
+    /// Where it goes.
+    pub(crate) target: Target,
+}
+
+/// Sends a packet. Never blocks.
 pub(crate) fn send_packet(
     socket: BorrowedFd<'_>,
     pieces: [&[u8]; 2],
     target: &Target,
 ) -> io::Result<()> {
-    let parts = pieces.map(|p| libc::iovec {
-        // The kernel only reads what is sent; the type has no way to say so.
-        iov_base: p.as_ptr().cast_mut().cast(),
-        iov_len: p.len(),
-    });
-    let address = SockAddr::from(target.to);
-    let mut control = Control([0; CONTROL]);
-    let length = write_controls(&mut control, target);
-    // SAFETY: all octets zero is a valid `msghdr`.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_name = address.as_ptr().cast_mut().cast();
-    header.msg_namelen = address.len();
-    header.msg_iov = parts.as_ptr().cast_mut();
-    header.msg_iovlen = parts.len() as _;
-    if length > 0 {
-        header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = length as _;
+    send_packets::<1>(socket, &[Packet { pieces, target: *target }]).map(drop)
+}
+
+/// Sends packets in their order, at most `N`; returns how many the kernel took. An error says why it did not take the
+/// first; why it did not take another one is told when that one is sent as the first. Never blocks.
+pub(crate) fn send_packets<const N: usize>(
+    socket: BorrowedFd<'_>,
+    packets: &[Packet<'_>],
+) -> io::Result<usize> {
+    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    let (mut parts, mut controls) = ([[nothing; 2]; N], [Control([0; SENT_CONTROL]); N]);
+    let mut addresses: [Option<SockAddr>; N] = [const { None }; N];
+    // SAFETY: all octets zero is a valid `mmsghdr`: null pointers and zero lengths.
+    let mut headers: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
+    let rooms = parts.iter_mut().zip(&mut controls).zip(&mut addresses);
+    for ((packet, header), ((parts, control), address)) in
+        packets.iter().zip(&mut headers).zip(rooms)
+    {
+        *parts = packet.pieces.map(|piece| libc::iovec {
+            // The kernel only reads what is sent; the type has no way to say so.
+            iov_base: piece.as_ptr().cast_mut().cast(),
+            iov_len: piece.len(),
+        });
+        let address = address.insert(SockAddr::from(packet.target.to));
+        let header = &mut header.msg_hdr;
+        header.msg_name = address.as_ptr().cast_mut().cast();
+        header.msg_namelen = address.len();
+        header.msg_iov = parts.as_mut_ptr();
+        header.msg_iovlen = parts.len() as _;
+        let length = write_controls(control, &packet.target);
+        if length > 0 {
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = length as _;
+        }
     }
-    // SAFETY: all pointers in the header are to locals or to `pieces`, alive until the call returns; it only reads them.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let count = packets.len().min(N);
+    // SAFETY: the first `count` headers point to locals and to `packets`, alive until the call returns; it only reads them.
+    let sent = unsafe {
+        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT)
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 /// Writes the control messages that a target asks for; returns how many octets.
-fn write_controls(control: &mut Control, target: &Target) -> usize {
+fn write_controls(control: &mut Control<SENT_CONTROL>, target: &Target) -> usize {
     let index = target.interface.unwrap_or(0).to_ne_bytes();
     let is_ipv4 = target.to.is_ipv4();
     let (level, hops) = match is_ipv4 {
@@ -305,7 +336,7 @@ fn write_controls(control: &mut Control, target: &Target) -> usize {
 /// Writes one control message at an offset that is a multiple of eight (`struct cmsghdr` of 64-bit and 32-bit machines:
 /// length, level, type; then the data); returns how many octets it takes with its padding.
 fn write_control(
-    control: &mut Control,
+    control: &mut Control<SENT_CONTROL>,
     at: usize,
     (level, kind): (i32, i32),
     data: &[u8],

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use earmark_core::Outgoing;
+use earmark_core::{InterfaceId, Outgoing};
 use earmark_linux::netns::Namespace;
 use earmark_linux::{OpenError, RsvpSocket, SendError};
 
@@ -89,6 +89,45 @@ pub(crate) fn long_message() {
     let nowhere =
         Outgoing { destination: "2001:db8::1".parse().expect("an address"), ..path(true) };
     assert!(matches!(sender.send(&nowhere, b""), Err(SendError::MixedFamilies)));
+}
+
+/// Many at once, those that need something special among them: all arrive, in their order, but for those that cannot.
+pub(crate) fn many_at_once() {
+    let line = Line::new();
+    let mut sockets = [&line.sender, &line.router].map(open);
+    let [sender, router] = &mut sockets;
+    let mut messages: Vec<(Outgoing, Vec<u8>)> =
+        (0..100_u8).map(|n| (path(true), vec![n; 100])).collect();
+    messages[7].1 = vec![7; 9_001]; // wider than the link
+    messages[50].1 = vec![50; 65_535]; // longer than a packet
+    messages[51].0.destination = "2001:db8::1".parse().expect("an address");
+    messages[70].0.interface = Some(InterfaceId(9_999)); // not there
+    let mut failed = Vec::new();
+    sender.send_all(messages.iter().map(|(how, octets)| (how, &octets[..])), |how, error| {
+        failed.push((how.destination, error));
+    });
+    assert!(
+        matches!(
+            failed[..],
+            [
+                (_, SendError::TooLong { .. }),
+                (IpAddr::V6(_), SendError::MixedFamilies),
+                (_, SendError::System(_))
+            ]
+        ),
+        "{failed:?}"
+    );
+    assert_eq!(sender.counters().sent, 97);
+    let mut arrived = Vec::new();
+    eventually("the router catches them", || {
+        router.receive(|d| arrived.push((d.payload[0], d.payload.len()))).expect("received");
+        arrived.len() >= 97
+    });
+    let expected: Vec<(u8, usize)> = (0..100)
+        .filter(|n| ![50, 51, 70].contains(n))
+        .map(|n| (n, if n == 7 { 9_001 } else { 100 }))
+        .collect();
+    assert_eq!(arrived, expected);
 }
 
 /// The same Path between the IPv6 addresses of the line.
