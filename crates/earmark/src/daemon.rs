@@ -19,7 +19,7 @@ use earmark_linux::{
     RsvpSocket, TcError, TrafficControl, Update, capabilities,
 };
 use earmark_node::NodeConfig;
-use earmark_rsvp::{diagnostics, integrity};
+use earmark_rsvp::{diagnostics, integrity, limits};
 use jiff::Timestamp;
 use tracing::info;
 
@@ -227,8 +227,20 @@ fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> No
             },
             integrity: integrity_settings(config, keys, origin),
             policy: config.policy.clone(),
+            max_sessions: config.limits.max_sessions,
+            limits: limit_settings(config),
             ..earmark_rsvp::Config::default()
         },
+    }
+}
+
+fn limit_settings(config: &Config) -> limits::Settings {
+    let limited = |interface: &&InterfaceConfig| interface.limits != limits::Interface::default();
+    let named = |interface: &InterfaceConfig| (interface.name.clone(), interface.limits.clone());
+    limits::Settings {
+        interfaces: config.interfaces.iter().filter(limited).map(named).collect(),
+        per_neighbor: config.limits.per_neighbor,
+        changes_per_second: config.limits.changes_per_second,
     }
 }
 

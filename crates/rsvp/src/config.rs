@@ -6,7 +6,7 @@ use core::time::Duration;
 use earmark_core::InterfaceId;
 use serde::{Deserialize, Serialize};
 
-use crate::{diagnostics, integrity, policy};
+use crate::{diagnostics, integrity, limits, policy};
 
 /// Settings of one RSVP engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub struct Config {
     pub max_kept_octets: u32,
     /// How questions about the state of sessions are treated (RFC 2745).
     pub diagnostics: diagnostics::Settings,
+    /// To whom this node listens, and how much one neighbour or one reservation may have.
+    pub limits: limits::Settings,
     /// Which messages are signed and verified (RFC 2747).
     pub integrity: integrity::Settings,
     /// Who may reserve how much and where, and who gives way to whom (RFC 2750, RFC 3181).
@@ -57,6 +59,7 @@ impl Default for Config {
             departure_delay: Duration::from_secs(3),
             max_kept_octets: 4_096,
             diagnostics: diagnostics::Settings::default(),
+            limits: limits::Settings::default(),
             integrity: integrity::Settings::default(),
             policy: policy::Settings::default(),
         }

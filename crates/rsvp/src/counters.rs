@@ -31,6 +31,8 @@ pub enum DropReason {
     Ports,
     /// A limit of this node is reached.
     Limit,
+    /// It is from a neighbour to whom this node does not listen on that interface.
+    UnknownNeighbor,
     /// A request was refused, and the refusal sent back.
     Refused,
     /// It is addressed to this node but nobody here waits for it.
@@ -59,7 +61,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 24] = [
+    pub const ALL: [DropReason; 25] = [
         DropReason::Malformed,
         DropReason::ZeroRefreshPeriod,
         DropReason::BadHop,
@@ -72,6 +74,7 @@ impl DropReason {
         DropReason::TtlExpired,
         DropReason::Ports,
         DropReason::Limit,
+        DropReason::UnknownNeighbor,
         DropReason::Refused,
         DropReason::NotForUs,
         DropReason::MissingIntegrity,
@@ -101,6 +104,7 @@ impl DropReason {
             DropReason::TtlExpired => "ttl_expired",
             DropReason::Ports => "ports",
             DropReason::Limit => "limit",
+            DropReason::UnknownNeighbor => "unknown_neighbor",
             DropReason::Refused => "refused",
             DropReason::NotForUs => "not_for_us",
             DropReason::MissingIntegrity => "missing_integrity",

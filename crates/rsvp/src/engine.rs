@@ -91,6 +91,11 @@ impl Rsvp {
         if !takes_part || (!for_every_node && passes_by(turn.context, datagram.destination)) {
             return self.relay(turn, datagram);
         }
+        if !self.config.limits.interfaces.is_empty()
+            && !self.listens_to(turn.context, datagram, &message.body)
+        {
+            return self.drop(turn, datagram, DropReason::UnknownNeighbor);
+        }
         self.counters.receive(message.body.message_type());
         if datagram.encapsulated {
             self.encapsulating.insert(datagram.interface);

@@ -113,7 +113,7 @@ impl Rsvp {
             self.stop_sending(turn, &session, &before);
         }
         let session = self.admit_sender(&session, &template).map_err(|fault| match fault {
-            PathFault::Silent(DropReason::Limit) => Rejection::Limit,
+            PathFault::Report(DropReason::Limit, ..) => Rejection::Limit,
             PathFault::Silent(_) => Rejection::NoRoute,
             PathFault::Report(..) => Rejection::Ports,
         })?;

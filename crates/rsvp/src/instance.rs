@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
 use crate::integrity::Integrity;
+use crate::limits::Throttle;
 use crate::policy::Policy;
 use crate::repair::Repairs;
 use crate::store::Store;
@@ -49,6 +50,8 @@ pub struct Rsvp {
     pub(crate) lih_offset: u32,
     /// Questions about sessions that are under way.
     pub(crate) diagnostics: Diagnostics,
+    /// What neighbours have used of what they may ask for.
+    pub(crate) throttle: Throttle,
     /// Signs and verifies messages; `None` where nothing is configured.
     pub(crate) integrity: Option<Box<Integrity>>,
     /// Judges requests; `None` where nothing is configured.
@@ -70,6 +73,7 @@ impl Rsvp {
             integrity: Integrity::new(&config.integrity, random).map(Box::new),
             diagnostics: Diagnostics::new(random),
             policy: Policy::new(&config.policy).map(Box::new),
+            throttle: Throttle::default(),
             config,
             store: Store::new(random.stream("rsvp/hash").hash_key()),
             applications: Applications::default(),

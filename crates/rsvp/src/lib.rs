@@ -51,6 +51,7 @@
 
 extern crate alloc;
 
+mod admission;
 mod api;
 mod applications;
 mod blockade;
@@ -63,6 +64,7 @@ mod error;
 mod host;
 mod instance;
 pub mod integrity;
+pub mod limits;
 mod merge;
 mod path;
 pub mod policy;

@@ -201,8 +201,11 @@ impl Rsvp {
         if self.policy.is_some() {
             self.judge_sender(path).map_err(not_allowed)?;
         }
-        let session = self.admit_sender(&path.session, &path.sender.template)?;
         let origin = Origin::Neighbor(arrival.interface, path.hop);
+        if !self.may_ask(turn.now, origin, Some(Block::Sender)) {
+            return Err(too_much());
+        }
+        let session = self.admit_sender(&path.session, &path.sender.template)?;
         let hop = self.store.meet(origin, Block::Sender, turn.now);
         let adspec = self.store.keep_adspec(hop, path.sender.adspec);
         let index = self.enter_sender(
@@ -278,11 +281,11 @@ impl Rsvp {
         let found = self.store.find_session(session);
         mark(Checkpoint::FindSession);
         if self.store.psbs.len() >= self.config.max_sessions as usize {
-            return Err(PathFault::Silent(DropReason::Limit));
+            return Err(too_much());
         }
         if let Some(index) = found {
             if self.store.session(index).sender_count >= self.config.max_senders {
-                return Err(PathFault::Silent(DropReason::Limit));
+                return Err(too_much());
             }
             if self.sender_ports_conflict(index, session, template) {
                 let code = ErrorCode::ConflictingSenderPorts;
@@ -438,6 +441,11 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
         && !address.is_multicast()
         && !address.is_loopback()
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// A limit of this node is reached.
+fn too_much() -> PathFault {
+    PathFault::Report(DropReason::Limit, ErrorCode::RsvpSystemError, 0)
 }
 
 /// Policy does not let the sender announce this.

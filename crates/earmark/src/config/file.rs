@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_linux::Intercept;
-use earmark_rsvp::Timing;
 use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
+use earmark_rsvp::{Timing, limits};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::policy::PolicyTable;
 use super::{
-    Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Place, Queueing,
+    Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
+    Queueing,
 };
 use crate::units::parse_duration;
 
@@ -67,6 +68,10 @@ struct InterfaceTable {
     integrity: Option<Secured>,
     intercept: Option<InterceptName>,
     udp_encapsulation: Option<bool>,
+    #[serde(default)]
+    neighbors: Vec<Spanned<String>>,
+    largest_reservation: Option<Spanned<String>>,
+    overhead: Option<Spanned<u32>>,
 }
 
 /// The names of [`Intercept`].
@@ -92,6 +97,9 @@ struct RsvpTable {
     lifetime_factor: Option<Spanned<u32>>,
     udp_only: Option<bool>,
     diagnostics: Option<bool>,
+    max_sessions: Option<Spanned<u32>>,
+    max_per_neighbor: Option<Spanned<u32>>,
+    changes_per_second: Option<Spanned<u32>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -115,6 +123,8 @@ struct DaemonTable {
 const LONGEST_INTERFACE_NAME: usize = 15;
 /// HTB has 16 bits for a class; a few are the plan's own.
 const MOST_CLASSES: u32 = 60_000;
+/// More than any stack of tunnels adds to a packet, octets.
+const MOST_OVERHEAD: u32 = 1_000;
 /// `sun_path` of Linux is 108 octets with its terminator, and the daemon binds a name that is a little longer.
 const LONGEST_SOCKET_PATH: usize = 90;
 
@@ -144,6 +154,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         policy: source.policy(file.policy, &interfaces)?,
         interfaces,
         timing: source.timing(&file.rsvp)?,
+        limits: source.limits(&file.rsvp)?,
         udp_only: file.rsvp.udp_only.unwrap_or(false),
         diagnostics: file.rsvp.diagnostics.unwrap_or(true),
         record: file.daemon.record,
@@ -235,6 +246,7 @@ impl Source<'_> {
                 Some(InterceptName::RouterAlert) | None => Intercept::RouterAlert,
             },
             udp_encapsulation: table.udp_encapsulation.unwrap_or(false),
+            limits: self.interface_limits(&table)?,
             place: Some(place),
             ..defaults
         })
@@ -299,6 +311,30 @@ impl Source<'_> {
             window: u16::try_from(window).unwrap_or(u16::MAX),
             handshake: table.handshake.unwrap_or(defaults.handshake),
         }))
+    }
+
+    fn limits(&self, table: &RsvpTable) -> Result<Limits, ConfigError> {
+        let defaults = Limits::default();
+        let some = |value: &Option<Spanned<u32>>| match value {
+            None => Ok(None),
+            Some(_) => self.within(value.clone(), 1..u32::MAX, 0).map(Some),
+        };
+        let max_sessions = table.max_sessions.clone();
+        Ok(Limits {
+            max_sessions: self.within(max_sessions, 1..u32::MAX, defaults.max_sessions)?,
+            per_neighbor: some(&table.max_per_neighbor)?,
+            changes_per_second: some(&table.changes_per_second)?,
+        })
+    }
+
+    fn interface_limits(&self, table: &InterfaceTable) -> Result<limits::Interface, ConfigError> {
+        let largest = table.largest_reservation.as_ref();
+        let hint = "a rate such as \"2Mbit\"";
+        Ok(limits::Interface {
+            neighbors: self.ranges(&table.neighbors)?,
+            largest: largest.map(|text| self.read(text, hint)).transpose()?,
+            overhead: self.within(table.overhead.clone(), 0..MOST_OVERHEAD + 1, 0)?,
+        })
     }
 
     fn timing(&self, table: &RsvpTable) -> Result<Timing, ConfigError> {

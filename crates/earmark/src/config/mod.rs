@@ -15,9 +15,9 @@ use std::time::Duration;
 use earmark_core::Rate;
 use earmark_linux::Intercept;
 use earmark_linux::Queues;
-use earmark_rsvp::Timing;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
+use earmark_rsvp::{Timing, limits};
 
 pub use error::{ConfigError, Place};
 pub use keys::KeyFile;
@@ -41,6 +41,8 @@ pub struct Config {
     pub interfaces: Vec<InterfaceConfig>,
     /// RSVP's timing, the same on all interfaces.
     pub timing: Timing,
+    /// How much work this node takes on.
+    pub limits: Limits,
     /// How messages are signed and verified, where interfaces are secured.
     pub integrity: Option<IntegrityConfig>,
     /// Who may reserve how much and where, and who gives way to whom.
@@ -57,6 +59,24 @@ pub struct Config {
     pub keep_reservations_on_exit: bool,
     /// How often routes and traffic control are compared with what they should be.
     pub reconcile: Duration,
+}
+
+/// How much work this node takes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most sessions, and most senders.
+    pub max_sessions: u32,
+    /// Most senders, and most reservations, of one neighbour.
+    pub per_neighbor: Option<u32>,
+    /// Most new senders and reservations, and changes of reservations, that one neighbour may ask for in a second.
+    pub changes_per_second: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let rsvp = earmark_rsvp::Config::default();
+        Limits { max_sessions: rsvp.max_sessions, per_neighbor: None, changes_per_second: None }
+    }
 }
 
 /// The control socket.
@@ -126,6 +146,8 @@ pub struct InterfaceConfig {
     pub intercept: Intercept,
     /// Whether hosts behind it signal inside UDP (RFC 2205 appendix C).
     pub udp_encapsulation: bool,
+    /// To whom this node listens there, and how much one reservation may have and claims.
+    pub limits: limits::Interface,
     /// Where the file says so; `None` in settings that come from no file.
     pub place: Option<Place>,
 }
@@ -144,6 +166,7 @@ impl InterfaceConfig {
             integrity: None,
             intercept: Intercept::RouterAlert,
             udp_encapsulation: false,
+            limits: limits::Interface::default(),
             place: None,
         }
     }
@@ -158,6 +181,7 @@ impl Config {
             control: Control { socket: socket.into(), group: None },
             interfaces: Vec::new(),
             timing: Timing::default(),
+            limits: Limits::default(),
             policy: policy_settings::Settings::default(),
             integrity: None,
             udp_only: false,

@@ -12,6 +12,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     let config = read(super::super::EXAMPLE).unwrap();
     assert_eq!(config.control.socket, Path::new(DEFAULT_SOCKET));
     assert_eq!(config.timing, Timing::default());
+    assert_eq!(config.limits, Limits::default());
     assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
     assert!(config.keep_reservations_on_exit);
     let shown = &config.interfaces[0];
@@ -194,6 +195,27 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "interface.name",
         "already, in line 2",
     ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nneighbors = ['10.0.0.0/33']",
+        4,
+        "interface.neighbors",
+        "range",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nlargest_reservation = 'all'",
+        4,
+        "interface.largest_reservation",
+        "number",
+    ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\noverhead = 2000",
+        4,
+        "interface.overhead",
+        "out of range",
+    ),
+    ("[rsvp]\nmax_sessions = 0", 2, "rsvp.max_sessions", "out of range"),
+    ("[rsvp]\nmax_per_neighbor = 0", 2, "rsvp.max_per_neighbor", "out of range"),
+    ("[rsvp]\nchanges_per_second = '5'", 2, "rsvp.changes_per_second", "invalid type"),
     ("[rsvp]\nrefresh = '30'", 2, "rsvp.refresh", "unit"),
     ("[rsvp]\nrefresh = '1us'", 2, "rsvp.refresh", "out of range"),
     ("[rsvp]\nlifetime_factor = 0", 2, "rsvp.lifetime_factor", "out of range"),

@@ -55,7 +55,9 @@ impl Rsvp {
         kept: Rate,
     ) -> bool {
         let whole = self.store.tcsb(tcsb).flowspec;
-        let Some(part) = self.part_of(&whole, |part| self.rate_in(tcsb, part) <= kept) else {
+        let Some(part) =
+            self.part_of(&whole, |part| self.rate_in(turn.context, tcsb, part) <= kept)
+        else {
             return false;
         };
         self.store.tcsb_mut(tcsb).flowspec = part;

@@ -1,0 +1,207 @@
+//! Admission: what a reservation claims of its link's ledger, and what traffic control is told of it (RFC 2205 section
+//! 3.11.2, TC_AddFlowspec and TC_ModFlowspec).
+
+use earmark_core::admission::{Demand, Owner, Priority, Protocol, Reason, Refusal};
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Context, Flow, Installation, InterfaceId, Rate};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError};
+use earmark_wire::rsvp::{ErrorCode, FilterSpec, Style};
+
+use crate::api::Event;
+use crate::error::ResvFault;
+use crate::instance::{Rsvp, Turn};
+use crate::merge::{effective, sum};
+use crate::state::{Filter, Holder, Index, NONE, Tcsb};
+use crate::traffic::Request;
+
+impl Rsvp {
+    /// TC_AddFlowspec.
+    pub(crate) fn add_traffic_control<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        holder: Holder,
+        request: &Request,
+        flowspec: FlowSpec,
+        priority: Option<Priority>,
+    ) -> Result<Index, ResvFault> {
+        let outgoing = request.outgoing;
+        let new = request.extra.as_deref().map_or(&[][..], |extra| &extra.filters);
+        let mut claim = None;
+        if let Some(interface) = outgoing {
+            let flow = self.flow(holder, new.first().map(|filter| &filter.spec));
+            let demand = self.demand(turn.context, holder, None, outgoing, &flowspec, new);
+            self.check_size(turn.context, interface, &demand, Rate::ZERO)?;
+            let block = self.store.tcsbs.vacant_key() as Index;
+            let owner = Owner { protocol: Protocol::Rsvp, block };
+            let ledger = &mut turn.context.ledger;
+            let granted = match priority {
+                None => ledger.claim(interface, owner, &flow, demand),
+                Some(priority) => {
+                    ledger.claim_with_priority(interface, owner, &flow, demand, priority)
+                }
+            };
+            mark(Checkpoint::Admission);
+            let granted = granted.map_err(ResvFault::refused)?;
+            turn.out.install(Installation { claim: granted, interface, flow, demand });
+            claim = Some(granted);
+        }
+        let tcsb = Tcsb { holder, next: NONE, rsbs: NONE, outgoing, flowspec, claim };
+        let tcsb = self.store.insert_tcsb(tcsb);
+        if let Holder::Pool(pool) = holder {
+            // The first filter came with the installation.
+            let first = new.first().map(|filter| filter.spec).into_iter().collect();
+            self.store.pool_mut(pool).filters.insert(tcsb, first);
+        }
+        Ok(tcsb)
+    }
+
+    /// TC_ModFlowspec. `new` are filters that have a part in it from now on.
+    pub(crate) fn change_traffic_control<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tcsb: Index,
+        flowspec: FlowSpec,
+        new: &[Filter],
+        priority: Option<Priority>,
+    ) -> Result<(), ResvFault> {
+        let block = self.store.tcsb(tcsb);
+        if let (Some(claim), Some(interface)) = (block.claim, block.outgoing) {
+            let (holder, outgoing) = (block.holder, block.outgoing);
+            let demand = self.demand(turn.context, holder, Some(tcsb), outgoing, &flowspec, new);
+            let held = turn.context.ledger.demand(claim);
+            if held != Some(demand) {
+                let held = held.map_or(Rate::ZERO, |held| held.rate);
+                self.check_size(turn.context, interface, &demand, held)?;
+                let ledger = &mut turn.context.ledger;
+                let granted = match priority {
+                    None => ledger.change(claim, demand),
+                    Some(priority) => ledger.change_with_priority(claim, demand, priority),
+                };
+                mark(Checkpoint::Admission);
+                granted.map_err(ResvFault::refused)?;
+                let flow = self.first_flow(tcsb);
+                turn.out.install(Installation { claim, interface, flow, demand });
+            } else if let Some(priority) = priority {
+                turn.context.ledger.set_priority(claim, priority);
+            }
+        }
+        self.store.tcsb_mut(tcsb).flowspec = flowspec;
+        Ok(())
+    }
+
+    /// What a block would claim of its link with another flowspec.
+    pub(crate) fn rate_in(&self, context: &Context<'_>, tcsb: Index, flowspec: &FlowSpec) -> Rate {
+        let block = self.store.tcsb(tcsb);
+        self.demand(context, block.holder, Some(tcsb), block.outgoing, flowspec, &[]).rate
+    }
+
+    /// Claims what a block is to have, which is no more than the ledger has left it, and puts it into traffic control.
+    pub(crate) fn install_anew<E>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
+        let block = self.store.tcsb(tcsb);
+        let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };
+        let (holder, outgoing, flowspec) = (block.holder, block.outgoing, &block.flowspec);
+        let demand = self.demand(turn.context, holder, Some(tcsb), outgoing, flowspec, &[]);
+        let granted = turn.context.ledger.change(claim, demand);
+        debug_assert!(granted.is_ok(), "less is always granted");
+        let flow = self.first_flow(tcsb);
+        turn.out.install(Installation { claim, interface, flow, demand });
+    }
+
+    /// The flow that a block is known by in traffic control.
+    fn first_flow(&self, tcsb: Index) -> Flow {
+        let holder = self.store.tcsb(tcsb).holder;
+        let first = match holder {
+            Holder::Pool(pool) => self.store.filters_of(pool, tcsb).first(),
+            Holder::Sender(_) => None,
+        };
+        self.flow(holder, first)
+    }
+
+    /// One reservation can be limited in size, but for what it has already.
+    #[inline]
+    fn check_size(
+        &self,
+        context: &Context<'_>,
+        interface: InterfaceId,
+        demand: &Demand,
+        held: Rate,
+    ) -> Result<(), ResvFault> {
+        match self.limits_of(context, interface).and_then(|limits| limits.largest) {
+            Some(largest) if demand.rate > largest.max(held) => {
+                let refusal = Refusal { reason: Reason::Bandwidth, available: largest };
+                Err(ResvFault::refused(refusal))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a flowspec claims of a link: no more than the senders that have a part in it announce, and what the link adds
+    /// to each packet.
+    fn demand(
+        &self,
+        context: &Context<'_>,
+        holder: Holder,
+        tcsb: Option<Index>,
+        outgoing: Option<InterfaceId>,
+        flowspec: &FlowSpec,
+        new: &[Filter],
+    ) -> Demand {
+        let path = match holder {
+            Holder::Sender(psb) => Some(self.store.psb(psb).tspec),
+            Holder::Pool(pool) => self.path_tspec(pool, tcsb, outgoing, new),
+        };
+        let flowspec = path.map_or(*flowspec, |path| effective(flowspec, &path));
+        let demand = Demand::from_flowspec(&flowspec);
+        match outgoing.and_then(|interface| self.limits_of(context, interface)) {
+            Some(limits) if limits.overhead > 0 => {
+                let smallest = flowspec.token_bucket().min_policed_unit;
+                demand.with_overhead(limits.overhead, smallest)
+            }
+            _ => demand,
+        }
+    }
+
+    /// Path_Te of a shared reservation: what all its senders together announce.
+    fn path_tspec(
+        &self,
+        pool: Index,
+        tcsb: Option<Index>,
+        outgoing: Option<InterfaceId>,
+        new: &[Filter],
+    ) -> Option<TokenBucket> {
+        let block = self.store.pool(pool);
+        let has_part = |template: &FilterSpec| {
+            block.style == Style::Wildcard
+                || new.binary_search_by_key(template, |filter| filter.spec).is_ok()
+                || tcsb.is_some_and(|tcsb| {
+                    self.store.filters_of(pool, tcsb).binary_search(template).is_ok()
+                })
+        };
+        self.store
+            .senders_of(block.session)
+            .map(|psb| self.store.psb(psb))
+            .filter(|psb| psb.goes(outgoing) && has_part(&psb.template))
+            .map(|psb| psb.tspec)
+            .reduce(|a, b| sum(&a, &b))
+    }
+}
+
+impl ResvFault {
+    /// The error of RFC 2205 appendix B for a refusal of the ledger.
+    fn refused(refusal: Refusal) -> ResvFault {
+        let (code, value) = match refusal.reason {
+            Reason::Bandwidth => (
+                ErrorCode::AdmissionControlFailure,
+                AdmissionControlError::BandwidthUnavailable.code(),
+            ),
+            Reason::MaxPacket => {
+                (ErrorCode::AdmissionControlFailure, AdmissionControlError::MtuTooLarge.code())
+            }
+            Reason::NoSuchLink => {
+                (ErrorCode::TrafficControlError, TrafficControlError::ServiceUnsupported.code())
+            }
+        };
+        ResvFault { available: Some(refusal.available), ..ResvFault::new(code, value) }
+    }
+}

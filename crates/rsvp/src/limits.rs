@@ -1,0 +1,184 @@
+//! Limits that an operator sets: to whom a node listens, and how much one neighbour may want of it.
+//!
+//! Past a limit new work is refused, in the protocol's words: a Path by a PathErr, a Resv by a ResvErr, both "RSVP system
+//! error" (code 23), or "admission control failure" where it is about bandwidth. What is there already stays, and is
+//! refreshed as before, for nothing here is looked at for a refresh that says nothing new.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
+
+use earmark_core::{Context, Datagram, InterfaceId, Prefix, Rate, Time};
+use earmark_wire::rsvp::Body;
+use serde::{Deserialize, Serialize};
+
+use crate::instance::Rsvp;
+use crate::state::{Block, Origin};
+
+/// Limits of a node. By default there are none but those of [`crate::Config`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Limits of interfaces, by name.
+    pub interfaces: BTreeMap<String, Interface>,
+    /// Most senders, and most reservations, of one neighbour.
+    pub per_neighbor: Option<u32>,
+    /// How many new senders and reservations, and changes of them, one neighbour may ask for in a second.
+    pub changes_per_second: Option<u32>,
+}
+
+/// Limits of one interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Interface {
+    /// The neighbours whose messages are looked at; all, if there are none here.
+    pub neighbors: Vec<Prefix>,
+    /// Most for one reservation.
+    pub largest: Option<Rate>,
+    /// What link layer and tunnels add to each IP packet, octets. It is claimed beside what a flow asks for, as if all its
+    /// packets were as small as it says that they may be (m of RFC 2210 section 3.1).
+    pub overhead: u32,
+}
+
+/// What neighbours have used of [`Settings::changes_per_second`].
+#[derive(Debug, Default)]
+pub(crate) struct Throttle {
+    /// By neighbour, who may choose the address: ordered, and no more than [`MOST_NEIGHBORS`].
+    buckets: BTreeMap<(InterfaceId, IpAddr), Bucket>,
+    /// When those that had been quiet were forgotten, which is done once in a second at most.
+    swept: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// What is left, billionths of a change.
+    left: u64,
+    at: Time,
+}
+
+/// Neighbours told apart; past that those of an interface share what one may do, until others have been quiet.
+const MOST_NEIGHBORS: usize = 1_024;
+/// A change, in the unit of [`Bucket::left`].
+const ONE: u64 = 1_000_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Throttle {
+    /// Whether a neighbour may ask for one more change. It may ask for those of one second at once.
+    fn admits(&mut self, now: Time, interface: InterfaceId, neighbor: IpAddr, rate: u32) -> bool {
+        let full = u64::from(rate) * ONE;
+        let mut who = (interface, neighbor);
+        if self.buckets.len() >= MOST_NEIGHBORS && !self.buckets.contains_key(&who) {
+            if now >= self.swept + SECOND {
+                self.swept = now;
+                self.buckets.retain(|_, bucket| now < bucket.at + SECOND);
+            }
+            if self.buckets.len() >= MOST_NEIGHBORS {
+                who.1 = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+            }
+        }
+        let bucket = self.buckets.entry(who).or_insert(Bucket { left: full, at: now });
+        let earned = now.since(bucket.at).as_nanos() * u128::from(rate);
+        let earned = u64::try_from(earned).unwrap_or(u64::MAX);
+        bucket.left = bucket.left.saturating_add(earned).min(full);
+        bucket.at = now;
+        match bucket.left.checked_sub(ONE) {
+            Some(left) => {
+                bucket.left = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Rsvp {
+    /// The limits of an interface, if it has any.
+    #[inline]
+    pub(crate) fn limits_of(&self, context: &Context<'_>, id: InterfaceId) -> Option<&Interface> {
+        if self.config.limits.interfaces.is_empty() {
+            return None;
+        }
+        self.config.limits.interfaces.get(&context.interfaces.by_id(id)?.name)
+    }
+
+    /// Whether a message is from a neighbour to whom this node listens. A ResvConf is from whoever confirms, and changes
+    /// nothing.
+    #[cold]
+    pub(crate) fn listens_to(
+        &self,
+        context: &Context<'_>,
+        datagram: &Datagram<'_>,
+        body: &Body<'_>,
+    ) -> bool {
+        let neighbor = match body {
+            Body::Path(path) => path.hop.address,
+            Body::PathTear(tear) => tear.hop.address,
+            Body::Resv(resv) => resv.hop.address,
+            Body::ResvTear(tear) => tear.hop.address,
+            Body::ResvErr(error) => error.hop.address,
+            Body::ResvConf(_) => return true,
+            _ => datagram.source,
+        };
+        self.limits_of(context, datagram.interface).is_none_or(|limits| {
+            limits.neighbors.is_empty()
+                || limits.neighbors.iter().any(|range| range.contains(neighbor))
+        })
+    }
+
+    /// Whether somebody may have one more block, or (`new` is `None`) a change of one.
+    pub(crate) fn may_ask(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
+        let Origin::Neighbor(interface, hop) = origin else { return true };
+        if let (Some(most), Some(block)) = (self.config.limits.per_neighbor, new)
+            && let Some(index) = self.store.find_neighbor(interface, hop.address)
+            && *self.store.neighbors[index as usize].count(block) >= most
+        {
+            return false;
+        }
+        let rate = self.config.limits.changes_per_second;
+        rate.is_none_or(|rate| self.throttle.admits(now, interface, hop.address, rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ETH1: InterfaceId = InterfaceId(1);
+
+    fn neighbor(number: u32) -> IpAddr {
+        Ipv4Addr::from_bits(0x0a00_0000 + number).into()
+    }
+
+    #[test]
+    fn a_neighbour_may_do_so_much_in_a_second_and_others_as_much() {
+        let mut throttle = Throttle::default();
+        let start = Time::from_secs(5);
+        let granted = |throttle: &mut Throttle, now, who| {
+            (0..100).filter(|_| throttle.admits(now, ETH1, neighbor(who), 10)).count()
+        };
+        assert_eq!(granted(&mut throttle, start, 1), 10);
+        assert_eq!(granted(&mut throttle, start, 2), 10);
+        assert_eq!(granted(&mut throttle, start + Duration::from_millis(250), 1), 2);
+        assert_eq!(granted(&mut throttle, start + Duration::from_millis(300), 1), 1);
+        assert_eq!(granted(&mut throttle, start + Duration::from_secs(9), 1), 10);
+        assert!(!throttle.admits(start, ETH1, neighbor(3), 0), "nothing is nothing");
+    }
+
+    /// Made-up neighbours do not fill the memory: past a number they share, and those that are known go on.
+    #[test]
+    fn many_neighbours_share() {
+        let mut throttle = Throttle::default();
+        let start = Time::from_secs(5);
+        assert!(throttle.admits(start, ETH1, neighbor(0), 10));
+        let crowd = 1..10_000;
+        let granted = crowd.filter(|&who| throttle.admits(start, ETH1, neighbor(who), 10)).count();
+        assert_eq!(granted, MOST_NEIGHBORS - 1 + 10);
+        assert!(throttle.buckets.len() <= MOST_NEIGHBORS + 1);
+        assert!(throttle.admits(start, ETH1, neighbor(0), 10));
+        let later = start + SECOND;
+        assert!(throttle.admits(later, ETH1, neighbor(200_000), 10));
+        assert!(throttle.buckets.len() < 10);
+    }
+}

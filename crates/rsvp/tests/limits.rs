@@ -1,0 +1,162 @@
+//! Limits: past them new work is refused in the protocol's words, and what is there stays.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_core::Rate;
+use earmark_rsvp::{Config, DropReason, limits};
+use earmark_wire::rsvp::{
+    Body, ErrorCode, FlowDescriptors, Path, PathErr, Resv, ResvErr, RsvpHop, Session,
+};
+
+fn with_limits(limits: limits::Settings) -> Bench {
+    with_config(Config { limits, ..Config::default() })
+}
+
+fn on_eth2(settings: limits::Interface) -> limits::Settings {
+    limits::Settings { interfaces: [("eth2".to_owned(), settings)].into(), ..Default::default() }
+}
+
+fn session_to(port: u16) -> Session {
+    Session { port, ..session() }
+}
+
+fn announce(bench: &mut Bench, port: u16) -> Vec<Outcome> {
+    bench.arrives(ETH1, Body::Path(Path { session: session_to(port), ..path() }))
+}
+
+fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Vec<Outcome> {
+    let flows = [flow(mbps)];
+    bench.arrives(ETH2, Body::Resv(Resv { session: session_to(port), ..resv(&flows) }))
+}
+
+/// The errors that are sent, with those who get them.
+fn errors(outcomes: &[Outcome]) -> Vec<(ErrorCode, u16)> {
+    let errors = sent(outcomes).into_iter().filter_map(|(_, message)| match message.body {
+        Body::PathErr(PathErr { error, .. }) | Body::ResvErr(ResvErr { error, .. }) => {
+            Some((error.code, error.value))
+        }
+        _ => None,
+    });
+    errors.collect()
+}
+
+fn dropped(bench: &Bench, reason: DropReason) -> u64 {
+    bench.engine.counters().dropped[reason as usize]
+}
+
+#[test]
+fn strangers_are_not_listened_to() {
+    let only = |range: &str| limits::Interface {
+        neighbors: vec![range.parse().expect("a range")],
+        ..limits::Interface::default()
+    };
+    let interfaces =
+        [("eth1".to_owned(), only("10.0.1.1/32")), ("eth2".to_owned(), only("10.0.2.0/30"))];
+    let mut bench =
+        with_limits(limits::Settings { interfaces: interfaces.into(), ..Default::default() });
+    let stranger = RsvpHop { address: ip("10.0.1.3"), lih: 77 };
+    let outcomes = bench.arrives(ETH1, Body::Path(Path { hop: stranger, ..path() }));
+    assert!(sent(&outcomes).is_empty());
+    assert_eq!(
+        (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),
+        ((0, 0, 0), 1)
+    );
+    announce(&mut bench, 1);
+    let stranger = RsvpHop { address: ip("10.0.2.9"), lih: ETH2.0 };
+    let flows = [flow(1)];
+    let resv = Resv { session: session_to(1), hop: stranger, ..resv(&flows) };
+    assert!(sent(&bench.arrives(ETH2, Body::Resv(resv))).is_empty());
+    assert_eq!(
+        (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),
+        ((1, 1, 0), 2)
+    );
+    ask(&mut bench, 1, 1);
+    // Nor can a stranger end what is there.
+    let mut tear = path_tear();
+    (tear.session, tear.hop.address) = (session_to(1), ip("10.0.1.3"));
+    bench.arrives(ETH1, Body::PathTear(tear));
+    assert_eq!((bench.engine.population(), bench.held()), ((1, 1, 1), Rate::from_mbps(1)));
+}
+
+#[test]
+fn a_reservation_is_no_larger_than_the_interface_lets_it_be() {
+    let largest = Some(Rate::from_mbps(3));
+    let mut bench = with_limits(on_eth2(limits::Interface { largest, ..Default::default() }));
+    announce(&mut bench, 1);
+    let too_large = [(ErrorCode::AdmissionControlFailure, 2)];
+    assert_eq!(errors(&ask(&mut bench, 1, 4)), too_large);
+    assert_eq!(errors(&ask(&mut bench, 1, 3)), []);
+    assert_eq!(errors(&ask(&mut bench, 1, 4)), too_large);
+    assert_eq!(bench.held(), Rate::from_mbps(3), "what was there stays");
+    assert_eq!(errors(&ask(&mut bench, 1, 2)), []);
+}
+
+/// The packets of these flows may be as small as 100 octets.
+#[test]
+fn what_a_link_adds_to_packets_is_claimed_too() {
+    let mut bench = with_limits(on_eth2(limits::Interface { overhead: 50, ..Default::default() }));
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    let outcomes = ask(&mut bench, 1, 4);
+    assert_eq!(bench.held(), Rate::from_mbps(6));
+    let installed = outcomes.iter().find_map(|outcome| match outcome {
+        Outcome::Installed(installation) => Some(installation.demand),
+        _ => None,
+    });
+    assert_eq!(
+        installed.map(|demand| (demand.rate, demand.burst)),
+        Some((Rate::from_mbps(6), 4_500))
+    );
+    // Upstream hears what was asked for; its own links add their own.
+    let upstream = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
+        Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
+            flows.iter().next()?.flowspec
+        }
+        _ => None,
+    });
+    assert_eq!(upstream, Some(flowspec(4)));
+    assert_eq!(errors(&ask(&mut bench, 2, 1)), []);
+    assert_eq!(errors(&ask(&mut bench, 2, 2)), [(ErrorCode::AdmissionControlFailure, 2)]);
+}
+
+#[test]
+fn a_neighbour_has_only_so_many_senders_and_reservations() {
+    let mut bench = with_limits(limits::Settings { per_neighbor: Some(2), ..Default::default() });
+    let refused = [(ErrorCode::RsvpSystemError, 0)];
+    for (port, expected) in [(1, &[][..]), (2, &[]), (3, &refused), (1, &[])] {
+        assert_eq!(errors(&announce(&mut bench, port)), expected, "{port}");
+    }
+    let other =
+        Path { session: session_to(4), hop: RsvpHop { address: ip("10.0.1.3"), lih: 7 }, ..path() };
+    assert_eq!(errors(&bench.arrives(ETH1, Body::Path(other))), [], "another neighbour");
+    for (port, mbps, expected) in
+        [(1, 1, &[][..]), (2, 1, &[]), (4, 1, &refused), (1, 2, &[]), (1, 2, &[])]
+    {
+        assert_eq!(errors(&ask(&mut bench, port, mbps)), expected, "{port}");
+    }
+    assert_eq!(bench.engine.population(), (3, 3, 2));
+    assert_eq!(bench.held(), Rate::from_mbps(3));
+}
+
+#[test]
+fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
+    let mut bench =
+        with_limits(limits::Settings { changes_per_second: Some(5), ..Default::default() });
+    let refused = |outcomes: &[Outcome]| !errors(outcomes).is_empty();
+    let mut announced =
+        |bench: &mut Bench| (1..=20).filter(|&port| !refused(&announce(bench, port))).count();
+    assert_eq!(announced(&mut bench), 5);
+    // Refreshes are free, so those that are there are not harmed by the flood.
+    assert_eq!(announced(&mut bench), 5);
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(announced(&mut bench), 10);
+    for mbps in 1..=5 {
+        assert!(!refused(&ask(&mut bench, 1, mbps)));
+    }
+    assert!(refused(&ask(&mut bench, 1, 6)));
+    assert!(!refused(&ask(&mut bench, 1, 5)), "a refresh");
+    assert_eq!(bench.held(), Rate::from_mbps(5));
+}
