@@ -227,6 +227,7 @@ fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> No
             },
             integrity: integrity_settings(config, keys, origin),
             policy: config.policy.clone(),
+            proxies: config.proxies.clone(),
             max_sessions: config.limits.max_sessions,
             limits: limit_settings(config),
             ..earmark_rsvp::Config::default()

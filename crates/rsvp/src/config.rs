@@ -6,7 +6,7 @@ use core::time::Duration;
 use earmark_core::InterfaceId;
 use serde::{Deserialize, Serialize};
 
-use crate::{diagnostics, integrity, limits, policy};
+use crate::{diagnostics, integrity, limits, policy, proxy};
 
 /// Settings of one RSVP engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub struct Config {
     pub integrity: integrity::Settings,
     /// Who may reserve how much and where, and who gives way to whom (RFC 2750, RFC 3181).
     pub policy: policy::Settings,
+    /// For whom this node speaks (RFC 5945).
+    pub proxies: proxy::Settings,
 }
 
 impl Default for Config {
@@ -62,6 +64,7 @@ impl Default for Config {
             limits: limits::Settings::default(),
             integrity: integrity::Settings::default(),
             policy: policy::Settings::default(),
+            proxies: proxy::Settings::default(),
         }
     }
 }

@@ -67,6 +67,9 @@ impl Rsvp {
             // Routes through it may lead elsewhere now, or nowhere.
             HostEvent::InterfaceChanged(_) => self.routes_change(turn.now, Changed::Anything),
         }
+        if !self.config.proxies.senders.is_empty() {
+            self.start_proxies(turn);
+        }
     }
 
     fn datagram_arrives<E: From<Event>>(

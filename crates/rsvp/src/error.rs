@@ -13,7 +13,7 @@ use earmark_wire::rsvp::{
     MessageType, Path, PathErr, Resv, ResvErr, RsvpHop, Salvage, SenderTemplate, Session, Style,
 };
 
-use crate::api::{Event, Filters};
+use crate::api::{Application, Event, Filters};
 use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
 use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
@@ -21,7 +21,7 @@ use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
 use crate::shared::{filters_of, flowspec_of, told};
-use crate::state::{Blocked, Holder, Index, Origin};
+use crate::state::{Blocked, Holder, Index, Origin, Peer};
 
 /// Why a reservation is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +249,12 @@ impl Rsvp {
             return;
         }
         match self.store.origin(block.hop) {
+            Origin::Local(Application::PROXY) => {
+                if let Holder::Sender(psb) = self.store.tcsb(block.tcsb).holder {
+                    let ErrorSpec { code, value, flags, .. } = error.error;
+                    self.pass_failure_to_sender(turn, psb, code, value, flags);
+                }
+            }
             Origin::Local(application) => {
                 let flags = flags_for(&error.error, failed.as_ref(), &block.flowspec);
                 turn.out.notify(Event::ResvError {
@@ -365,6 +371,9 @@ impl Rsvp {
     ) {
         let block = self.store.rsb(rsb);
         let holder = self.store.tcsb(block.tcsb).holder;
+        if let (Peer::Local(Application::PROXY), Holder::Sender(psb)) = (block.hop, holder) {
+            return self.tell_sender_of_failure(turn, psb, fault);
+        }
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
         let (flowspec, filters) = (left.or(Some(block.flowspec)), self.filters_of_request(block));

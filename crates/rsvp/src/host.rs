@@ -14,6 +14,7 @@ use crate::api::{
 use crate::counters::DropReason;
 use crate::instance::{Rsvp, Turn};
 use crate::path::PathFault;
+use crate::proxy::SenderProxy;
 use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
 use crate::way::Way;
@@ -92,7 +93,11 @@ impl Rsvp {
         if session.port == 0 && template.selector != SourceSelector::Port(0) {
             return Err(Rejection::Ports);
         }
-        let template = self.fill_in_source(turn, &session, template)?;
+        let template = if self.speaks_for_others(application) {
+            template
+        } else {
+            self.fill_in_source(turn, &session, template)?
+        };
         let way = Way::of_sender(turn.context, session.destination, template.source, None);
         // Where the data of a group goes may be known only later, or it may end here; but one address has to be reached.
         let here = way == Way::Here || session.destination.is_multicast();
@@ -144,8 +149,25 @@ impl Rsvp {
         self.notify_path_state(turn, index, Change::Created);
         self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);
+        self.answer_for_receivers(turn, index);
         self.settle_shared(turn, index);
         Ok(())
+    }
+
+    /// Announces a sender of another host.
+    pub(crate) fn announce_for<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        application: Application,
+        proxy: &SenderProxy,
+    ) {
+        let SenderProxy { session, template, tspec, ttl } = *proxy;
+        let opened = self.open_session(turn, application, session);
+        let done =
+            opened.and_then(|()| self.define_sender(turn, application, template, tspec, ttl));
+        if let Err(reason) = done {
+            turn.out.notify(Event::Rejected { application, reason });
+        }
     }
 
     /// A second SENDER call with the same template changes what the sender says.
@@ -169,6 +191,7 @@ impl Rsvp {
             self.notify_path_state(turn, index, Change::Changed);
             self.tell_applications_of_sender(turn, index);
             self.path_refresh(turn, index);
+            self.answer_for_receivers(turn, index);
             self.settle_sender(turn, index);
             self.settle_shared(turn, index);
         }

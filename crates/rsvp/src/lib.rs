@@ -69,6 +69,7 @@ mod merge;
 mod path;
 pub mod policy;
 mod pool;
+pub mod proxy;
 mod refresh;
 mod repair;
 mod resv;

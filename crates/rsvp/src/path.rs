@@ -167,6 +167,7 @@ impl Rsvp {
         self.notify_path_state(turn, index, Change::Changed);
         self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);
+        self.answer_for_receivers(turn, index);
         if new_tspec {
             self.settle_sender(turn, index);
         }
@@ -236,6 +237,7 @@ impl Rsvp {
         self.notify_path_state(turn, index, Change::Created);
         self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);
+        self.answer_for_receivers(turn, index);
         self.settle_shared(turn, index);
         Ok(())
     }

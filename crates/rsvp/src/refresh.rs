@@ -33,6 +33,7 @@ impl Rsvp {
         if now >= self.store.psb(index).path_refresh_at {
             self.follow_route(turn, index);
             self.path_refresh(turn, index);
+            self.answer_for_receivers(turn, index);
             self.schedule_path_refresh(now, index);
         }
         if now >= self.store.psb(index).resv_refresh_at {

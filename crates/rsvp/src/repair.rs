@@ -228,6 +228,7 @@ impl Rsvp {
             self.settle_pool(turn, pool);
             self.spread_patiently(turn, pool);
         }
+        self.answer_for_receivers(turn, index);
     }
 
     /// Notes that a sender has left an interface.

@@ -146,7 +146,7 @@ fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
     let mut bench =
         with_limits(limits::Settings { changes_per_second: Some(5), ..Default::default() });
     let refused = |outcomes: &[Outcome]| !errors(outcomes).is_empty();
-    let mut announced =
+    let announced =
         |bench: &mut Bench| (1..=20).filter(|&port| !refused(&announce(bench, port))).count();
     assert_eq!(announced(&mut bench), 5);
     // Refreshes are free, so those that are there are not harmed by the flood.

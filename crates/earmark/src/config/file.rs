@@ -15,6 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::policy::PolicyTable;
+use super::proxy::{ReceiverTable, SenderTable};
 use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
     Queueing,
@@ -36,6 +37,10 @@ struct File {
     integrity: IntegrityTable,
     #[serde(default)]
     policy: PolicyTable,
+    #[serde(default)]
+    sender_proxy: Vec<SenderTable>,
+    #[serde(default)]
+    receiver_proxy: Vec<ReceiverTable>,
     #[serde(default)]
     daemon: DaemonTable,
 }
@@ -152,6 +157,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         control: source.control(file.control)?,
         integrity: source.integrity(file.integrity, &interfaces)?,
         policy: source.policy(file.policy, &interfaces)?,
+        proxies: source.proxies(file.sender_proxy, &file.receiver_proxy, &interfaces)?,
         interfaces,
         timing: source.timing(&file.rsvp)?,
         limits: source.limits(&file.rsvp)?,

@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod keys;
 mod policy;
+mod proxy;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Config {
     pub integrity: Option<IntegrityConfig>,
     /// Who may reserve how much and where, and who gives way to whom.
     pub policy: policy_settings::Settings,
+    /// For whom this node speaks.
+    pub proxies: earmark_rsvp::proxy::Settings,
     /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
     pub udp_only: bool,
     /// Whether the questions of others about sessions are answered (RFC 2745, `earmark trace`).
@@ -183,6 +186,7 @@ impl Config {
             timing: Timing::default(),
             limits: Limits::default(),
             policy: policy_settings::Settings::default(),
+            proxies: earmark_rsvp::proxy::Settings::default(),
             integrity: None,
             udp_only: false,
             diagnostics: true,

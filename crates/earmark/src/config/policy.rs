@@ -82,15 +82,6 @@ impl Source<'_> {
     }
 
     fn rule(&self, table: RuleTable, known: &[InterfaceConfig]) -> Result<Rule, ConfigError> {
-        for name in &table.interfaces {
-            if !known.iter().any(|interface| interface.name == *name.get_ref()) {
-                return Err(self.error(
-                    name.span(),
-                    format!("there is no [[interface]] {}", name.get_ref()),
-                    "rules are about interfaces that take part",
-                ));
-            }
-        }
         if let Some(defending) = &table.defending
             && table.priority.is_none_or(|priority| *defending.get_ref() < priority)
         {
@@ -107,7 +98,7 @@ impl Source<'_> {
             applications: self.all::<Pattern>(&table.applications, NAME)?,
             sources: self.ranges(&table.sources)?,
             destinations: self.ranges(&table.destinations)?,
-            interfaces: table.interfaces.into_iter().map(Spanned::into_inner).collect(),
+            interfaces: self.interface_names(&table.interfaces, known)?,
             action: table.action,
             flow: self.rate(table.flow.as_ref())?,
             total: self.rate(table.total.as_ref())?,
@@ -127,6 +118,22 @@ impl Source<'_> {
         hint: &str,
     ) -> Result<Vec<T>, ConfigError> {
         texts.iter().map(|text| self.read(text, hint)).collect()
+    }
+
+    /// Names of interfaces that take part.
+    pub(super) fn interface_names(
+        &self,
+        names: &[Spanned<String>],
+        known: &[InterfaceConfig],
+    ) -> Result<Vec<String>, ConfigError> {
+        let name = |name: &Spanned<String>| {
+            if known.iter().any(|interface| interface.name == *name.get_ref()) {
+                return Ok(name.get_ref().clone());
+            }
+            let message = format!("there is no [[interface]] {}", name.get_ref());
+            Err(self.error(name.span(), message, "name interfaces that take part"))
+        };
+        names.iter().map(name).collect()
     }
 
     /// Ranges of addresses, of which one address is the smallest.

@@ -13,6 +13,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     assert_eq!(config.control.socket, Path::new(DEFAULT_SOCKET));
     assert_eq!(config.timing, Timing::default());
     assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.proxies, earmark_rsvp::proxy::Settings::default());
     assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
     assert!(config.keep_reservations_on_exit);
     let shown = &config.interfaces[0];
@@ -41,7 +42,12 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
     assert_eq!(config.user.as_deref(), Some("earmark"));
     let mut keys = 0;
     let tables = ["[node]", "[control]", "[[interface]]", "[rsvp]", "[integrity]", "[policy]"];
-    for table in tables.into_iter().chain(["[[policy.rule]]", "[daemon]"]) {
+    for table in tables.into_iter().chain([
+        "[[policy.rule]]",
+        "[[sender_proxy]]",
+        "[[receiver_proxy]]",
+        "[daemon]",
+    ]) {
         let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
         let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
         let section = after.split("\n[").next().unwrap_or_default();
@@ -258,6 +264,46 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "policy.rule.defending",
         "displaced by his equals",
     ),
+    ("[[sender_proxy]]\nfrom = '10.0.0.1:1'", 1, "sender_proxy", "missing field `to`"),
+    (
+        "[[sender_proxy]]\nfrom = 'a'\nto = '10.0.0.1:1'\nrate = '1Mbit'",
+        2,
+        "sender_proxy.from",
+        "socket address",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '0.0.0.0:1'\nto = '10.0.0.1:1'\nrate = '1Mbit'",
+        2,
+        "sender_proxy.from",
+        "need an address",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '[::1]:1'\nto = '10.0.0.1:1'\nrate = '1Mbit'",
+        2,
+        "sender_proxy.from",
+        "same IP version",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '10.0.0.2:1'\nto = '10.0.0.1:1'\nrate = '0bit'",
+        4,
+        "sender_proxy.rate",
+        "reserves nothing",
+    ),
+    (
+        "[[sender_proxy]]\nfrom = '10.0.0.2:1'\nto = '10.0.0.1:1'\nrate = '1Mbit'\nmax_packet = 90000",
+        5,
+        "sender_proxy.max_packet",
+        "does not hold",
+    ),
+    (
+        "[[receiver_proxy]]\ninterfaces = ['x']",
+        2,
+        "receiver_proxy.interfaces",
+        "no [[interface]] x",
+    ),
+    ("[[receiver_proxy]]\ndestinations = ['x']", 2, "receiver_proxy.destinations", "range"),
+    ("[[receiver_proxy]]\nport = 70000", 2, "receiver_proxy.port", "u16"),
+    ("[[receiver_proxy]]\nrate = 'x'", 2, "receiver_proxy.rate", "number"),
     ("[daemon]\nuser = 3", 2, "daemon.user", "invalid type"),
     ("[daemon]\nrecord = 3", 2, "daemon.record", "invalid type"),
     (

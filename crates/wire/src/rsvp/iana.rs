@@ -57,7 +57,7 @@ code_points! {
 
 code_points! {
     /// Error codes of ERROR_SPEC (registry "Error Codes and Globally-Defined Error Value Sub-Codes"; RFC 2205
-    /// appendix B, RFC 3209 section 7.3, RFC 3175 section 3.2).
+    /// appendix B, RFC 3209 section 7.3, RFC 3175 section 3.2, RFC 5946 section 6.1).
     pub enum ErrorCode: u8 {
         Confirmation = 0 "Confirmation",
         AdmissionControlFailure = 1 "Admission Control Failure",
@@ -78,6 +78,7 @@ code_points! {
         RoutingProblem = 24 "Routing Problem",
         NotifyError = 25 "Notify Error",
         NewAggregateNeeded = 26 "New aggregate needed",
+        ReceiverProxyError = 36 "Unrecoverable Receiver Proxy Error",
     }
 }
 

@@ -1,0 +1,288 @@
+//! Proxies: this node speaks RSVP for hosts that do not (RFC 5945, RFC 5946).
+//!
+//! A *receiver proxy* answers senders whose data leaves towards a host that would never answer, with a reservation of its
+//! own on the last link. It is triggered by Path messages, and hangs on the path state: when that changes so does the
+//! reservation, when it goes the reservation goes. What is refused is tried again whenever the Path is refreshed. The
+//! sender, who would otherwise wait in vain, hears of a failure by a PathErr (RFC 5946 section 3.1).
+//!
+//! A *sender proxy* announces a flow for a host that only sends. It begins when there is a route to the destination.
+//!
+//! Path messages go on past a receiver proxy: whoever speaks RSVP behind it can still reserve more, and is merged.
+
+use alloc::vec::Vec;
+
+use earmark_core::{Prefix, Rate};
+use earmark_wire::intserv::{FlowSpec, SenderTspec, TokenBucket};
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, PathErr, SenderTemplate, Session, Style,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Application, Change, Event};
+use crate::error::ResvFault;
+use crate::instance::{Rsvp, Turn, send};
+use crate::state::{Holder, Index, Origin};
+use crate::traffic::Request;
+use crate::way::Way;
+use earmark_core::{InterfaceId, Time};
+
+/// For whom this node speaks. By default for nobody.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Senders.
+    pub senders: Vec<SenderProxy>,
+    /// Receivers; the first that fits a flow and an interface answers.
+    pub receivers: Vec<ReceiverProxy>,
+}
+
+/// A flow that is announced for another host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SenderProxy {
+    /// Where it goes.
+    pub session: Session,
+    /// Where it comes from.
+    pub template: SenderTemplate,
+    /// What it looks like.
+    pub tspec: SenderTspec,
+    /// The TTL of its packets where they pass here.
+    pub ttl: u8,
+}
+
+/// Receivers that are answered for. What is not mentioned does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReceiverProxy {
+    /// Interfaces behind which they are, by name; any, if there is none here.
+    pub interfaces: Vec<alloc::string::String>,
+    /// Their addresses, or groups; any, if there is none here.
+    pub destinations: Vec<Prefix>,
+    /// The senders that are answered; any, if there is none here.
+    pub sources: Vec<Prefix>,
+    /// IP protocol of the data.
+    pub protocol: Option<u8>,
+    /// Destination port of the data.
+    pub port: Option<u16>,
+    /// What is reserved (controlled load); what the sender announces, if nothing is said.
+    pub rate: Option<Rate>,
+    /// Senders that announce more are not answered.
+    pub largest: Option<Rate>,
+}
+
+impl Application {
+    /// The one in whose name receivers are answered for; no driver must hand it out, nor those just below it, in whose
+    /// names senders are announced.
+    pub const PROXY: Application = Application(u64::MAX);
+}
+
+impl ReceiverProxy {
+    /// What to reserve for a sender of a session on an interface; `None` where that is not for this proxy to answer.
+    fn answer(
+        &self,
+        interface: &str,
+        session: &Session,
+        template: &SenderTemplate,
+        tspec: &SenderTspec,
+    ) -> Option<FlowSpec> {
+        let covers = |ranges: &[Prefix], address| {
+            ranges.is_empty() || ranges.iter().any(|range| range.contains(address))
+        };
+        let announced = Rate::from_octets_per_second(tspec.rate);
+        let fits = (self.interfaces.is_empty() || self.interfaces.iter().any(|i| i == interface))
+            && covers(&self.destinations, session.destination)
+            && covers(&self.sources, template.source)
+            && self.protocol.is_none_or(|protocol| protocol == session.protocol)
+            && self.port.is_none_or(|port| port == session.port)
+            && self.largest.is_none_or(|largest| announced <= largest);
+        let rate = self.rate.map_or(tspec.rate, Rate::as_octets_per_second);
+        let bucket = TokenBucket { rate, peak: tspec.peak.max(rate), ..*tspec };
+        fits.then_some(FlowSpec::ControlledLoad(bucket))
+    }
+}
+
+impl Rsvp {
+    /// Reserves for the receivers of a sender that cannot do it themselves, and takes back what is not theirs any more.
+    pub(crate) fn answer_for_receivers<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        if self.config.proxies.receivers.is_empty() {
+            return;
+        }
+        let ways: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
+        for outgoing in ways {
+            let wanted = self.proxy_answer(turn, index, outgoing);
+            let tcsb = self.store.find_tcsb(Holder::Sender(index), Some(outgoing));
+            let origin = Origin::Local(Application::PROXY);
+            let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, origin));
+            match (wanted, rsb) {
+                (None, None) => {}
+                (None, Some(rsb)) => self.drop_reservation(turn, rsb, Change::Torn),
+                (Some(flowspec), Some(rsb)) if self.store.rsb(rsb).flowspec == flowspec => {}
+                (Some(flowspec), _) => {
+                    let done = self.reserve_as_proxy(turn, index, outgoing, flowspec);
+                    if let Err(fault) = done {
+                        let in_place = rsb.is_some();
+                        self.tell_sender_of_failure(turn, index, &ResvFault { in_place, ..fault });
+                    }
+                }
+            }
+        }
+    }
+
+    fn proxy_answer<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        index: Index,
+        outgoing: InterfaceId,
+    ) -> Option<FlowSpec> {
+        let interface = turn.context.interfaces.by_id(outgoing)?;
+        let (psb, session) = (self.store.psb(index), self.store.session_of(index));
+        let flowspec =
+            self.config.proxies.receivers.iter().find_map(|proxy| {
+                proxy.answer(&interface.name, &session, &psb.template, &psb.tspec)
+            })?;
+        Some(match flowspec {
+            FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(TokenBucket {
+                // No packet that the link cannot carry (RFC 2210 section 2.3.2).
+                max_packet_size: bucket.max_packet_size.min(interface.mtu),
+                min_policed_unit: bucket.min_policed_unit.min(interface.mtu),
+                ..bucket
+            }),
+            guaranteed @ FlowSpec::Guaranteed(..) => guaranteed,
+        })
+    }
+
+    fn reserve_as_proxy<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        outgoing: InterfaceId,
+        flowspec: FlowSpec,
+    ) -> Result<(), ResvFault> {
+        self.check_style(self.store.psb(index).session, Style::FixedFilter)?;
+        let request = Request {
+            origin: Origin::Local(Application::PROXY),
+            outgoing: Some(outgoing),
+            flowspec,
+            extra: None,
+            confirm: None,
+            expires_at: Time::MAX,
+        };
+        self.reserve(turn, Holder::Sender(index), request)
+    }
+
+    /// What has failed at this node for receivers that it answers for.
+    pub(crate) fn tell_sender_of_failure<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        fault: &ResvFault,
+    ) {
+        let flags = if fault.in_place { ErrorSpec::IN_PLACE } else { 0 };
+        self.pass_failure_to_sender(turn, index, fault.code, fault.value, flags);
+    }
+
+    /// The answer of a receiver proxy to a ResvErr, or to what would have been one: a PathErr towards the sender
+    /// (RFC 5946 sections 3.1.1 and 3.1.2). Whatever the sender could do nothing about goes as "unrecoverable receiver
+    /// proxy error" with the code as its value.
+    pub(crate) fn pass_failure_to_sender<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        code: ErrorCode,
+        value: u16,
+        flags: u8,
+    ) {
+        let (code, value) = match code {
+            ErrorCode::AdmissionControlFailure | ErrorCode::PolicyControlFailure => (code, value),
+            other => (ErrorCode::ReceiverProxyError, 0x0100 | u16::from(other.code())),
+        };
+        let flags = flags & ErrorSpec::IN_PLACE;
+        let psb = self.store.psb(index);
+        let (template, tspec) = (psb.template, psb.tspec);
+        let session = self.store.session_of(index);
+        match self.store.origin(psb.hop) {
+            Origin::Local(application) => {
+                let error = ErrorSpec { node: template.source, flags, code, value };
+                turn.out.notify(Event::PathError { application, session, error, template });
+            }
+            Origin::Neighbor(incoming, hop) => {
+                let interface = turn.context.interfaces.by_id(incoming);
+                let Some(node) = interface.and_then(|i| i.address_like(hop.address)) else {
+                    return;
+                };
+                let error = ErrorSpec { node, flags, code, value };
+                let sender = Some((template, Some(tspec)));
+                let body = PathErr { session, error, carried: Carried::NONE, sender };
+                let how = self.to_neighbor(incoming, node, hop.address);
+                send(&mut self.counters, turn.out, how, Body::PathErr(body));
+            }
+        }
+    }
+
+    /// Whether an application's senders are other hosts.
+    pub(crate) fn speaks_for_others(&self, application: Application) -> bool {
+        let senders = self.config.proxies.senders.len() as u64;
+        (Application::PROXY.0 - senders..Application::PROXY.0).contains(&application.0)
+    }
+
+    /// Announces those senders whose destinations can be reached by now.
+    pub(crate) fn start_proxies<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+        for place in 0..self.config.proxies.senders.len() {
+            let proxy = self.config.proxies.senders[place];
+            let application = Application(Application::PROXY.0 - 1 - place as u64);
+            if self.applications.open.contains_key(&application) {
+                continue;
+            }
+            let (destination, source) = (proxy.session.destination, proxy.template.source);
+            let way = Way::of_sender(turn.context, destination, source, None);
+            if matches!(way, Way::Out(_) | Way::Branches(_)) {
+                self.announce_for(turn, application, &proxy);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use earmark_wire::rsvp::{FilterSpec, SourceSelector};
+
+    #[test]
+    fn a_proxy_answers_what_fits_all_that_it_mentions() {
+        let address = |text: &str| text.parse().expect("an address");
+        let range = |text: &str| alloc::vec![text.parse().expect("a range")];
+        let session =
+            Session { destination: address("10.9.0.1"), protocol: 17, flags: 0, port: 5004 };
+        let template =
+            FilterSpec { source: address("10.0.0.1"), selector: SourceSelector::Port(4000) };
+        let tspec = TokenBucket { rate: 250_000.0, peak: 250_000.0, ..TokenBucket::default() };
+        let mbps = |mbps| Some(Rate::from_mbps(mbps));
+        let any = ReceiverProxy::default();
+        for (proxy, rate) in [
+            (any.clone(), Some(250_000.0)),
+            (
+                ReceiverProxy { interfaces: alloc::vec!["eth1".into()], ..any.clone() },
+                Some(250_000.0),
+            ),
+            (ReceiverProxy { interfaces: alloc::vec!["eth0".into()], ..any.clone() }, None),
+            (ReceiverProxy { destinations: range("10.9.0.0/16"), ..any.clone() }, Some(250_000.0)),
+            (ReceiverProxy { destinations: range("10.8.0.0/16"), ..any.clone() }, None),
+            (ReceiverProxy { sources: range("10.9.0.0/16"), ..any.clone() }, None),
+            (ReceiverProxy { protocol: Some(6), ..any.clone() }, None),
+            (ReceiverProxy { port: Some(5004), ..any.clone() }, Some(250_000.0)),
+            (ReceiverProxy { port: Some(5006), ..any.clone() }, None),
+            (ReceiverProxy { rate: mbps(4), ..any.clone() }, Some(500_000.0)),
+            (ReceiverProxy { largest: mbps(2), ..any.clone() }, Some(250_000.0)),
+            (ReceiverProxy { largest: mbps(1), ..any.clone() }, None),
+        ] {
+            let answer = proxy.answer("eth1", &session, &template, &tspec);
+            let bucket = answer.map(|flowspec| *flowspec.token_bucket());
+            assert_eq!(bucket.map(|bucket| bucket.rate), rate, "{proxy:?}");
+            assert!(bucket.is_none_or(|bucket| bucket.peak >= bucket.rate), "{proxy:?}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Proxies: this node speaks RSVP for hosts that do not (RFC 5945, RFC 5946).
+
+mod common;
+
+use common::*;
+use earmark_core::{HostEvent, InterfaceId, Rate};
+use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy, Settings};
+use earmark_rsvp::{Config, Event};
+use earmark_wire::rsvp::{
+    Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, List, Path, PathErr, Resv, ResvErr,
+    ResvTear,
+};
+
+fn with_proxies(proxies: Settings) -> Bench {
+    with_config(Config { proxies, ..Config::default() })
+}
+
+fn behind_eth2() -> ReceiverProxy {
+    ReceiverProxy { interfaces: vec!["eth2".to_owned()], ..ReceiverProxy::default() }
+}
+
+fn receivers(proxy: ReceiverProxy) -> Bench {
+    with_proxies(Settings { receivers: vec![proxy], ..Settings::default() })
+}
+
+/// The Path of a sender of so many Mbit/s.
+fn announcement(mbps: u32) -> Body<'static> {
+    let mut path = path();
+    path.sender.tspec = tspec(mbps);
+    Body::Path(path)
+}
+
+/// The rates that the previous hop is asked for, Mbit/s; 0 for a ResvTear.
+fn asked_upstream(outcomes: &[Outcome]) -> Vec<f32> {
+    let rates = sent(outcomes).into_iter().filter_map(|(how, message)| match message.body {
+        Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
+            assert_eq!(how.destination, ip(UPSTREAM));
+            Some(flows.iter().next()?.flowspec?.token_bucket().rate / 125_000.0)
+        }
+        Body::ResvTear(_) => Some(0.0),
+        _ => None,
+    });
+    rates.collect()
+}
+
+fn path_errs(outcomes: &[Outcome]) -> Vec<(ErrorCode, u16, u8)> {
+    let errors = sent(outcomes).into_iter().filter_map(|(how, message)| match message.body {
+        Body::PathErr(PathErr { error, .. }) => {
+            assert_eq!(how.destination, ip(UPSTREAM));
+            Some((error.code, error.value, error.flags))
+        }
+        _ => None,
+    });
+    errors.collect()
+}
+
+/// RFC 5945 section 3.1, Path-triggered.
+#[test]
+fn a_path_is_answered_for_the_receiver() {
+    let mut bench = receivers(behind_eth2());
+    let outcomes = bench.arrives(ETH1, announcement(2));
+    assert_eq!(asked_upstream(&outcomes), [2.0]);
+    assert_eq!(bench.held(), Rate::from_mbps(2));
+    assert_eq!(bench.arrives(ETH1, announcement(2)), [], "a refresh is one");
+    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), [3.0]);
+    assert_eq!(bench.held(), Rate::from_mbps(3));
+    // Whoever speaks RSVP behind it is merged.
+    let flows = [flow(4)];
+    bench.arrives(ETH2, Body::Resv(resv(&flows)));
+    assert_eq!(bench.held(), Rate::from_mbps(3), "no more than is announced");
+    bench.arrives(ETH1, Body::PathTear(path_tear()));
+    assert_eq!((bench.held(), bench.engine.population()), (Rate::ZERO, (0, 0, 0)));
+}
+
+#[test]
+fn only_what_fits_is_answered() {
+    let proxy = ReceiverProxy { largest: Some(Rate::from_mbps(2)), ..behind_eth2() };
+    let mut bench = receivers(ReceiverProxy { rate: Some(Rate::from_mbps(1)), ..proxy });
+    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), []);
+    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(2))), [1.0]);
+    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), [0.0], "taken back");
+    assert_eq!(bench.held(), Rate::ZERO);
+    let elsewhere = ReceiverProxy { interfaces: vec!["eth1".to_owned()], ..behind_eth2() };
+    let mut bench = receivers(elsewhere);
+    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(2))), []);
+}
+
+/// RFC 5946 section 3.1: the sender hears what the receiver would have heard, and it is tried again with each refresh.
+#[test]
+fn the_sender_hears_of_a_refusal() {
+    let mut bench = receivers(behind_eth2());
+    let refused = (ErrorCode::AdmissionControlFailure, 2, 0);
+    assert_eq!(path_errs(&bench.arrives(ETH1, announcement(8))), [refused]);
+    let later = bench.pass(std::time::Duration::from_secs(46));
+    assert_eq!(path_errs(&later), [refused]);
+    bench.arrives(ETH1, announcement(2));
+    let outcomes = bench.arrives(ETH1, announcement(8));
+    assert_eq!(
+        path_errs(&outcomes),
+        [(ErrorCode::AdmissionControlFailure, 2, ErrorSpec::IN_PLACE)]
+    );
+    assert_eq!(bench.held(), Rate::from_mbps(2));
+}
+
+#[test]
+fn the_sender_hears_of_errors_from_upstream() {
+    let mut bench = receivers(behind_eth2());
+    bench.arrives(ETH1, announcement(2));
+    for (code, value, expected) in [
+        (ErrorCode::AdmissionControlFailure, 2, (ErrorCode::AdmissionControlFailure, 2, 0)),
+        (ErrorCode::PolicyControlFailure, 3, (ErrorCode::PolicyControlFailure, 3, 0)),
+        (ErrorCode::ServicePreempted, 0, (ErrorCode::ReceiverProxyError, 0x010c, 0)),
+    ] {
+        let flows = [flow(2)];
+        let error = ErrorSpec { node: ip(UPSTREAM), flags: 0, code, value };
+        let body = Body::ResvErr(ResvErr {
+            session: session(),
+            hop: path().hop,
+            error,
+            scope: None,
+            carried: Carried::NONE,
+            flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+        });
+        let outcomes = bench.arrives(ETH1, body);
+        assert_eq!(path_errs(&outcomes), [expected]);
+        assert!(!events(&outcomes).iter().any(|event| matches!(event, Event::ResvError { .. })));
+    }
+}
+
+fn sender_proxy() -> SenderProxy {
+    SenderProxy { session: session(), template: template(), tspec: tspec(2), ttl: 64 }
+}
+
+/// The Paths that leave: through which interface, and with what TTL.
+fn paths(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, u8)> {
+    let paths = sent(outcomes).into_iter().filter_map(|(how, message)| match message.body {
+        Body::Path(Path { sender, .. }) => {
+            assert_eq!((how.source, sender.template), (ip(SENDER), template()));
+            Some((how.interface, how.ttl))
+        }
+        _ => None,
+    });
+    paths.collect()
+}
+
+/// RFC 5945 section 4.3: a sender that is configured.
+#[test]
+fn a_sender_is_announced_for_its_host() {
+    let mut bench = with_proxies(Settings { senders: vec![sender_proxy()], ..Settings::default() });
+    let outcomes = bench.host(HostEvent::InterfaceChanged(ETH2));
+    assert_eq!(paths(&outcomes), [(Some(ETH2), 64)]);
+    assert_eq!(paths(&bench.host(HostEvent::InterfaceChanged(ETH2))), [], "it is there already");
+    let flows = [flow(1)];
+    let outcomes = bench.arrives(ETH2, Body::Resv(resv(&flows)));
+    assert_eq!(bench.held(), Rate::from_mbps(1));
+    assert!(events(&outcomes).iter().any(|event| matches!(event, Event::Resv { .. })));
+    // Should the host speak for itself one day, what is configured stands.
+    assert_eq!(paths(&bench.arrives(ETH1, announcement(3))), []);
+    bench.arrives(
+        ETH2,
+        Body::ResvTear(ResvTear {
+            session: session(),
+            hop: resv(&[]).hop,
+            scope: None,
+            carried: Carried::NONE,
+            flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+        }),
+    );
+    assert_eq!(bench.held(), Rate::ZERO);
+}
+
+#[test]
+fn a_sender_waits_for_a_route() {
+    let mut proxy = sender_proxy();
+    proxy.session.destination = ip("10.0.77.1");
+    let mut bench = with_proxies(Settings { senders: vec![proxy], ..Settings::default() });
+    assert_eq!(bench.host(HostEvent::InterfaceChanged(ETH2)), []);
+    bench.add_route("10.0.77.0/24", ETH2, Some(DOWNSTREAM));
+    let prefix = "10.0.77.0/24".parse().expect("a range");
+    assert_eq!(paths(&bench.host(HostEvent::RouteChanged(prefix))).len(), 1);
+}
+
+/// Both ends on one router: reserved at once, without a message to anybody but the next hop.
+#[test]
+fn a_sender_and_a_receiver_may_both_be_silent() {
+    let settings = Settings { senders: vec![sender_proxy()], receivers: vec![behind_eth2()] };
+    let mut bench = with_proxies(settings);
+    let outcomes = bench.host(HostEvent::InterfaceChanged(ETH2));
+    assert_eq!((paths(&outcomes).len(), bench.held()), (1, Rate::from_mbps(2)));
+    assert!(events(&outcomes).iter().any(|event| matches!(event, Event::Resv { .. })));
+}
