@@ -9,9 +9,10 @@
 //!
 //! Path messages go on past a receiver proxy: whoever speaks RSVP behind it can still reserve more, and is merged.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use earmark_core::{Prefix, Rate};
+use earmark_core::{InterfaceId, Prefix, Rate, Time};
 use earmark_wire::intserv::{FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, PathErr, SenderTemplate, Session, Style,
@@ -24,7 +25,6 @@ use crate::instance::{Rsvp, Turn, send};
 use crate::state::{Holder, Index, Origin};
 use crate::traffic::Request;
 use crate::way::Way;
-use earmark_core::{InterfaceId, Time};
 
 /// For whom this node speaks. By default for nobody.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub struct SenderProxy {
 #[serde(default, deny_unknown_fields)]
 pub struct ReceiverProxy {
     /// Interfaces behind which they are, by name; any, if there is none here.
-    pub interfaces: Vec<alloc::string::String>,
+    pub interfaces: Vec<String>,
     /// Their addresses, or groups; any, if there is none here.
     pub destinations: Vec<Prefix>,
     /// The senders that are answered; any, if there is none here.
@@ -119,7 +119,9 @@ impl Rsvp {
             let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, origin));
             match (wanted, rsb) {
                 (None, None) => {}
-                (None, Some(rsb)) => self.drop_reservation(turn, rsb, Change::Torn),
+                (None, Some(rsb)) => {
+                    self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
+                }
                 (Some(flowspec), Some(rsb)) if self.store.rsb(rsb).flowspec == flowspec => {}
                 (Some(flowspec), _) => {
                     let done = self.reserve_as_proxy(turn, index, outgoing, flowspec);
@@ -248,8 +250,9 @@ impl Rsvp {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use earmark_wire::rsvp::{FilterSpec, SourceSelector};
+
+    use super::*;
 
     #[test]
     fn a_proxy_answers_what_fits_all_that_it_mentions() {

@@ -157,7 +157,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         control: source.control(file.control)?,
         integrity: source.integrity(file.integrity, &interfaces)?,
         policy: source.policy(file.policy, &interfaces)?,
-        proxies: source.proxies(file.sender_proxy, &file.receiver_proxy, &interfaces)?,
+        proxies: source.proxies(&file.sender_proxy, &file.receiver_proxy, &interfaces)?,
         interfaces,
         timing: source.timing(&file.rsvp)?,
         limits: source.limits(&file.rsvp)?,
@@ -237,6 +237,7 @@ impl Source<'_> {
             ));
         }
         let defaults = InterfaceConfig::new(name.as_str(), bandwidth);
+        let limits = self.interface_limits(&table)?;
         Ok(InterfaceConfig {
             reservable: match &table.reservable {
                 Some(share) => self.reservable(share, bandwidth)?,
@@ -252,7 +253,7 @@ impl Source<'_> {
                 Some(InterceptName::RouterAlert) | None => Intercept::RouterAlert,
             },
             udp_encapsulation: table.udp_encapsulation.unwrap_or(false),
-            limits: self.interface_limits(&table)?,
+            limits,
             place: Some(place),
             ..defaults
         })

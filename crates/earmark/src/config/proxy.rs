@@ -47,7 +47,7 @@ const ENDPOINT: &str = "an address and a port such as \"10.0.0.5:4000\" or \"[20
 impl Source<'_> {
     pub(super) fn proxies(
         &self,
-        senders: Vec<SenderTable>,
+        senders: &[SenderTable],
         receivers: &[ReceiverTable],
         interfaces: &[InterfaceConfig],
     ) -> Result<Settings, ConfigError> {
