@@ -128,7 +128,9 @@ fn tshark_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
 fn tcpdump_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
     let text = run(recorded, "tcpdump", &["-n", "-vvv"])?;
     for bad in ["invalid", "bad ", "incorrect", "[|", "truncated", "Unknown object", "rsvp-rfc"] {
-        if let Some(line) = text.lines().find(|line| line.contains(bad)) {
+        // Octets that it dumps may spell anything.
+        let mut words = text.lines().filter(|line| !line.trim_start().starts_with("0x"));
+        if let Some(line) = words.find(|line| line.contains(bad)) {
             return Err(format!("tcpdump: {line}").into());
         }
     }

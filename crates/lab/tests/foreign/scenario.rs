@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use earmark::client::Client;
-use earmark::control::protocol::{Opened, Send};
+use earmark::control::protocol::{Listen, Opened, Send, StyleName};
 use earmark_core::Rate;
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Settings, Testbed};
@@ -133,7 +133,13 @@ fn record(variant: Variant) -> Result<Recorded> {
     // Path, Resv and ResvConf.
     let first = network.open(5_001, Rate::from_mbps(2))?;
     network.hear("the confirmation", |event| matches!(event, rsvp::Event::Confirmed { .. }))?;
-    // ResvErr: 2 + 8 Mbit/s do not fit the 7.5 behind r1.
+    // Other objects: shared styles, and in IPv6 a flow label.
+    let mut shared = Vec::new();
+    for (port, style) in [(5_005, StyleName::Wf), (5_006, StyleName::Se)] {
+        shared.push(network.open_shared(port, style, variant)?);
+        network.hear("the confirmation", |event| matches!(event, rsvp::Event::Confirmed { .. }))?;
+    }
+    // ResvErr: 4 + 8 Mbit/s do not fit the 7.5 behind r1.
     let second = network.open(5_003, Rate::from_mbps(8))?;
     network.hear("the refusal", |event| matches!(event, rsvp::Event::ResvError { .. }))?;
     // PathErr: a sender of the same host with and one without a port (RFC 2205 section 3.2). By hand nothing is signed.
@@ -146,10 +152,12 @@ fn record(variant: Variant) -> Result<Recorded> {
     // Refreshes, of which there are as many as time passes.
     std::thread::sleep(REFRESH * 2);
     // ResvTear, then PathTear.
-    network.h2.release(first[1].application)?;
+    for [_, receiver] in shared.iter().chain([&first]) {
+        network.h2.release(receiver.application)?;
+    }
     network.wait("the ResvTear", |r1| Ok(r1.show_reservations()?.rows.is_empty()))?;
-    for opened in [&first[0], &second[0]] {
-        network.h1.release(opened.application)?;
+    for [sender, _] in shared.iter().chain([&first, &second]) {
+        network.h1.release(sender.application)?;
     }
     network.wait("the PathTears", |r1| Ok(r1.show_sessions()?.rows.is_empty()))?;
     recorded.frames = capture.stop()?;
@@ -199,6 +207,21 @@ impl Network {
         let from = Some(SocketAddr::from((h1, port)));
         let sender = self.h1.sender(Send { from, ..Send::new(to, rate) })?;
         Ok([sender, receiver])
+    }
+
+    /// The same in a style that lets senders share; in IPv6 with a sender that is known by its flow label.
+    fn open_shared(
+        &mut self,
+        port: u16,
+        style: StyleName,
+        variant: Variant,
+    ) -> Result<[Opened; 2]> {
+        let to = SocketAddr::from((self.addresses[1], port));
+        let listen = Listen { style, confirm: true, follow: true, ..Listen::new(to) };
+        let receiver = self.h2.listen(listen)?;
+        let flow_label = (variant == Variant::Six).then_some(0x12345);
+        let sender = Send { flow_label, ..Send::new(to, Rate::from_mbps(1)) };
+        Ok([self.h1.sender(sender)?, receiver])
     }
 
     /// Waits until h2 hears something.
