@@ -26,8 +26,11 @@
 //! - **An increase that is refused** leaves the old reservation; the ResvErr says so (InPlace). Everything is computed
 //!   and granted before anything is written, so there is nothing to undo.
 //! - **Two next hops on one link**, as after a route change further on, are merged: the least upper bound counts.
-//! - **The route moves**: the next Path, received or refreshed, leaves on the new way. Reservations on the old one are
-//!   not asked for upstream any more and die of silence.
+//! - **The route moves**: a short while after the routes have changed, the senders concerned are announced on their new
+//!   way, or as soon as a Path comes. The old one is told by a PathTear some seconds later, and what is reserved there
+//!   ends; until then it is not asked for upstream any more, but nothing is given back.
+//! - **A request that fails upstream** is left out for a while where smaller ones can do without it (blockade state).
+//! - **Styles do not mix**: who asks for another one than the session has gets a ResvErr, and the first one stays.
 //! - **Traffic control refuses** what the ledger granted: the receiver gets a ResvErr (code 22), the previous hop a
 //!   ResvTear.
 //! - **An interface that takes no part** is crossed by relaying messages as a router without RSVP would.

@@ -227,6 +227,7 @@ mod tests {
         let guaranteed = FlowSpec::Guaranteed(more, rspec);
         assert_eq!(effective(&guaranteed, &SMALL), FlowSpec::Guaranteed(SMALL, rspec));
         assert_eq!(sum(&SMALL, &SMALL).rate, 2_000.0);
-        assert_eq!(sum(&SMALL, &LARGE).max_packet_size, 9_000);
+        let both = sum(&LARGE, &SMALL);
+        assert_eq!((both.min_policed_unit, both.max_packet_size), (64, 9_000));
     }
 }

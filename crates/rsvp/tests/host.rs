@@ -9,8 +9,8 @@ use earmark_core::Rate;
 use earmark_rsvp::{Application, Command, Event, Filters, Rejection, ReserveRequest};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{
-    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
-    PathErr, ResvConf, ResvErr, RsvpHop, Session, SourceSelector, Style,
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Path,
+    PathErr, Resv, ResvConf, ResvErr, RsvpHop, Session, SourceSelector, Style,
 };
 
 const APPLICATION: Application = Application(1);
@@ -375,4 +375,70 @@ fn a_sender_has_one_application() {
     let flow = FixedFilterFlow { flowspec: Some(flowspec(1)), filter: template() };
     host.arrives(ETH2, Body::Resv(resv(&[flow])));
     assert_eq!(host.held(), Rate::from_mbps(1));
+}
+
+/// What senders of this host announce counts in what is reserved for them, from the beginning and when it changes.
+#[test]
+fn own_senders_count_in_what_is_reserved() {
+    const SECOND: Application = Application(2);
+    let mut host = sender();
+    host.command(open());
+    host.command(send(1));
+    let flows = FlowDescriptors::Wildcard(Some(flowspec(6)));
+    host.arrives(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
+    assert_eq!(host.held(), Rate::from_mbps(1));
+    host.command(Command::Session { application: SECOND, session: session() });
+    let template = FilterSpec { selector: SourceSelector::Port(4001), ..template() };
+    host.command(Command::Sender { application: SECOND, template, tspec: tspec(1), ttl: 63 });
+    assert_eq!(host.held(), Rate::from_mbps(2));
+    host.command(send(3));
+    assert_eq!(host.held(), Rate::from_mbps(4));
+
+    let mut host = sender();
+    host.command(open());
+    host.command(send(1));
+    host.arrives(ETH2, Body::Resv(resv(&[flow(6)])));
+    host.command(send(3));
+    assert_eq!(host.held(), Rate::from_mbps(3));
+}
+
+/// A group whose sender and receiver are on one host: the receiver hears what is new of the sender, and is told at once
+/// that its reservation stands.
+#[test]
+fn sender_and_receiver_of_a_group_share_a_host() {
+    const SECOND: Application = Application(2);
+    let session = Session { destination: ip("239.1.1.1"), ..session() };
+    let mut host = sender();
+    for application in [APPLICATION, SECOND] {
+        host.command(Command::Session { application, session });
+    }
+    for mbps in [1, 2] {
+        let heard = events(&host.command(send(mbps)));
+        let announced = heard.iter().find_map(|event| match event {
+            Event::Path { application: SECOND, tspec, .. } => Some(*tspec),
+            _ => None,
+        });
+        assert_eq!(announced, Some(tspec(mbps)), "{heard:?}");
+    }
+    let request = ReserveRequest::Wildcard { flowspec: flowspec(2) };
+    let heard =
+        events(&host.command(Command::Reserve { application: SECOND, request, confirm: true }));
+    let confirmed = |event: &Event| matches!(event, Event::Confirmed { application: SECOND, node, .. } if *node == ip(SENDER));
+    assert!(heard.iter().any(confirmed), "{heard:?}");
+    assert!(heard.iter().any(|event| matches!(event, Event::Resv { .. })), "{heard:?}");
+}
+
+/// A receiver of a group asks to be told at the address of the interface through which the data comes.
+#[test]
+fn a_receiver_of_a_group_names_its_own_address() {
+    let session = Session { destination: ip("239.1.1.1"), ..session() };
+    let mut host = receiver();
+    host.command(Command::Session { application: APPLICATION, session });
+    host.arrives(ETH1, Body::Path(Path { session, ..path() }));
+    let outcomes = host.command(reserve(2, true));
+    let asked = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
+        Body::Resv(resv) => Some(resv.confirm),
+        _ => None,
+    });
+    assert_eq!(asked, Some(Some(ip("10.0.1.2"))));
 }

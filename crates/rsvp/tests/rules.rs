@@ -48,6 +48,24 @@ fn a_shorter_period_brings_the_end_nearer() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
+/// A request that changes lives from then on, as long as its own period says.
+#[test]
+fn a_changed_request_begins_a_new_life() {
+    for (refresh_ms, lives_ms) in [(30_000, 157_500), (1_000, 5_250)] {
+        let mut router = router();
+        router.arrives(ETH1, Body::Path(path()));
+        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.pass(Duration::from_secs(100));
+        router.arrives(ETH1, Body::Path(Path { refresh_ms: 300_000, ..path() }));
+        let flows = [flow(3)];
+        router.arrives(ETH2, Body::Resv(Resv { refresh_ms, ..resv(&flows) }));
+        router.pass(Duration::from_millis(lives_ms - 1));
+        assert_eq!(router.held(), Rate::from_mbps(3));
+        router.pass(Duration::from_millis(2));
+        assert_eq!(router.held(), Rate::ZERO);
+    }
+}
+
 /// RFC 2205 section 2.6: where a larger request of another stands already, it is this node that confirms; otherwise the
 /// wish goes on upstream.
 #[test]

@@ -204,7 +204,12 @@ fn shared_requests_carry_objects_on() {
     let with = |octets| Resv { carried: Carried::Objects(octets), ..shared(2, &senders) };
     assert_eq!(carried(&router.arrives(ETH2, Body::Resv(with(&old)))), old);
     router.arrives(ETH2, Body::Resv(with(&new)));
-    let outcomes = router.arrives(ETH2, Body::Resv(Resv { ..shared(3, &senders) }));
+    let refreshes = router.pass(Duration::from_secs(46));
+    let refresh =
+        |outcome: &&Outcome| told(std::slice::from_ref(*outcome))[0].starts_with("Resv to");
+    let refresh = refreshes.iter().find(refresh).expect("a Resv is refreshed within 45 s");
+    assert_eq!(carried(std::slice::from_ref(refresh)), new);
+    let outcomes = router.arrives(ETH2, Body::Resv(shared(3, &senders)));
     assert_eq!(carried(&outcomes), []);
     router
         .arrives(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(3, &senders) }));
