@@ -46,12 +46,18 @@ pub(crate) fn greatest_lower_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpe
     }
 }
 
-/// Whether `a` asks for more than `b` in something and for less in nothing. Packet sizes never make a request less,
-/// because merging takes the smaller ones whoever else asks for more.
+/// Whether `a` is strictly greater than `b` (RFC 2205 section 3.5): it asks for a higher rate, and for less in nothing.
+///
+/// The RFC leaves the order open. If it were greater in something that counts, two requests of which one has the rate and
+/// the other one the bucket of what failed would both be smaller, and merged they would fail again for ever. If it were
+/// greater in everything, a smaller rate would not count for a bucket of the same size. Packet sizes never make a request
+/// less, because merging takes the smaller ones whoever else asks for more.
 pub(crate) fn is_greater(a: &FlowSpec, b: &FlowSpec) -> bool {
     let services = match (a, b) {
-        (FlowSpec::ControlledLoad(_), FlowSpec::ControlledLoad(_)) => Some(Ordering::Equal),
-        (FlowSpec::Guaranteed(_, a), FlowSpec::Guaranteed(_, b)) => {
+        (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) if a.rate > b.rate => {
+            Some(Ordering::Equal)
+        }
+        (FlowSpec::Guaranteed(_, a), FlowSpec::Guaranteed(_, b)) if a.rate > b.rate => {
             product(a.rate.partial_cmp(&b.rate), b.slack_us.partial_cmp(&a.slack_us))
         }
         _ => None,
@@ -189,9 +195,9 @@ mod tests {
         assert_eq!(greatest_lower_bound(&a, &rspec(5.0, 1)), None);
     }
 
-    /// More in one thing and less in another is not greater, nor is the same; packet sizes alone never make it less.
+    /// A higher rate and less of something else is not greater, nor is the same rate; packet sizes never make it less.
     #[test]
-    fn greater_is_more_in_something_and_less_in_nothing() {
+    fn greater_is_a_higher_rate_and_less_in_nothing() {
         let load = FlowSpec::ControlledLoad;
         let more = TokenBucket { rate: 2_000.0, ..SMALL };
         assert!(is_greater(&load(more), &load(SMALL)));
@@ -202,11 +208,14 @@ mod tests {
             !is_greater(&load(shallow), &load(SMALL)) && !is_greater(&load(SMALL), &load(shallow))
         );
         let jumbo = TokenBucket { max_packet_size: 9_000, ..SMALL };
-        assert!(is_greater(&load(more), &load(jumbo)) && is_greater(&load(jumbo), &load(SMALL)));
+        assert!(is_greater(&load(more), &load(jumbo)) && !is_greater(&load(jumbo), &load(SMALL)));
+        let deep = TokenBucket { depth: 90_000.0, ..SMALL };
+        assert!(!is_greater(&load(deep), &load(SMALL)));
         let rspec = |rate, slack_us| FlowSpec::Guaranteed(SMALL, Rspec { rate, slack_us });
         assert!(
             is_greater(&rspec(6.0, 1), &rspec(5.0, 1))
-                && is_greater(&rspec(5.0, 0), &rspec(5.0, 1))
+                && is_greater(&rspec(6.0, 0), &rspec(5.0, 1))
+                && !is_greater(&rspec(5.0, 0), &rspec(5.0, 1))
         );
         assert!(
             !is_greater(&rspec(6.0, 2), &rspec(5.0, 1))
