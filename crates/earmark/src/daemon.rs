@@ -225,6 +225,8 @@ fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> No
                 ntp_origin: ntp(origin),
                 ..diagnostics::Settings::default()
             },
+            reduction: config.reduction.clone(),
+            hello: config.hello.clone(),
             integrity: integrity_settings(config, keys, origin),
             policy: config.policy.clone(),
             proxies: config.proxies.clone(),

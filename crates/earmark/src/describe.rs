@@ -91,6 +91,9 @@ pub fn event(event: &Event) -> String {
         LastKeyExpired { key } => format!(
             "key {key} is used although its time is over, for there is no other; add a key that is valid"
         ),
+        NeighborLost { interface, address } => {
+            format!("neighbor {address} on interface {} is silent or has restarted", interface.0)
+        }
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())
         }

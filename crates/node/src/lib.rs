@@ -14,4 +14,6 @@ mod show;
 
 pub use node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 pub use receiver::{Ask, Listen, Unanswerable};
-pub use show::{LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow};
+pub use show::{
+    LinkRow, NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow, TrafficRow,
+};

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{InterfaceId, Rate, Time};
-use earmark_rsvp::{NeighborView, ReservationView, SenderView};
+use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
 use serde::{Deserialize, Serialize};
@@ -173,6 +173,27 @@ pub struct NeighborRow {
     pub reservations: usize,
     /// Seconds since it was heard last.
     pub heard_s: f64,
+    /// Refresh reduction; not there where the neighbour takes no part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduction: Option<ReductionRow>,
+    /// `alive` or `lost`; not there where the neighbour has said no Hello.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hello: Option<Cow<'static, str>>,
+}
+
+/// Refresh reduction with one neighbour, as a listing shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReductionRow {
+    /// Epoch of its numbers, if it has given any.
+    pub epoch: Option<u32>,
+    /// States that it has acknowledged, and that are refreshed in summaries.
+    pub summarized: usize,
+    /// States that it acknowledged and then forgot, still to be told again.
+    pub to_repeat: usize,
+    /// Summary refreshes sent to it.
+    pub summaries_sent: u64,
+    /// Summary refreshes received from it.
+    pub summaries_received: u64,
 }
 
 impl Node {
@@ -276,6 +297,18 @@ impl Node {
             senders: neighbor.senders as usize,
             reservations: neighbor.reservations as usize,
             heard_s: (now - neighbor.heard).as_secs_f64(),
+            reduction: neighbor.reduction.map(|reduction| ReductionRow {
+                epoch: reduction.epoch,
+                summarized: reduction.summarized,
+                to_repeat: reduction.to_repeat,
+                summaries_sent: reduction.summaries_sent,
+                summaries_received: reduction.summaries_received,
+            }),
+            hello: match neighbor.hello {
+                Liveness::Unknown => None,
+                Liveness::Alive => Some("alive".into()),
+                Liveness::Lost => Some("lost".into()),
+            },
         }
     }
 

@@ -374,6 +374,13 @@ pub enum Event {
         /// Its Key Identifier.
         key: u64,
     },
+    /// A neighbour that said Hello is silent now, or has restarted.
+    NeighborLost {
+        /// Behind which interface.
+        interface: InterfaceId,
+        /// Its address.
+        address: IpAddr,
+    },
     /// A message was thrown away.
     Dropped {
         /// Why.

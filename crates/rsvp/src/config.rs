@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use earmark_core::InterfaceId;
+use earmark_wire::rsvp::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::{diagnostics, integrity, limits, policy, proxy};
@@ -45,6 +46,10 @@ pub struct Config {
     pub policy: policy::Settings,
     /// For whom this node speaks (RFC 5945).
     pub proxies: proxy::Settings,
+    /// How state is kept alive between neighbours that can do better than repeat it.
+    pub reduction: Reduction,
+    /// How neighbours are watched.
+    pub hello: HelloTiming,
 }
 
 impl Default for Config {
@@ -65,6 +70,8 @@ impl Default for Config {
             integrity: integrity::Settings::default(),
             policy: policy::Settings::default(),
             proxies: proxy::Settings::default(),
+            reduction: Reduction::default(),
+            hello: HelloTiming::default(),
         }
     }
 }
@@ -113,6 +120,98 @@ impl Timing {
         // (K + 0.5) * 1.5 * R = (2K + 1) * 3 * R / 4; R in milliseconds is 250 000 ns a quarter.
         let quarters = halves.saturating_mul(3).saturating_mul(u64::from(refresh_ms));
         Duration::from_nanos(quarters.saturating_mul(250_000))
+    }
+}
+
+/// Refresh reduction (RFC 2961).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reduction {
+    /// Whether this node takes part, with neighbours that say that they do.
+    pub enabled: bool,
+    /// Longest delay of an acknowledgement that no message of ours takes along; well below a neighbour's Rf.
+    pub acknowledge_within: Duration,
+    /// What happens to messages that nobody acknowledges.
+    pub retransmission: Retransmission,
+    /// Messages that are sent again in one go, at most.
+    pub burst: u32,
+    /// Time from one such go to the next.
+    pub burst_interval: Duration,
+    /// Most messages that wait for an acknowledgement; further ones are not repeated before they are refreshed.
+    pub max_unacknowledged: u32,
+    /// Most tears, errors and confirmations of which a copy is kept until they are acknowledged; further ones are sent
+    /// once.
+    pub max_copies: u32,
+    /// Most neighbours that take part.
+    pub max_partners: u32,
+}
+
+impl Default for Reduction {
+    fn default() -> Self {
+        Reduction {
+            enabled: true,
+            acknowledge_within: Duration::from_millis(10),
+            retransmission: Retransmission::default(),
+            burst: 16,
+            burst_interval: Duration::from_millis(1),
+            max_unacknowledged: 1 << 20,
+            max_copies: 1 << 16,
+            max_partners: 1_024,
+        }
+    }
+}
+
+impl Reduction {
+    /// Flags of the common header of all that this node sends.
+    #[inline]
+    pub(crate) fn flags(&self) -> u8 {
+        if self.enabled { Message::REFRESH_REDUCTION } else { 0 }
+    }
+}
+
+/// Exponential back-off (RFC 2961 section 6.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retransmission {
+    /// Rf: the time from the first transmission to the second.
+    pub interval: Duration,
+    /// Rl: how often a message is sent in all before it is left to its refreshes. The RFC suggests 3, which ends after
+    /// 3.5 s; losses that a flood of new sessions brings about itself last longer, and 5 end when refreshes begin.
+    pub transmissions: u8,
+    /// Delta: each interval is 1 + Delta times the one before.
+    pub increment: f64,
+}
+
+impl Default for Retransmission {
+    fn default() -> Self {
+        Retransmission { interval: Duration::from_millis(500), transmissions: 5, increment: 1.0 }
+    }
+}
+
+impl Retransmission {
+    /// How long to wait after the transmission number `stage`, counted from 0: Rf * (1 + Delta) ^ stage.
+    pub(crate) fn wait(&self, stage: u8) -> Duration {
+        let mut seconds = self.interval.as_secs_f64();
+        for _ in 0..stage {
+            seconds *= 1.0 + self.increment;
+        }
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+}
+
+/// Hello (RFC 3209 section 5).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HelloTiming {
+    /// How often a neighbour is asked for a sign of life; `None`: never, but its own requests are answered.
+    pub interval: Option<Duration>,
+    /// A neighbour that was heard is lost after so many intervals of silence.
+    pub lost_after: f64,
+}
+
+impl Default for HelloTiming {
+    fn default() -> Self {
+        HelloTiming { interval: None, lost_after: 3.5 }
     }
 }
 

@@ -10,7 +10,8 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
-use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
+use crate::exchange::Letter;
+use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
 use crate::merge::{is_greater, least_upper_bound};
 use crate::pool::shared_flows;
 use crate::shared::told as told_filters;
@@ -114,7 +115,8 @@ impl Rsvp {
             router_alert: true,
             encapsulated: false,
         };
-        send(&mut self.counters, turn.out, how, Body::ResvConf(confirmation));
+        let partner = self.exchange.partner_towards(turn, None, receiver);
+        self.send_once(turn, Letter::new(how).past(partner), Body::ResvConf(confirmation));
     }
 
     /// Sends a confirmation one hop further. It is rebuilt here, so that each hop can vouch for it.
@@ -134,16 +136,20 @@ impl Rsvp {
                 return self.drop(turn, datagram, DropReason::NoRoute);
             }
         };
+        let partner = self.exchange.partner_towards(turn, Some(interface), confirmation.confirm);
+        let link = turn.context.interfaces.by_id(interface);
+        let own = link.and_then(|link| link.address_like(confirmation.confirm));
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface),
-            source: datagram.source,
+            // Whoever gets it named must know whom to acknowledge it to.
+            source: partner.and(own).unwrap_or(datagram.source),
             destination: datagram.destination,
             ttl: datagram.ttl - 1,
             router_alert: true,
             encapsulated: false,
         };
-        send(&mut self.counters, turn.out, how, Body::ResvConf(*confirmation));
+        self.send_once(turn, Letter::new(how).past(partner), Body::ResvConf(*confirmation));
     }
 
     /// RESV_CONFIRM to every application that reserved one of the flows. Gives whether there was one.

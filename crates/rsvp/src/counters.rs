@@ -57,11 +57,13 @@ pub enum DropReason {
     NotSigned,
     /// It asks for, or tells, the state of a session, which is switched off here (RFC 2745 section 7).
     DiagnosticsOff,
+    /// A later message about the same state has overtaken it (RFC 2961 section 4.5).
+    Overtaken,
 }
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 25] = [
+    pub const ALL: [DropReason; 26] = [
         DropReason::Malformed,
         DropReason::ZeroRefreshPeriod,
         DropReason::BadHop,
@@ -87,6 +89,7 @@ impl DropReason {
         DropReason::UnknownChallenge,
         DropReason::NotSigned,
         DropReason::DiagnosticsOff,
+        DropReason::Overtaken,
     ];
 
     /// Its name in counters.
@@ -117,13 +120,27 @@ impl DropReason {
             DropReason::UnknownChallenge => "unknown_challenge",
             DropReason::NotSigned => "not_signed",
             DropReason::DiagnosticsOff => "diagnostics_off",
+            DropReason::Overtaken => "overtaken",
         }
     }
 }
 
-/// Names of the kinds of message, by message type less one.
-pub const MESSAGES: [&str; 9] =
-    ["path", "resv", "path_err", "resv_err", "path_tear", "resv_tear", "resv_conf", "dreq", "drep"];
+/// Names of the kinds of message.
+pub const MESSAGES: [&str; 13] = [
+    "path",
+    "resv",
+    "path_err",
+    "resv_err",
+    "path_tear",
+    "resv_tear",
+    "resv_conf",
+    "dreq",
+    "drep",
+    "bundle",
+    "ack",
+    "srefresh",
+    "hello",
+];
 
 /// Messages of each kind, by direction, and drops by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,10 +153,47 @@ pub struct Counters {
     pub relayed: u64,
     /// Reservations that gave way to more important ones, in whole or in part.
     pub preempted: u64,
+    /// What refresh reduction did.
+    pub reduction: ReductionCounters,
     /// Thrown away, in the order of [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
     /// Messages that could not be read, by what was wrong; at most one entry a kind of error.
     pub malformed: alloc::collections::BTreeMap<&'static str, u64>,
+}
+
+/// What refresh reduction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReductionCounters {
+    /// States that a summary refresh of a neighbour refreshed.
+    pub refreshed: u64,
+    /// Names in them that meant nothing here.
+    pub unknown: u64,
+    /// States that summary refreshes of this node named.
+    pub named: u64,
+    /// Of these, how many the neighbour no longer knew.
+    pub forgotten: u64,
+    /// Messages that were acknowledged.
+    pub acknowledged: u64,
+    /// Messages that were sent again.
+    pub repeated: u64,
+    /// Messages that were never acknowledged and left to their refreshes.
+    pub given_up: u64,
+}
+
+impl ReductionCounters {
+    fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        [
+            ("refreshed", self.refreshed),
+            ("unknown", self.unknown),
+            ("named", self.named),
+            ("forgotten", self.forgotten),
+            ("acknowledged", self.acknowledged),
+            ("repeated", self.repeated),
+            ("given_up", self.given_up),
+        ]
+        .into_iter()
+        .map(|(name, n)| ("reduction", name, n))
+    }
 }
 
 impl Counters {
@@ -173,7 +227,13 @@ impl Counters {
         let dropped =
             DropReason::ALL.iter().zip(self.dropped).map(|(r, n)| ("dropped", r.name(), n));
         let malformed = self.malformed.iter().map(|(&name, &n)| ("malformed", name, n));
-        received.chain(sent).chain(relayed).chain(preempted).chain(dropped).chain(malformed)
+        received
+            .chain(sent)
+            .chain(relayed)
+            .chain(preempted)
+            .chain(self.reduction.iter())
+            .chain(dropped)
+            .chain(malformed)
     }
 }
 
@@ -188,6 +248,10 @@ fn place(kind: MessageType) -> usize {
         MessageType::ResvConf => 6,
         MessageType::Dreq => 7,
         MessageType::Drep => 8,
+        MessageType::Bundle => 9,
+        MessageType::Ack => 10,
+        MessageType::Srefresh => 11,
+        MessageType::Hello => 12,
         _ => usize::MAX,
     }
 }

@@ -9,7 +9,9 @@ use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salv
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
+use crate::exchange::names::Name;
 use crate::instance::{Rsvp, Turn};
+use crate::path::is_neighbor;
 use crate::repair::Changed;
 use crate::state::TimerKind;
 
@@ -29,9 +31,9 @@ impl Engine for Rsvp {
         out: &mut Effects<E>,
     ) {
         let before = out.len();
-        let mut turn = Turn { now, context, out };
+        let mut turn = Turn { now, context, out, name: Name::NONE };
         match input {
-            Input::Datagram(datagram) => self.datagram_arrives(&mut turn, &datagram),
+            Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram, None),
             Input::Expire => self.timers_expire(&mut turn),
             Input::Command(command) => self.command(&mut turn, command),
             Input::Host(event) => self.host_changes(&mut turn, &event),
@@ -65,28 +67,39 @@ impl Rsvp {
                 self.routes_change(turn.now, Changed::Group(source, group));
             }
             // Routes through it may lead elsewhere now, or nowhere.
-            HostEvent::InterfaceChanged(_) => self.routes_change(turn.now, Changed::Anything),
+            HostEvent::InterfaceChanged(interface) => {
+                self.routes_change(turn.now, Changed::Anything);
+                self.interface_changes(interface);
+            }
         }
         if !self.config.proxies.senders.is_empty() {
             self.start_proxies(turn);
         }
     }
 
-    fn datagram_arrives<E: From<Event>>(
+    /// A message arrives, by itself or in a Bundle that was sent with TTL `bundled`.
+    pub(crate) fn message_arrives<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
+        bundled: Option<u8>,
     ) {
         if self.integrity.is_some() && !self.is_authentic(turn, datagram) {
             return;
         }
         let takes_part =
             turn.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
-        let message = match Message::parse(datagram.payload) {
+        let mut message = match Message::parse(datagram.payload) {
             Ok(message) => message,
             Err(error) => return self.malformed_arrives(turn, datagram, &error, takes_part),
         };
         mark(Checkpoint::Parse);
+        if message.body.session().is_none() {
+            return self.neighbor_speaks(turn, datagram, &message, takes_part);
+        }
+        if let Some(send_ttl) = bundled {
+            message.send_ttl = send_ttl;
+        }
         // RFC 2209, MESSAGE ARRIVES: what is on its way to another node goes on, but for the kinds that every node
         // on the way must look at.
         let for_every_node =
@@ -103,6 +116,7 @@ impl Rsvp {
         if datagram.encapsulated {
             self.encapsulating.insert(datagram.interface);
         }
+        self.front_arrives(turn, datagram, &message);
         match &message.body {
             Body::Path(path) => self.path_arrives(turn, datagram, &message, path),
             Body::Resv(resv) => self.resv_arrives(turn, datagram, resv),
@@ -113,6 +127,45 @@ impl Rsvp {
             Body::ResvConf(confirmation) => self.resv_conf_arrives(turn, datagram, confirmation),
             Body::Dreq(question) => self.dreq_arrives(turn, datagram, message.send_ttl, question),
             Body::Drep(answer) => self.drep_arrives(turn, datagram, answer),
+            _ => self.unsupported_arrives(turn, datagram),
+        }
+    }
+
+    /// A message that is about no session, but between neighbours.
+    fn neighbor_speaks<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        message: &Message<'_>,
+        takes_part: bool,
+    ) {
+        // A summary may go to the group that it is about, and so to whoever forwards packets to it.
+        let to_group =
+            matches!(message.body, Body::Srefresh(_)) && datagram.destination.is_multicast();
+        if !takes_part || !(to_group || turn.context.interfaces.is_local(datagram.destination)) {
+            return self.relay(turn, datagram);
+        }
+        let is_reduction = !matches!(message.body, Body::Hello(_));
+        if is_reduction && !self.config.reduction.enabled {
+            return self.unsupported_arrives(turn, datagram);
+        }
+        if !is_neighbor(turn.context, datagram.source) {
+            return self.drop(turn, datagram, DropReason::BadHop);
+        }
+        self.counters.receive(message.body.message_type());
+        match &message.body {
+            Body::Bundle(bundle) => {
+                self.bundle_arrives(turn, datagram, message.send_ttl, bundle);
+            }
+            Body::Ack => self.front_arrives(turn, datagram, message),
+            Body::Srefresh(srefresh) => {
+                self.front_arrives(turn, datagram, message);
+                self.srefresh_arrives(turn, datagram, srefresh);
+            }
+            Body::Hello(hello) => {
+                self.front_arrives(turn, datagram, message);
+                self.hello_arrives(turn, datagram, hello);
+            }
             _ => self.unsupported_arrives(turn, datagram),
         }
     }
@@ -162,6 +215,10 @@ impl Rsvp {
                 TimerKind::Repair => self.repair_is_due(turn),
                 TimerKind::Departure => self.departures_are_due(turn),
                 TimerKind::Trace => self.trace_is_due(turn, timer.block),
+                TimerKind::Acknowledgement => self.answers_are_due(turn),
+                TimerKind::Retransmission => self.retries_are_due(turn),
+                TimerKind::Summary => self.summary_is_due(turn, timer.block),
+                TimerKind::Hello => self.hello_is_due(turn, timer.block),
             }
         }
     }

@@ -16,7 +16,8 @@ use earmark_wire::rsvp::{
 use crate::api::{Application, Event, Filters};
 use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
-use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
+use crate::exchange::Letter;
+use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
 use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
@@ -87,7 +88,8 @@ impl Rsvp {
                     return self.drop(turn, datagram, DropReason::TtlExpired);
                 };
                 let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
-                send(&mut self.counters, turn.out, how, Body::PathErr(*error));
+                let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
+                self.send_once(turn, letter, Body::PathErr(*error));
             }
         }
     }
@@ -134,6 +136,7 @@ impl Rsvp {
         let before = self.asked_for(turn.now, psb);
         let blocked = Blocked::Sender(psb);
         self.note_failure(turn.now, datagram.interface, &error.error, blocked, flow.flowspec);
+        self.refresh_resv_by_itself(turn.now, psb);
         if let Some(asked) = self.asked_for(turn.now, psb)
             && before != Some(asked)
             && flow.flowspec.is_none_or(|failed| is_greater(&failed, &asked))
@@ -190,6 +193,7 @@ impl Rsvp {
                 }
             }
         }
+        self.forget_shared(pool);
         self.spread_past_failure(turn, pool, failed);
         let mut found_any = false;
         let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
@@ -309,7 +313,8 @@ impl Rsvp {
         let carried = Carried::Objects(&explanation);
         let body = PathErr { session, error, carried, sender: Some(sender) };
         let how = self.to_neighbor(interface.id, node, to);
-        send(&mut self.counters, turn.out, how, Body::PathErr(body));
+        let letter = Letter::new(how).to(self.exchange.partner(interface.id, to));
+        self.send_once(turn, letter, Body::PathErr(body));
     }
 
     /// Answers a flow descriptor of a Resv that is refused.
@@ -473,7 +478,8 @@ fn emit_resv_err<E>(
     let Some(address) = interface.address_like(to.address) else { return };
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
     let how = Outgoing { ttl, ..engine.to_neighbor(outgoing, address, to.address) };
-    send(&mut engine.counters, turn.out, how, Body::ResvErr(ResvErr { hop, ..*error }));
+    let letter = Letter::new(how).to(engine.exchange.partner(outgoing, to.address));
+    engine.send_once(turn, letter, Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
 /// The TTL with which an error goes on. It shrinks from hop to hop, although each hop addresses it anew: where the hops

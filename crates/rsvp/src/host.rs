@@ -12,6 +12,7 @@ use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
 };
 use crate::counters::DropReason;
+use crate::exchange::names::Name;
 use crate::instance::{Rsvp, Turn};
 use crate::path::PathFault;
 use crate::proxy::SenderProxy;
@@ -138,6 +139,9 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
+                name: Name::NONE,
+                path_told: NONE,
+                resv_told: NONE,
                 path_refresh_at: Time::MAX,
                 resv_refresh_at: Time::MAX,
                 timer: None,

@@ -7,13 +7,15 @@ use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
-use earmark_wire::rsvp::{Body, Message};
+use earmark_wire::rsvp::Body;
 
 use crate::api::Event;
 use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
+use crate::exchange::names::Name;
+use crate::exchange::{Exchange, Letter};
 use crate::integrity::Integrity;
 use crate::limits::Throttle;
 use crate::policy::Policy;
@@ -37,6 +39,7 @@ pub struct Rsvp {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) applications: Applications,
+    pub(crate) exchange: Exchange,
     pub(crate) counters: Counters,
     /// What follows from changed routes.
     pub(crate) repairs: Repairs,
@@ -63,6 +66,8 @@ pub(crate) struct Turn<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
+    /// MESSAGE_ID of the message that is treated, if it has one and there is one.
+    pub(crate) name: Name,
 }
 
 impl Rsvp {
@@ -74,6 +79,7 @@ impl Rsvp {
             diagnostics: Diagnostics::new(random),
             policy: Policy::new(&config.policy).map(Box::new),
             throttle: Throttle::default(),
+            exchange: Exchange::new(&config, random),
             config,
             store: Store::new(random.stream("rsvp/hash").hash_key()),
             applications: Applications::default(),
@@ -140,6 +146,17 @@ impl Rsvp {
         turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }
 
+    /// Sends a message that no state stands behind, which would be lost for good if it were lost.
+    pub(crate) fn send_once<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        letter: Letter,
+        body: Body<'_>,
+    ) {
+        let timers = &mut self.store.timers;
+        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, body);
+    }
+
     /// Throws a message away and says so.
     pub(crate) fn drop<E: From<Event>>(
         &mut self,
@@ -153,20 +170,5 @@ impl Rsvp {
             interface: datagram.interface,
             source: datagram.source,
         });
-    }
-}
-
-/// Writes a message into the effects and counts it.
-pub(crate) fn send<E>(
-    counters: &mut Counters,
-    out: &mut Effects<E>,
-    how: Outgoing,
-    body: Body<'_>,
-) {
-    let message = Message::new(how.ttl, body);
-    // Only what is too long for one datagram (64 KiB of objects to be carried on) cannot be written.
-    match message.emit(out.send(how, message.buffer_len())) {
-        Ok(_) => counters.send(message.body.message_type()),
-        Err(_) => out.take_back(),
     }
 }

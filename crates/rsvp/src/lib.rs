@@ -21,6 +21,10 @@
 //! sent. A block has one timer, armed for whatever comes first; a refresh only writes how long the block lives, and a
 //! timer that fires too early is armed again. Nothing ever walks all sessions.
 //!
+//! Between neighbours that can do better (RFC 2961), a Path or Resv has a number, is acknowledged, and is sent again until
+//! it is; from then on its number in a list, one short message for many states, is its refresh. See [`exchange`], which
+//! also treats Hello (RFC 3209 section 5).
+//!
 //! # Odd cases
 //!
 //! - **An increase that is refused** leaves the old reservation; the ResvErr says so (InPlace). Everything is computed
@@ -38,13 +42,12 @@
 //!
 //! # Scope and limits
 //!
-//! Unicast sessions with the fixed-filter style, in IPv4 and IPv6 formats. Not here yet: wildcard and shared-explicit
-//! styles, multicast, blockade state, local repair before the next refresh, refresh reduction (RFC 2961), and sender and
-//! receiver on one host.
+//! Unicast and multicast sessions in the styles FF, SE and WF, in IPv4 and IPv6 formats. Not here yet: sender and receiver
+//! on one host.
 //!
 //! # References
 //!
-//! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 3097. Instruction counts: `cargo bench -p earmark-rsvp`.
+//! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 4558. Instruction counts: `cargo bench -p earmark-rsvp`.
 //!
 //! [`Psb`]: state::Psb
 //! [`Tcsb`]: state::Tcsb
@@ -64,6 +67,7 @@ mod counters;
 pub mod diagnostics;
 mod engine;
 mod error;
+mod exchange;
 mod host;
 mod instance;
 pub mod integrity;
@@ -85,9 +89,10 @@ mod view;
 mod way;
 
 pub use api::*;
-pub use config::{Config, Timing};
-pub use counters::{Counters, DropReason, MESSAGES};
+pub use config::{Config, HelloTiming, Reduction, Retransmission, Timing};
+pub use counters::{Counters, DropReason, MESSAGES, ReductionCounters};
+pub use exchange::Liveness;
 pub use instance::{PROTOCOL, Rsvp};
 pub use merge::least_upper_bound;
 pub use state::TimerKind;
-pub use view::{NeighborView, ReservationView, SenderView};
+pub use view::{NeighborView, ReductionView, ReservationView, SenderView};

@@ -7,11 +7,12 @@ use earmark_core::{Context, Datagram, InterfaceId, Time};
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
-    ErrorCode, FilterSpec, Message, Path, SenderTemplate, Session, SourceSelector,
+    Carried, ErrorCode, FilterSpec, Message, Path, SenderTemplate, Session, SourceSelector,
 };
 
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
+use crate::exchange::names::{Name, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
@@ -110,6 +111,9 @@ impl Rsvp {
         if new_hop && !is_neighbor(turn.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
+        if !new_hop && self.is_overtaken(turn, psb.name) {
+            return Err(PathFault::Silent(DropReason::Overtaken));
+        }
         let new_tspec = psb.tspec != path.sender.tspec;
         if new_tspec && path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
@@ -130,9 +134,11 @@ impl Rsvp {
         if new_hop {
             self.forget_asked(index);
             self.store.unblock_sender(index);
+            self.store.set_name(Named::new(Block::Sender, index), Name::NONE);
             let old = self.store.psb(index).hop;
             self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
             self.store.part(old, Block::Sender);
+            self.refresh_resv_by_itself(turn.now, index);
         }
         if new_adspec {
             let adspec = self.store.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
@@ -143,14 +149,16 @@ impl Rsvp {
             psb.carried = Kept::of(path.carried);
         }
         psb.tspec = path.sender.tspec;
-        psb.ttl = arrival.ttl;
         // Whether the data ends here is for the change of way to note.
-        psb.flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
+        let flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
+        let new_marks = (psb.ttl, psb.flags) != (arrival.ttl, flags);
+        (psb.ttl, psb.flags) = (arrival.ttl, flags);
         // The timer only has to be touched when the end comes nearer.
         let nearer = arrival.expires_at < psb.expires_at;
         psb.expires_at = arrival.expires_at;
         let peer = psb.hop;
         self.store.heard(peer, turn.now);
+        self.remember(turn, Named::new(Block::Sender, index));
         if let Some(way) = new_way {
             let outgoing = way.outgoing(turn.context, incoming);
             self.change_way(turn, index, outgoing, here);
@@ -161,6 +169,10 @@ impl Rsvp {
         if !(new_hop || new_tspec || new_way.is_some() || new_carried) {
             if new_adspec {
                 self.tell_applications_of_sender(turn, index);
+            }
+            if (new_adspec || new_marks) && self.store.psb(index).path_told != NONE {
+                // With the next refresh would do, but what is refreshed in summaries has none.
+                self.path_refresh(turn, index);
             }
             return Ok(());
         }
@@ -228,12 +240,16 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
+                name: Name::NONE,
+                path_told: NONE,
+                resv_told: NONE,
                 path_refresh_at: Time::MAX,
                 resv_refresh_at: Time::MAX,
                 timer: None,
             },
         );
         mark(Checkpoint::CreatePsb);
+        self.remember(turn, Named::new(Block::Sender, index));
         self.notify_path_state(turn, index, Change::Created);
         self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);
@@ -248,11 +264,13 @@ impl Rsvp {
         turn: &mut Turn<'_, '_, E>,
         index: Index,
     ) {
+        let asked = self.asked_for(turn.now, index);
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
             next = Some(self.store.tcsb(tcsb).next).filter(|&next| next != NONE);
             self.settle(turn, tcsb);
         }
+        self.tell_upstream_of(turn, index, asked, Carried::NONE);
     }
 
     /// A sender is new, or something about it is: what its session shares may change with it.

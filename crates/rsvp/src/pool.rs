@@ -15,13 +15,14 @@ use earmark_wire::rsvp::{
 use crate::api::{Change, Event};
 use crate::blockade::merge_past;
 use crate::confirm::Wish;
-use crate::instance::{Rsvp, Turn, send};
+use crate::exchange::{Letter, Sending};
+use crate::instance::{Rsvp, Turn};
 use crate::merge::{is_greater, least_upper_bound};
 use crate::refresh::merge_carried;
-use crate::state::{Asked, Holder, Index, NONE, Peer, Timer, TimerKind};
+use crate::state::{Asked, Holder, Index, Kept, NONE, Peer, Timer, TimerKind};
 
 /// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
-const FILTERS_PER_MESSAGE: usize = 1_024;
+pub(crate) const FILTERS_PER_MESSAGE: usize = 1_024;
 
 /// How a pool's previous hops are told.
 #[derive(Clone, Copy, Debug)]
@@ -104,24 +105,34 @@ impl Rsvp {
         pool: Index,
         manner: Manner<'_>,
     ) -> bool {
-        let wanted = self.demands(turn.now, pool);
+        let mut wanted = self.demands(turn.now, pool);
         let before = core::mem::take(&mut self.store.pool_mut(pool).asked);
+        let others_carried = self.carry(pool);
         let mut left = Vec::new();
         let mut wished = false;
-        for new in &wanted {
+        for new in &mut wanted {
             let old = before.iter().find(|old| old.hop == new.hop);
+            new.told = old.map_or(NONE, |old| old.told);
             let wish = manner.wish.filter(|wish| self.leads_towards(turn.now, wish.request, new));
             let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
-            if (manner.everyone || wish.is_some() || old != Some(new)) && !hopeless {
+            // Other objects wait for the next refresh, but what is refreshed in summaries has none.
+            let other_objects = others_carried && new.told != NONE;
+            let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
+            let again = manner.everyone && !self.exchange.is_listed(new.told);
+            if (news || again) && !hopeless {
+                let sending = if news { Sending::News } else { Sending::Refresh };
                 let confirm = wish.map(|wish| wish.receiver);
-                wished |= self.ask_hop(turn, pool, new, old, confirm);
+                wished |= self.ask_hop(turn, pool, new, old, confirm, sending);
             }
         }
         for old in before {
             let new = wanted.iter().find(|new| new.hop == old.hop);
             match new {
                 None if manner.patient => left.push(old),
-                None => self.take_back(turn, pool, &old, &old.filters, manner.carried),
+                None => {
+                    self.exchange.forget(old.told);
+                    self.take_back(turn, pool, &old, &old.filters, manner.carried);
+                }
                 Some(new)
                     if !manner.patient && self.store.pool(pool).style == Style::SharedExplicit =>
                 {
@@ -165,6 +176,7 @@ impl Rsvp {
                     flowspec,
                     filters: Vec::new(),
                     scope: None,
+                    told: NONE,
                 }),
             };
             demand.flowspec =
@@ -260,14 +272,55 @@ impl Rsvp {
         scope
     }
 
+    /// Merges what the requests of a pool carry. Gives whether that is other than before.
+    fn carry(&mut self, pool: Index) -> bool {
+        let requests = self
+            .store
+            .tcsbs_of(Holder::Pool(pool))
+            .flat_map(|tcsb| self.store.rsbs_of(tcsb))
+            .map(|rsb| self.store.rsb(rsb).carried());
+        merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
+        let pool = &mut self.store.pools[pool as usize];
+        let other = pool.carried.octets() != self.scratch;
+        if other {
+            pool.carried = Kept::of(Carried::Objects(&self.scratch));
+        }
+        other
+    }
+
+    /// What a pool asked of one hop is sent again, for whatever reason.
+    pub(crate) fn repeat_shared<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        told: Index,
+        confirm: Option<IpAddr>,
+        sending: Sending,
+    ) {
+        let asked = &self.store.pool(pool).asked;
+        let Some(at) = asked.iter().position(|asked| asked.told == told) else { return };
+        let (old, mut new) = (asked[at].clone(), asked[at].clone());
+        self.ask_hop(turn, pool, &mut new, Some(&old), confirm, sending);
+        self.store.pool_mut(pool).asked[at].told = new.told;
+        self.schedule_pool(turn.now, pool);
+    }
+
+    /// What a pool asks for may be other than what it would like to, so it is not part of summaries for now.
+    pub(crate) fn forget_shared(&mut self, pool: Index) {
+        for asked in &mut self.store.pools[pool as usize].asked {
+            self.exchange.forget(core::mem::replace(&mut asked.told, NONE));
+        }
+    }
+
     /// Asks one previous hop, or tells one application that sends. Gives whether a wish for confirmation went on.
     fn ask_hop<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         pool: Index,
-        new: &Asked,
+        new: &mut Asked,
         old: Option<&Asked>,
         confirm: Option<IpAddr>,
+        sending: Sending,
     ) -> bool {
         let style = self.store.pool(pool).style;
         let session = self.store.session_key(Holder::Pool(pool));
@@ -283,12 +336,9 @@ impl Rsvp {
         let Some((incoming, hop)) = self.store.neighbor_of(new.hop) else { return false };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return false };
         let Some(address) = interface.address_like(hop.address) else { return false };
-        let requests = self
-            .store
-            .tcsbs_of(Holder::Pool(pool))
-            .flat_map(|tcsb| self.store.rsbs_of(tcsb))
-            .map(|rsb| self.store.rsb(rsb).carried());
-        merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
+        let partner = self.exchange.partner(incoming, hop.address);
+        let message_id = self.name_shared(turn.now, pool, new, partner, confirm, sending);
+        let carried = self.store.pool(pool).carried.octets();
         for filters in new.filters.chunks(FILTERS_PER_MESSAGE) {
             let resv = Resv {
                 session,
@@ -296,11 +346,12 @@ impl Rsvp {
                 refresh_ms: self.config.timing(incoming).refresh_ms(),
                 confirm,
                 scope: new.scope.as_deref().map(List::Items),
-                carried: Carried::Objects(&self.scratch),
+                carried: Carried::Objects(carried),
                 flows: shared_flows(style, Some(new.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            send(&mut self.counters, turn.out, how, Body::Resv(resv));
+            let letter = Letter::new(how).to(partner).named(message_id);
+            self.exchange.send(&mut self.counters, turn.out, letter, Body::Resv(resv));
             if style == Style::Wildcard {
                 break;
             }
@@ -337,7 +388,8 @@ impl Rsvp {
                 flows: shared_flows(style, Some(old.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            send(&mut self.counters, turn.out, how, Body::ResvTear(tear));
+            let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
+            self.send_once(turn, letter, Body::ResvTear(tear));
             if style == Style::Wildcard {
                 break;
             }
@@ -345,8 +397,11 @@ impl Rsvp {
     }
 
     /// Begins, goes on with, or ends refreshing a pool; one that holds nothing ends itself.
-    fn schedule_pool(&mut self, now: Time, index: Index) {
+    pub(crate) fn schedule_pool(&mut self, now: Time, index: Index) {
         if self.store.pool(index).tcsbs == NONE {
+            for asked in core::mem::take(&mut self.store.pool_mut(index).asked) {
+                self.exchange.forget(asked.told);
+            }
             return self.store.remove_pool(index);
         }
         let interfaces = self
@@ -354,6 +409,7 @@ impl Rsvp {
             .pool(index)
             .asked
             .iter()
+            .filter(|asked| !self.exchange.is_listed(asked.told))
             .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
         // The shortest of their periods does for all of them.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
@@ -382,9 +438,11 @@ impl Rsvp {
         let psb = self.store.psb(sender);
         let (hop, template) = (psb.hop, psb.template);
         let Some(pool) = self.store.pool_of(psb.session) else { return };
-        let asked = &mut self.store.pool_mut(pool).asked;
+        let asked = &mut self.store.pools[pool as usize].asked;
         for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
             asked.filters.retain(|filter| *filter != template);
+            // The hop may know the sender longer than this node; summaries would keep it alive there.
+            self.exchange.forget(core::mem::replace(&mut asked.told, NONE));
         }
         asked.retain(|asked| !asked.filters.is_empty());
         let gone = !asked.iter().any(|asked| asked.hop == hop);

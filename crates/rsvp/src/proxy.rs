@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Application, Change, Event};
 use crate::error::ResvFault;
-use crate::instance::{Rsvp, Turn, send};
+use crate::exchange::Letter;
+use crate::instance::{Rsvp, Turn};
 use crate::state::{Holder, Index, Origin};
 use crate::traffic::Request;
 use crate::way::Way;
@@ -220,7 +221,8 @@ impl Rsvp {
                 let sender = Some((template, Some(tspec)));
                 let body = PathErr { session, error, carried: Carried::NONE, sender };
                 let how = self.to_neighbor(incoming, node, hop.address);
-                send(&mut self.counters, turn.out, how, Body::PathErr(body));
+                let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
+                self.send_once(turn, letter, Body::PathErr(body));
             }
         }
     }

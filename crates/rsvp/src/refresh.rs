@@ -14,7 +14,8 @@ use earmark_wire::rsvp::{
 };
 
 use crate::api::{Change, Event};
-use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn, send};
+use crate::exchange::{Letter, Sending};
+use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
@@ -32,39 +33,54 @@ impl Rsvp {
         }
         if now >= self.store.psb(index).path_refresh_at {
             self.follow_route(turn, index);
-            self.path_refresh(turn, index);
+            self.path_messages(turn, index, Sending::Refresh);
             self.answer_for_receivers(turn, index);
             self.schedule_path_refresh(now, index);
         }
         if now >= self.store.psb(index).resv_refresh_at {
-            self.resv_refresh(turn, index, None);
+            self.resv_message(turn, index, None, Sending::Refresh);
             self.schedule_resv_refresh(now, index);
         }
         self.rearm_sender(index);
     }
 
-    /// PATH REFRESH: tells the next hops of a sender, if there are any.
+    /// PATH REFRESH: tells the next hops of a sender, if there are any, what is new.
     #[inline]
     pub(crate) fn path_refresh<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        self.path_messages(turn, index, Sending::News);
+    }
+
+    /// The Path of a sender leaves on all its ways, for whatever reason.
+    #[inline]
+    pub(crate) fn path_messages<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        sending: Sending,
+    ) {
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
-            OutInterfaces::One(interface) => self.path_refresh_through(turn, index, interface),
+            OutInterfaces::One(interface) => {
+                self.path_message_through(turn, index, interface, sending);
+            }
             OutInterfaces::Many(ref interfaces) => {
                 for interface in interfaces.clone() {
-                    self.path_refresh_through(turn, index, interface);
+                    self.path_message_through(turn, index, interface, sending);
                 }
             }
         }
         mark(Checkpoint::PathRefresh);
     }
 
-    /// Tells the next hops of a sender behind one interface.
-    pub(crate) fn path_refresh_through<E>(
+    /// The Path of a sender leaves through one interface.
+    pub(crate) fn path_message_through<E>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
+        sending: Sending,
     ) {
+        let message_id = self.name_path(turn, index, outgoing, sending);
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
@@ -85,10 +101,11 @@ impl Rsvp {
         };
         if self.encapsulating.contains(&outgoing) {
             // For hosts there that have no raw sockets; the others leave this one alone (RFC 2205 appendix C).
-            let how = Outgoing { encapsulated: true, ..how };
-            send(&mut self.counters, turn.out, how, Body::Path(path));
+            let letter = Letter::new(Outgoing { encapsulated: true, ..how }).named(message_id);
+            self.exchange.send(&mut self.counters, turn.out, letter, Body::Path(path));
         }
-        send(&mut self.counters, turn.out, how, Body::Path(path));
+        let letter = Letter::new(how).named(message_id);
+        self.exchange.send(&mut self.counters, turn.out, letter, Body::Path(path));
     }
 
     /// The TTL with which messages that follow a sender's data leave.
@@ -131,11 +148,25 @@ impl Rsvp {
         index: Index,
         confirm: Option<IpAddr>,
     ) {
+        self.resv_message(turn, index, confirm, Sending::News);
+    }
+
+    /// The Resv for a sender leaves, for whatever reason.
+    pub(crate) fn resv_message<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        confirm: Option<IpAddr>,
+        sending: Sending,
+    ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
         let Some(flowspec) = self.asked_for(turn.now, index) else { return };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
+        let partner = self.exchange.partner(incoming, hop.address);
+        let message_id = self.name_resv(turn.now, index, partner, confirm, sending);
+        let psb = self.store.psb(index);
         let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
         let requests = self
             .store
@@ -154,7 +185,8 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        send(&mut self.counters, turn.out, how, Body::Resv(resv));
+        let letter = Letter::new(how).to(partner).named(message_id);
+        self.exchange.send(&mut self.counters, turn.out, letter, Body::Resv(resv));
         mark(Checkpoint::ResvRefresh);
     }
 
@@ -186,16 +218,23 @@ impl Rsvp {
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
         let reserved = self.asked_for(now, index).is_some();
+        let listed = self.exchange.is_listed(psb.resv_told);
         let at = match self.store.neighbor_of(psb.hop) {
-            Some((incoming, _)) if reserved => self.next_refresh(now, incoming),
+            Some((incoming, _)) if reserved && !listed => self.next_refresh(now, incoming),
             _ => Time::MAX,
         };
         self.store.psb_mut(index).resv_refresh_at = at;
     }
 
-    fn schedule_path_refresh(&mut self, now: Time, index: Index) {
-        let first = self.store.psb(index).outgoing.as_slice().first().copied();
-        let at = first.map_or(Time::MAX, |outgoing| self.next_refresh(now, outgoing));
+    /// When the Path of a sender is to be refreshed by itself, if it is.
+    pub(crate) fn schedule_path_refresh(&mut self, now: Time, index: Index) {
+        let psb = self.store.psb(index);
+        let at = match psb.outgoing.as_slice().first() {
+            Some(&outgoing) if !self.exchange.is_listed(psb.path_told) => {
+                self.next_refresh(now, outgoing)
+            }
+            _ => Time::MAX,
+        };
         self.store.psb_mut(index).path_refresh_at = at;
     }
 

@@ -16,8 +16,9 @@ use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use crate::api::{Change, Event};
+use crate::exchange::Sending;
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Holder, Index, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Psb, Timer, TimerKind};
 use crate::tear::EndOfSender;
 use crate::way::Way;
 
@@ -133,12 +134,15 @@ impl Rsvp {
     fn repair_sender<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let before = self.store.psb(index).outgoing.clone();
         if !self.follow_route(turn, index) {
+            if self.is_told_to_another(turn, index) {
+                self.path_refresh(turn, index);
+            }
             return;
         }
         self.notify_path_state(turn, index, Change::Changed);
         for interface in self.store.psb(index).outgoing.clone().as_slice() {
             if !before.contains(*interface) {
-                self.path_refresh_through(turn, index, *interface);
+                self.path_message_through(turn, index, *interface, Sending::News);
             }
         }
     }
@@ -204,6 +208,8 @@ impl Rsvp {
         let psb = self.store.psb_mut(index);
         psb.path_refresh_at = path_refresh_at;
         let left = core::mem::replace(&mut psb.outgoing, outgoing);
+        let told = core::mem::replace(&mut psb.path_told, NONE);
+        self.exchange.forget(told);
         for &interface in left.as_slice() {
             if !self.store.psb(index).outgoing.contains(interface) {
                 self.depart(turn.now, index, interface);
@@ -221,6 +227,9 @@ impl Rsvp {
                 Peer::Neighbor { .. } => {
                     let at = if after.is_some() { turn.now } else { Time::MAX };
                     self.store.psb_mut(index).resv_refresh_at = at;
+                    if after.is_some() {
+                        self.forget_resv(index);
+                    }
                 }
             }
         }

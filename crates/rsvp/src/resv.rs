@@ -10,9 +10,10 @@ use earmark_wire::rsvp::{
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
 use crate::error::ResvFault;
+use crate::exchange::names::{Name, Named};
 use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
 use crate::path::{is_neighbor, is_unicast};
-use crate::state::{Extra, Holder, Index, Kept, Origin};
+use crate::state::{Block, Extra, Holder, Index, Kept, Origin};
 use crate::traffic::Request;
 
 impl Rsvp {
@@ -37,6 +38,9 @@ impl Rsvp {
             return self.shared_resv_arrives(turn, datagram, resv, outgoing, expires_at);
         };
         mark(Checkpoint::CheckStyles);
+        if turn.name.is_some() && flows.iter().nth(1).is_some() {
+            turn.name = Name::NONE; // one name cannot stand for several states
+        }
         let budget = turn.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
             if turn.out.len() >= budget {
@@ -69,11 +73,16 @@ impl Rsvp {
         let Some(flowspec) = flow.flowspec else {
             return Err(ResvFault::bad_flowspec());
         };
+        let known = self.find_rsb(psb, outgoing, resv.hop);
+        if known.is_some_and(|rsb| self.is_overtaken(turn, self.store.rsb(rsb).name)) {
+            return Ok(()); // what overtook it says what holds
+        }
         if resv.confirm.is_none()
-            && let Some(rsb) = self.find_rsb(psb, outgoing, resv.hop)
+            && let Some(rsb) = known
             && self.is_same_request(rsb, &flowspec, resv)
         {
             self.refresh_reservation(turn.now, rsb, expires_at);
+            self.remember(turn, Named::new(Block::Reservation, rsb));
             return Ok(());
         }
         if flowspec.validate().is_err() {
@@ -92,7 +101,11 @@ impl Rsvp {
             expires_at,
         };
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
-        self.reserve(turn, Holder::Sender(psb), request)
+        self.reserve(turn, Holder::Sender(psb), request)?;
+        if let Some(rsb) = self.find_rsb(psb, outgoing, resv.hop) {
+            self.remember(turn, Named::new(Block::Reservation, rsb));
+        }
+        Ok(())
     }
 
     /// A request was refused: what its next hop has reserved already stays, and the attempt counts as a refresh of it

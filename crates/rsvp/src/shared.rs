@@ -10,9 +10,10 @@ use earmark_wire::rsvp::{ErrorCode, FilterSpec, FlowDescriptors, Resv, ResvTear,
 
 use crate::api::{Change, Event, Filters};
 use crate::error::ResvFault;
+use crate::exchange::names::{Name, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_unicast;
-use crate::state::{Extra, Filter, Holder, Index, Kept, Origin};
+use crate::state::{Block, Extra, Filter, Holder, Index, Kept, Origin};
 use crate::traffic::Request;
 
 impl Rsvp {
@@ -54,11 +55,15 @@ impl Rsvp {
         let origin = Origin::Neighbor(outgoing, resv.hop);
         let rsb = self.find_shared(session, Some(outgoing), origin);
         mark(Checkpoint::FindRsb);
+        if rsb.is_some_and(|rsb| self.is_overtaken(turn, self.store.rsb(rsb).name)) {
+            return Ok(()); // what overtook it says what holds
+        }
         if let Some(rsb) = rsb
             && resv.confirm.is_none()
             && self.is_same_shared_request(rsb, &flowspec, resv, &specs)
         {
             self.refresh_shared(turn.now, rsb, &specs, expires_at);
+            self.remember_shared(turn, rsb, wanted.len());
             return Ok(());
         }
         if flowspec.validate().is_err() {
@@ -84,7 +89,20 @@ impl Rsvp {
             extra: Extra { carried: Kept::of(resv.carried), filters, scope, grant: None }.boxed(),
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
-        self.reserve_shared(turn, session, style, request)
+        self.reserve_shared(turn, session, style, request)?;
+        if let Some(rsb) = self.find_shared(session, Some(outgoing), origin) {
+            self.remember_shared(turn, rsb, wanted.len());
+        }
+        Ok(())
+    }
+
+    /// A request has what a message said that named so many senders. Its name can stand for it only if it named them
+    /// all.
+    fn remember_shared<E>(&mut self, turn: &mut Turn<'_, '_, E>, rsb: Index, named: usize) {
+        if self.store.rsb(rsb).filters().len() != named {
+            turn.name = Name::NONE;
+        }
+        self.remember(turn, Named::new(Block::Reservation, rsb));
     }
 
     /// Makes or changes a shared reservation.
@@ -230,6 +248,9 @@ impl Rsvp {
             Some((pool, self.find_shared(session, Some(outgoing), origin)?))
         });
         let Some((pool, rsb)) = found else { return false };
+        if self.is_overtaken(turn, self.store.rsb(rsb).name) {
+            return false;
+        }
         match (self.store.pool(pool).style, tear.flows) {
             (Style::Wildcard, FlowDescriptors::Wildcard(_)) => {
                 self.withdraw(turn, rsb, Change::Torn);

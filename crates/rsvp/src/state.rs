@@ -22,6 +22,7 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
 use crate::api::Application;
+use crate::exchange::names::Name;
 use crate::policy::Grant;
 
 /// Objects that are kept to be carried on. Most blocks have none, so a thin pointer is what it takes.
@@ -139,6 +140,12 @@ pub(crate) struct Psb {
     pub(crate) resv_refresh_at: Time,
     /// When the state dies without a refresh; never, for a local sender.
     pub(crate) expires_at: Time,
+    /// How PHOP named the Path that this says.
+    pub(crate) name: Name,
+    /// What the next hop has been told by Path, in the book of the exchange.
+    pub(crate) path_told: Index,
+    /// What PHOP has been told by Resv, likewise.
+    pub(crate) resv_told: Index,
     /// The one timer for all three.
     pub(crate) timer: Option<TimerId>,
 }
@@ -246,13 +253,15 @@ pub(crate) struct Pool {
     pub(crate) filters: BTreeMap<Index, Vec<FilterSpec>>,
     /// What each previous hop was asked for last.
     pub(crate) asked: Vec<Asked>,
+    /// Objects that went with it.
+    pub(crate) carried: Kept,
     /// When that is to be said again; never, where nobody was asked.
     pub(crate) refresh_at: Time,
     pub(crate) timer: Option<TimerId>,
 }
 
 /// What one previous hop, or one application that sends, was told that it should reserve for a pool.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) hop: Peer,
     pub(crate) flowspec: FlowSpec,
@@ -260,6 +269,18 @@ pub(crate) struct Asked {
     pub(crate) filters: Vec<FilterSpec>,
     /// SCOPE, where the way of a wildcard request could lead in a circle.
     pub(crate) scope: Option<Vec<IpAddr>>,
+    /// The entry of this in the book of the exchange.
+    pub(crate) told: Index,
+}
+
+impl Asked {
+    /// Whether another asks the same hop for the same.
+    pub(crate) fn is_same(&self, other: &Asked) -> bool {
+        self.hop == other.hop
+            && self.flowspec == other.flowspec
+            && self.filters == other.filters
+            && self.scope == other.scope
+    }
 }
 
 /// A reservation request: one next hop, for one sender (FF) or for those that share (WF, SE).
@@ -275,6 +296,8 @@ pub(crate) struct Rsb {
     pub(crate) extra: Option<Box<Extra>>,
     /// When the state, or the first of its filters, dies without a refresh; never, for a local receiver.
     pub(crate) expires_at: Time,
+    /// How NHOP named the Resv that this says.
+    pub(crate) name: Name,
     pub(crate) timer: Option<TimerId>,
 }
 
@@ -406,6 +429,14 @@ pub enum TimerKind {
     Departure,
     /// A trace that was not answered.
     Trace,
+    /// Acknowledgements that no message took along.
+    Acknowledgement,
+    /// Messages that were not acknowledged.
+    Retransmission,
+    /// A neighbour's next summary refresh.
+    Summary,
+    /// A neighbour's next Hello.
+    Hello,
 }
 
 /// What a timer is for.

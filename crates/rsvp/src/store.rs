@@ -5,6 +5,7 @@
 //! | `senders` | (session, sender template) | one a [`Psb`] | peers, so SipHash with a random key |
 //! | `sessions` | session | one a [`SessionBlock`] | peers, likewise |
 //! | `destinations` | (address, protocol) | one a destination, the first of its sessions | peers, likewise |
+//! | `names` | (neighbour, MESSAGE_ID) | one a [`Psb`] or [`Rsb`] that a message with MESSAGE_ID made | peers, likewise |
 //! | `neighbors_by_address` | (interface, address) | one a neighbour | an ordered map |
 //! | `blockades` | sender, or (pool, neighbour) | as many as were refused upstream lately | an ordered map |
 //!
@@ -13,6 +14,7 @@
 mod blockades;
 mod keys;
 mod lists;
+mod names;
 mod neighbors;
 
 use alloc::collections::BTreeMap;
@@ -26,8 +28,9 @@ use hashbrown::hash_table::Entry;
 use slab::Slab;
 
 use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
+use crate::exchange::names::{Name, Named, Names};
 use crate::state::{
-    Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
+    Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
 };
 
 /// All state of one engine.
@@ -40,6 +43,7 @@ pub(crate) struct Store {
     pub(crate) pools: Slab<Pool>,
     pub(crate) neighbors: Slab<Neighbor>,
     pub(crate) timers: TimingWheel<Timer>,
+    names: Names,
     sessions: HashTable<Index>,
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
@@ -59,6 +63,7 @@ impl Store {
             pools: Slab::new(),
             neighbors: Slab::new(),
             timers: TimingWheel::new(),
+            names: Names::new(hash_key),
             sessions: HashTable::new(),
             senders: HashTable::new(),
             destinations: HashTable::new(),
@@ -214,6 +219,7 @@ impl Store {
 
     /// Takes a sender without traffic-control blocks out, its timer with it, and its session if it was the last.
     pub(crate) fn remove_sender(&mut self, index: Index) -> Psb {
+        self.set_name(Named::new(Block::Sender, index), Name::NONE);
         let psb = self.psbs.remove(index as usize);
         self.unblock_sender(index);
         let session = self.session(psb.session).session;
@@ -253,7 +259,7 @@ impl Store {
 
 /// Makes room for one more block. A slab that doubled would leave half of a large memory empty, so it grows by an
 /// eighth, and copies each block some eight times in all.
-fn grow<T>(slab: &mut Slab<T>) {
+pub(crate) fn grow<T>(slab: &mut Slab<T>) {
     if slab.len() == slab.capacity() {
         slab.reserve_exact((slab.len() / 8).max(64));
     }
@@ -277,9 +283,9 @@ mod tests {
     fn blocks_stay_small() {
         for (block, size, limit) in [
             ("session", size_of::<SessionBlock>(), 48),
-            ("psb", size_of::<Psb>(), 168),
+            ("psb", size_of::<Psb>(), 184),
             ("tcsb", size_of::<Tcsb>(), 68),
-            ("rsb", size_of::<Rsb>(), 80),
+            ("rsb", size_of::<Rsb>(), 88),
         ] {
             assert!(size <= limit, "a {block} block has {size} octets, more than {limit}");
         }

@@ -14,8 +14,9 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::instance::{Rsvp, Turn, send};
-use crate::state::{Block, Holder, Index, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::exchange::Letter;
+use crate::instance::{Rsvp, Turn};
+use crate::state::{Block, Holder, Index, NONE, OutInterfaces, Peer, Psb, Timer, TimerKind};
 use crate::way::Way;
 
 /// What a PathTear says.
@@ -46,6 +47,9 @@ impl Rsvp {
         let hop = self.store.neighbor_of(self.store.psb(index).hop);
         if hop != Some((datagram.interface, tear.hop)) {
             return self.drop(turn, datagram, DropReason::OtherHop);
+        }
+        if self.is_overtaken(turn, self.store.psb(index).name) {
+            return self.drop(turn, datagram, DropReason::Overtaken);
         }
         self.scratch.clear();
         for object in tear.carried.iter() {
@@ -78,6 +82,10 @@ impl Rsvp {
                 .and_then(|psb| self.find_rsb(psb, outgoing, tear.hop));
             if let Some(rsb) = found {
                 found_any = true;
+                if self.is_overtaken(turn, self.store.rsb(rsb).name) {
+                    self.drop(turn, datagram, DropReason::Overtaken);
+                    continue;
+                }
                 self.drop_reservation(turn, rsb, Change::Torn, tear.carried);
             }
         }
@@ -111,8 +119,13 @@ impl Rsvp {
         match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
             Holder::Sender(psb) => {
                 let asked = self.asked_for(turn.now, psb);
+                let told = self.store.psb(psb).resv_told != NONE;
+                let carries = told && !self.store.rsb(rsb).carried().is_empty();
                 self.withdraw(turn, rsb, change);
                 self.tell_upstream_of(turn, psb, asked, carried);
+                if carries && asked.is_some() && self.asked_for(turn.now, psb) == asked {
+                    self.resv_refresh(turn, psb, None); // without what only this one carried
+                }
             }
             Holder::Pool(pool) => {
                 self.withdraw(turn, rsb, change);
@@ -221,10 +234,14 @@ impl Rsvp {
         let carried = Carried::Objects(&self.scratch);
         let tear = PathTear { session, hop, carried, template, tspec: Some(tspec) };
         if self.encapsulating.contains(&outgoing) {
-            let how = Outgoing { encapsulated: true, ..how };
-            send(&mut self.counters, turn.out, how, Body::PathTear(tear));
+            let letter = Letter::new(Outgoing { encapsulated: true, ..how });
+            self.exchange.send(&mut self.counters, turn.out, letter, Body::PathTear(tear));
         }
-        send(&mut self.counters, turn.out, how, Body::PathTear(tear));
+        let partner = self.exchange.partner_towards(turn, Some(outgoing), destination);
+        let letter = Letter::new(how).past(partner);
+        let timers = &mut self.store.timers;
+        let body = Body::PathTear(tear);
+        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, body);
     }
 
     fn send_resv_tear<E>(
@@ -247,7 +264,9 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        send(&mut self.counters, turn.out, how, Body::ResvTear(tear));
+        let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
+        self.forget_resv(index);
+        self.send_once(turn, letter, Body::ResvTear(tear));
     }
 
     /// Takes a sender out with all that hangs on it.
@@ -266,6 +285,8 @@ impl Rsvp {
         }
         self.notify_path_state(turn, index, change);
         let psb = self.store.remove_sender(index);
+        self.exchange.forget(psb.path_told);
+        self.exchange.forget(psb.resv_told);
         self.store.part(psb.hop, Block::Sender);
         mark(Checkpoint::TearPsb);
     }

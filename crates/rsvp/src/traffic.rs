@@ -18,6 +18,7 @@ use earmark_wire::rsvp::{Carried, ErrorCode, FilterSpec, Session, SourceSelector
 use crate::api::{Application, Change, Event, Filters};
 use crate::confirm::Wish;
 use crate::error::ResvFault;
+use crate::exchange::names::Name;
 use crate::instance::{Rsvp, Turn};
 use crate::merge::least_upper_bound;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
@@ -78,6 +79,8 @@ impl Rsvp {
         };
         mark(Checkpoint::ReservationManagement);
         let receiver = request.confirm;
+        let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
+        let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
         let request = self.write_request(turn.now, tcsb, rsb, request);
         let wish = receiver.map(|receiver| Wish { receiver, request });
         let other_flows = self.settle_flows(turn, tcsb);
@@ -86,7 +89,12 @@ impl Rsvp {
             self.notify_reservation(turn, tcsb, change);
         }
         match holder {
-            Holder::Sender(psb) => self.spread_reservation(turn, psb, tcsb, asked, wish),
+            Holder::Sender(psb) => {
+                // Other objects wait for the next refresh, but what is refreshed in summaries has none.
+                let waits = self.store.psb(psb).resv_told == NONE;
+                let asked = asked.filter(|_| waits || !other_objects);
+                self.spread_reservation(turn, psb, tcsb, asked, wish);
+            }
             Holder::Pool(pool) => self.spread_shared(turn, pool, tcsb, wish),
         }
         Ok(())
@@ -298,6 +306,7 @@ impl Rsvp {
             flowspec: request.flowspec,
             extra: request.extra,
             expires_at: request.expires_at,
+            name: Name::NONE,
             timer: None,
         });
         if request.expires_at < Time::MAX {

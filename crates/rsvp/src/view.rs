@@ -10,6 +10,7 @@ use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 
 use crate::api::Filters;
+use crate::exchange::Liveness;
 use crate::instance::Rsvp;
 use crate::state::{Holder, Index, Rsb};
 
@@ -70,8 +71,27 @@ pub struct NeighborView {
     pub senders: u32,
     /// Reservations whose NHOP it is.
     pub reservations: u32,
-    /// When it made or refreshed state last.
+    /// When it made or refreshed state last; where it has none, when it was heard last.
     pub heard: Time,
+    /// What refresh reduction knows of it; `None` where it takes no part.
+    pub reduction: Option<ReductionView>,
+    /// What Hello knows of it.
+    pub hello: Liveness,
+}
+
+/// A neighbour that takes part in refresh reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReductionView {
+    /// Its epoch, if it has named a message yet.
+    pub epoch: Option<u32>,
+    /// States that it has acknowledged, and that are refreshed in summaries.
+    pub summarized: usize,
+    /// States that it acknowledged once and must be told again.
+    pub to_repeat: usize,
+    /// Summary refreshes sent to it.
+    pub summaries_sent: u64,
+    /// Summary refreshes received from it.
+    pub summaries_received: u64,
 }
 
 impl Rsvp {
@@ -138,14 +158,24 @@ impl Rsvp {
         })
     }
 
-    /// All neighbours, by slab order.
+    /// All neighbours: those that state hangs on, by slab order, and then those that are only known to take part in
+    /// refresh reduction or to say Hello.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
-        self.store.neighbors.iter().map(|(_, neighbor)| NeighborView {
-            address: neighbor.address,
-            interface: neighbor.interface,
+        let with_state = self.store.neighbors.iter().map(|(_, neighbor)| NeighborView {
             senders: neighbor.senders,
             reservations: neighbor.reservations,
             heard: neighbor.heard,
-        })
+            ..self.exchange.view(neighbor.interface, neighbor.address)
+        });
+        let without = self
+            .exchange
+            .addresses()
+            .filter(|&(interface, address)| self.store.find_neighbor(interface, address).is_none());
+        with_state.chain(without.map(|(interface, address)| self.exchange.view(interface, address)))
+    }
+
+    /// The epoch of this node's names, and how many messages wait for their acknowledgement.
+    pub fn reduction(&self) -> (u32, usize) {
+        self.exchange.outlook()
     }
 }

@@ -250,7 +250,7 @@ impl Row for LinkRow {
 
 impl Row for NeighborRow {
     const HEADER: &'static [&'static str] =
-        &["neighbor", "link", "senders", "reservations", "heard"];
+        &["neighbor", "link", "senders", "reservations", "in summaries", "hello", "heard"];
     const NOTHING: &'static str = "no neighbor has been heard";
 
     fn cells(&self) -> Vec<Cell> {
@@ -259,6 +259,11 @@ impl Row for NeighborRow {
             Cell::new(&self.interface),
             number(self.senders),
             number(self.reservations),
+            match &self.reduction {
+                Some(reduction) => number(reduction.summarized),
+                None => Cell::new("-"),
+            },
+            Cell::new(self.hello.as_deref().unwrap_or("-")),
             number(format!("{} ago", seconds(self.heard_s))),
         ]
     }

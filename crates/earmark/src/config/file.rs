@@ -14,6 +14,7 @@ use earmark_rsvp::{Timing, limits};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::exchange::{HelloTable, ReductionTable};
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
 use super::{
@@ -105,6 +106,10 @@ struct RsvpTable {
     max_sessions: Option<Spanned<u32>>,
     max_per_neighbor: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
+    #[serde(default)]
+    reduction: ReductionTable,
+    #[serde(default)]
+    hello: HelloTable,
 }
 
 #[derive(Default, Deserialize)]
@@ -163,6 +168,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         limits: source.limits(&file.rsvp)?,
         udp_only: file.rsvp.udp_only.unwrap_or(false),
         diagnostics: file.rsvp.diagnostics.unwrap_or(true),
+        reduction: source.reduction(file.rsvp.reduction)?,
+        hello: source.hello(file.rsvp.hello)?,
         record: file.daemon.record,
         user: file.daemon.user,
         keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
@@ -357,7 +364,7 @@ impl Source<'_> {
     }
 
     /// What `text` says, if it lies in `range`; `default` where it is not there.
-    fn duration(
+    pub(super) fn duration(
         &self,
         text: Option<&Spanned<String>>,
         range: RangeInclusive<Duration>,
@@ -374,7 +381,7 @@ impl Source<'_> {
     }
 
     /// What `value` says, if it lies in `range`; `default` where it is not there.
-    fn within(
+    pub(super) fn within(
         &self,
         value: Option<Spanned<u32>>,
         range: Range<u32>,
@@ -387,6 +394,25 @@ impl Source<'_> {
                 value.span(),
                 format!("{} is out of range", value.get_ref()),
                 format!("{} to {}; the default is {default}", range.start, range.end - 1),
+            )),
+        }
+    }
+
+    /// What `value` says, if it lies between two others; `default` where it is not there.
+    pub(super) fn between(
+        &self,
+        value: Option<Spanned<f64>>,
+        low: f64,
+        high: f64,
+        default: f64,
+    ) -> Result<f64, ConfigError> {
+        match value {
+            None => Ok(default),
+            Some(value) if (low..=high).contains(value.get_ref()) => Ok(value.into_inner()),
+            Some(value) => Err(self.error(
+                value.span(),
+                format!("{} is out of range", value.get_ref()),
+                format!("{low} to {high}; the default is {default}"),
             )),
         }
     }

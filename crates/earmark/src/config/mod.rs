@@ -5,6 +5,7 @@
 //! error then ([`InterfaceConfig::unknown`]), from the line that each interface remembers.
 
 mod error;
+mod exchange;
 mod file;
 mod keys;
 mod policy;
@@ -18,7 +19,7 @@ use earmark_linux::Intercept;
 use earmark_linux::Queues;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
-use earmark_rsvp::{Timing, limits};
+use earmark_rsvp::{HelloTiming, Reduction, Timing, limits};
 
 pub use error::{ConfigError, Place};
 pub use keys::KeyFile;
@@ -44,6 +45,10 @@ pub struct Config {
     pub timing: Timing,
     /// How much work this node takes on.
     pub limits: Limits,
+    /// How RSVP keeps state alive between neighbours that can do better than repeat it.
+    pub reduction: Reduction,
+    /// How RSVP watches its neighbours.
+    pub hello: HelloTiming,
     /// How messages are signed and verified, where interfaces are secured.
     pub integrity: Option<IntegrityConfig>,
     /// Who may reserve how much and where, and who gives way to whom.
@@ -187,6 +192,8 @@ impl Config {
             limits: Limits::default(),
             policy: policy_settings::Settings::default(),
             proxies: earmark_rsvp::proxy::Settings::default(),
+            reduction: Reduction::default(),
+            hello: HelloTiming::default(),
             integrity: None,
             udp_only: false,
             diagnostics: true,

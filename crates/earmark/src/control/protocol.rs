@@ -472,6 +472,7 @@ pub fn application_of(event: &Event) -> Option<u64> {
         | Reservation { .. }
         | Refused { .. }
         | LastKeyExpired { .. }
+        | NeighborLost { .. }
         | Dropped { .. } => None,
     }
 }

@@ -84,7 +84,10 @@ fn mtu() -> u32 {
 
 impl Topology {
     pub(crate) fn read(text: &str) -> Result<Topology, Fault> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        let mut topology: Topology = toml::from_str(text).map_err(|error| error.to_string())?;
+        // Most stories are about RFC 2205; those about RFC 2961 say so.
+        topology.rsvp.reduction.enabled &= text.contains("[rsvp.reduction]");
+        Ok(topology)
     }
 
     pub(crate) fn config(&self) -> NodeConfig {

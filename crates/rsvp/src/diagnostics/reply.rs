@@ -11,7 +11,8 @@ use earmark_wire::udp;
 use super::own_address_towards;
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn, send};
+use crate::exchange::Letter;
+use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
 use crate::path::is_neighbor;
 use crate::refresh::to_neighbor;
 
@@ -75,7 +76,8 @@ impl Rsvp {
         // Whoever checks its digest takes this for the sending system (RFC 2747 section 4).
         let hop = RsvpHop { address: own, ..answer.hop };
         let answer = Body::Drep(Diagnosis { hop, ..*answer });
-        send(&mut self.counters, turn.out, to_neighbor(own, target), answer);
+        let letter = Letter::new(to_neighbor(own, target));
+        self.exchange.send(&mut self.counters, turn.out, letter, answer);
         Ok(())
     }
 

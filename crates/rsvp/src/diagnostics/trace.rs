@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use super::{TraceEnd, TraceHop, own_address_towards};
 use crate::api::{Application, Event, Rejection};
 use crate::counters::DropReason;
-use crate::instance::{Rsvp, Turn, send};
+use crate::exchange::Letter;
+use crate::instance::{Rsvp, Turn};
 use crate::path::is_unicast;
 use crate::refresh::to_neighbor;
 use crate::state::{Index, Timer, TimerKind, key};
@@ -233,7 +234,8 @@ impl Rsvp {
         if turn.context.interfaces.is_local(last_hop) {
             self.answer(turn, &question, 0);
         } else {
-            send(&mut self.counters, turn.out, to_neighbor(own, last_hop), Body::Dreq(question));
+            let letter = Letter::new(to_neighbor(own, last_hop));
+            self.exchange.send(&mut self.counters, turn.out, letter, Body::Dreq(question));
         }
     }
 

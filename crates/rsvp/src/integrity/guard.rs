@@ -10,7 +10,8 @@ use super::sign::integrity_of;
 use super::{Integrity, Key, Secured};
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::instance::{Rsvp, Turn, send};
+use crate::exchange::Letter;
+use crate::instance::{Rsvp, Turn};
 use crate::refresh::to_neighbor;
 use crate::state::{Timer, TimerKind};
 
@@ -229,7 +230,8 @@ impl Rsvp {
             // Without a way there, it is tried again later.
             let Some(own) = own else { continue };
             let body = Body::IntegrityChallenge(challenge);
-            send(&mut self.counters, turn.out, to_neighbor(own, neighbor), body);
+            let letter = Letter::new(to_neighbor(own, neighbor));
+            self.exchange.send(&mut self.counters, turn.out, letter, body);
         }
         let due = integrity.handshakes.next_due();
         let timers = &mut self.store.timers;

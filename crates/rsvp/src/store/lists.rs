@@ -4,7 +4,8 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::{FilterSpec, Session, Style};
 
 use super::{Store, chain, grow};
-use crate::state::{Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
+use crate::exchange::names::{Name, Named};
+use crate::state::{Block, Holder, Index, Kept, NONE, Origin, Pool, Rsb, Tcsb};
 
 impl Store {
     /// The senders of a session.
@@ -102,6 +103,7 @@ impl Store {
 
     /// Takes a reservation request out, its timer with it.
     pub(crate) fn remove_rsb(&mut self, index: Index) -> Rsb {
+        self.set_name(Named::new(Block::Reservation, index), Name::NONE);
         let rsb = self.rsbs.remove(index as usize);
         if self.tcsb(rsb.tcsb).rsbs == index {
             self.tcsb_mut(rsb.tcsb).rsbs = rsb.next;
@@ -161,6 +163,7 @@ impl Store {
             tcsbs: NONE,
             filters: Default::default(),
             asked: Default::default(),
+            carried: Kept::default(),
             refresh_at: Time::MAX,
             timer: None,
         }) as Index;

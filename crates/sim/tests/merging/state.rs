@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use earmark_core::admission::{Demand, Service};
 use earmark_core::{InterfaceId, Rate};
-use earmark_node::Node;
+use earmark_node::{NeighborRow, Node};
 use earmark_sim::NodeId;
 use earmark_wire::intserv::FlowSpec;
 
@@ -206,6 +206,11 @@ fn lacking(
     lacking
 }
 
+/// A neighbour without state is remembered for what it can do.
+fn has_state(neighbor: &NeighborRow) -> bool {
+    neighbor.senders + neighbor.reservations > 0
+}
+
 /// What is left in a network that everybody has left.
 pub(crate) fn remains(play: &Play) -> Vec<String> {
     let mut left = compare("rows", &[], &rows(play));
@@ -217,7 +222,7 @@ pub(crate) fn remains(play: &Play) -> Vec<String> {
         let counts = [
             ("senders", known_senders(play, id)),
             ("reservations", node.reservation_rows(now(play), |_| None).count()),
-            ("neighbours", node.neighbor_rows(now(play)).count()),
+            ("neighbours", node.neighbor_rows(now(play)).filter(has_state).count()),
             ("timers", node.next_deadline().iter().count()),
         ];
         let some = counts.iter().filter(|(_, count)| *count > 0);

@@ -1,0 +1,243 @@
+//! What stands in front of a message, and is about the hop that it came over: what its maker can do, what it has got, and
+//! how it names what it says (RFC 2961 sections 2, 4.5 and 4.6).
+
+use core::net::IpAddr;
+
+use earmark_core::{Datagram, Time};
+use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Message, MessageId};
+
+use super::book::{Standing, Subject};
+use super::names::{Name, Named};
+use super::send::Letter;
+use crate::api::Event;
+use crate::instance::{Rsvp, Turn};
+use crate::path::is_neighbor;
+use crate::refresh::to_neighbor;
+use crate::state::{Index, NONE, Timer, TimerKind};
+
+impl Rsvp {
+    /// Treats what is about the hop. Messages whose maker takes no part have nothing of the kind, unless it did before.
+    #[inline]
+    pub(crate) fn front_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        message: &Message<'_>,
+    ) {
+        let takes_part = message.flags & Message::REFRESH_REDUCTION != 0;
+        let silent = !takes_part && self.exchange.is_alone();
+        if self.config.reduction.enabled && !silent {
+            self.hop_arrives(turn, datagram, message, takes_part);
+        }
+    }
+
+    fn hop_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        message: &Message<'_>,
+        takes_part: bool,
+    ) {
+        let far = matches!(message.body, Body::ResvConf(_) | Body::Dreq(_) | Body::Drep(_));
+        if far && message.message_id.is_none() {
+            return; // whoever made it may be many hops away
+        }
+        let (maker, refresh_ms) = maker(datagram, &message.body);
+        if !is_neighbor(turn.context, maker) {
+            return;
+        }
+        let interface = datagram.interface;
+        let partner = if takes_part {
+            let most = self.config.reduction.max_partners as usize;
+            self.exchange.partners.meet(interface, maker, most)
+        } else {
+            self.exchange.partners.find(interface, maker)
+        };
+        let Some(index) = partner else { return };
+        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
+        partner.heard = turn.now;
+        let before = core::mem::replace(&mut partner.capable, takes_part);
+        let mut again = before && !takes_part;
+        if let Some(id) = message.message_id {
+            if partner.epoch != Some(id.epoch) {
+                // Its numbers begin anew: it has restarted, and knows nothing of what it was told.
+                again |= partner.epoch.is_some();
+                partner.epoch = Some(id.epoch);
+                partner.refresh_ms = 0;
+            }
+            partner.refresh_ms = partner.refresh_ms.max(refresh_ms);
+            turn.name = Name::from(id);
+            if id.flags & MessageId::ACK_DESIRED != 0 {
+                self.acknowledge(turn.now, index, AcknowledgementKind::Ack, turn.name);
+            }
+        }
+        if again {
+            self.tell_again(index);
+        }
+        if takes_part && !before {
+            self.greet(turn.now, index);
+        }
+        for acknowledgement in message.acknowledgements {
+            self.acknowledgement_arrives(turn, index, acknowledgement);
+        }
+    }
+
+    /// Notes that a partner is to be told that a message of its has arrived, or means nothing. It is told with the next
+    /// message to it, or a little later in a message of its own.
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Time,
+        index: Index,
+        kind: AcknowledgementKind,
+        name: Name,
+    ) {
+        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
+        if !partner.note(kind, name.epoch, name.id) {
+            return;
+        }
+        self.exchange.unanswered.push(index);
+        if self.exchange.answer_timer.is_none() {
+            // At a random time, so that those who got the same message do not answer at once (section 4.7).
+            let longest = self.config.reduction.acknowledge_within;
+            let delay = self.exchange.jitter.uniform(longest / 2, longest);
+            let timer = Timer { kind: TimerKind::Acknowledgement, block: NONE };
+            self.exchange.answer_timer = Some(self.store.timers.arm(now + delay, timer));
+        }
+    }
+
+    /// Sends the acknowledgements that no message took along.
+    pub(crate) fn answers_are_due<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
+        self.exchange.answer_timer = None;
+        while let Some(index) = self.exchange.unanswered.pop() {
+            let Some(partner) = self.exchange.partners.get_mut(index) else { continue };
+            let (interface, address) = (partner.interface, partner.address);
+            let link = turn.context.interfaces.by_id(interface);
+            let Some(source) = link.and_then(|link| link.address_like(address)) else {
+                partner.pending.clear();
+                continue;
+            };
+            let letter = Letter::new(to_neighbor(source, address)).to(Some(index));
+            while self.exchange.is_owed(index) {
+                self.exchange.send(&mut self.counters, turn.out, letter, Body::Ack);
+            }
+        }
+    }
+
+    /// A neighbour got a message of ours, or does not know one that a summary named.
+    fn acknowledgement_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        partner: Index,
+        acknowledgement: Acknowledgement,
+    ) {
+        let Acknowledgement { kind, epoch, id } = acknowledgement;
+        if epoch != self.exchange.book.epoch() {
+            return; // of an earlier life of this node
+        }
+        let Some(entry) = self.exchange.book.find(id) else {
+            if kind == AcknowledgementKind::Ack && self.exchange.copies.remove(&id).is_some() {
+                self.counters.reduction.acknowledged += 1;
+            }
+            return;
+        };
+        if !self.is_told(turn, entry, partner) {
+            return;
+        }
+        match (kind, self.exchange.book.standing(entry)) {
+            (AcknowledgementKind::Ack, Standing::Open) => self.enlist(turn.now, entry, partner),
+            (AcknowledgementKind::Nack, Standing::Listed { partner: listed, .. })
+                if listed == partner =>
+            {
+                self.counters.reduction.forgotten += 1;
+                self.told_in_vain(turn.now, entry);
+            }
+            _ => {}
+        }
+    }
+
+    /// A partner has got what an entry says: it is reminded of it in summaries from now on.
+    fn enlist(&mut self, now: Time, entry: Index, index: Index) {
+        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
+        if !partner.capable {
+            return;
+        }
+        let place = partner.roster.push(self.exchange.book.id(entry));
+        self.exchange.book.set_standing(entry, Standing::Listed { partner: index, place });
+        self.counters.reduction.acknowledged += 1;
+        match self.exchange.book.subject(entry) {
+            Subject::Path(sender) => self.store.psb_mut(sender).path_refresh_at = Time::MAX,
+            Subject::Resv(sender) => self.store.psb_mut(sender).resv_refresh_at = Time::MAX,
+            // Its timer finds that there is nothing to do, once all its hops have acknowledged.
+            Subject::Shared(_) => {}
+        }
+        self.arm_summary(now, index);
+    }
+
+    /// Whether a partner is who was told what an entry says.
+    fn is_told<E>(&self, turn: &Turn<'_, '_, E>, entry: Index, partner: Index) -> bool {
+        let hop = match self.exchange.book.subject(entry) {
+            Subject::Path(sender) => {
+                let outgoing = self.store.psb(sender).outgoing.as_slice().first().copied();
+                let destination = self.store.session_of(sender).destination;
+                return self.exchange.partner_towards(turn, outgoing, destination) == Some(partner);
+            }
+            Subject::Resv(sender) => self.store.psb(sender).hop,
+            Subject::Shared(pool) => {
+                let asked = &self.store.pool(pool).asked;
+                let Some(asked) = asked.iter().find(|asked| asked.told == entry) else {
+                    return false;
+                };
+                asked.hop
+            }
+        };
+        self.store.neighbor_of(hop).is_some_and(|(interface, hop)| {
+            self.exchange.partner(interface, hop.address) == Some(partner)
+        })
+    }
+
+    /// Whether the message being treated was made before the one that named this block.
+    #[inline]
+    pub(crate) fn is_overtaken<E>(&self, turn: &Turn<'_, '_, E>, block: Name) -> bool {
+        turn.name.is_some() && turn.name.is_before(block)
+    }
+
+    /// A block says what the message being treated says; by that name it can be refreshed from now on.
+    #[inline]
+    pub(crate) fn remember<E>(&mut self, turn: &Turn<'_, '_, E>, named: Named) {
+        self.store.set_name(named, turn.name);
+    }
+
+    /// The messages of a Bundle, each as if it had come alone, but for the TTL that the Bundle was sent with
+    /// (section 3.4).
+    pub(crate) fn bundle_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        send_ttl: u8,
+        bundle: &Bundle<'_>,
+    ) {
+        for payload in bundle.iter() {
+            turn.name = Name::NONE;
+            self.message_arrives(turn, &Datagram { payload, ..*datagram }, Some(send_ttl));
+        }
+    }
+}
+
+impl super::Exchange {
+    /// Whether acknowledgements wait to be sent.
+    fn is_owed(&self, partner: Index) -> bool {
+        self.partners.get(partner).is_some_and(|partner| !partner.pending.is_empty())
+    }
+}
+
+/// The node that made what is in front of a message (section 4.5), and the R that it says to keep, or 0.
+fn maker(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
+    match body {
+        Body::Path(path) => (path.hop.address, path.refresh_ms),
+        Body::Resv(resv) => (resv.hop.address, resv.refresh_ms),
+        Body::PathTear(tear) => (tear.hop.address, 0),
+        Body::ResvTear(tear) => (tear.hop.address, 0),
+        Body::ResvErr(error) => (error.hop.address, 0),
+        _ => (datagram.source, 0),
+    }
+}

@@ -1,0 +1,204 @@
+//! What neighbours have been told under which name: one entry for each Path or Resv that stands.
+//!
+//! Numbers are given out in rising order for as long as the node lives, under one epoch (RFC 2961 section 4.5). An entry
+//! changes its number whenever something new is said, so that acknowledgements of what was said before mean nothing.
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::state::Index;
+
+/// The state that an entry's message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The Path of this sender.
+    Path(Index),
+    /// The Resv for this sender, in the fixed-filter style.
+    Resv(Index),
+    /// What this pool asks of one previous hop.
+    Shared(Index),
+}
+
+/// How far the news has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Not acknowledged; it is sent again, or was until there was no hope left.
+    Open,
+    /// Acknowledged by this partner, and in its roster, at this place.
+    Listed {
+        /// Who acknowledged it.
+        partner: Index,
+        /// Where in its roster.
+        place: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    id: u32,
+    /// A [`Subject`], the kind in the two highest bits.
+    subject: u32,
+    partner: Index,
+    /// In the roster of the partner; [`OPEN`] in none.
+    place: u32,
+}
+
+const OPEN: u32 = u32::MAX;
+/// Kinds of subject. Blocks take so much memory that no index ever needs these bits.
+const RESV: u32 = 1 << 30;
+const SHARED: u32 = 2 << 30;
+const KINDS: u32 = 3 << 30;
+
+/// All entries; see the module's text.
+#[derive(Debug)]
+pub(crate) struct Book {
+    epoch: u32,
+    next: u32,
+    entries: Slab<Told>,
+    /// From number to entry. We choose the numbers, so any spreading of them will do.
+    by_id: HashTable<Index>,
+}
+
+impl Book {
+    /// A book of the epoch in the low 24 bits of `seed`, whose numbers begin with its high half.
+    pub(crate) fn new(seed: u64) -> Book {
+        Book {
+            epoch: seed as u32 & 0x00ff_ffff,
+            next: (seed >> 32) as u32,
+            entries: Slab::new(),
+            by_id: HashTable::new(),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// A number that was never used. After 2^32 of them they begin again; what still stands under one then is passed
+    /// over.
+    pub(crate) fn number(&mut self) -> u32 {
+        loop {
+            let id = self.next;
+            self.next = self.next.wrapping_add(1);
+            if self.find(id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// Enters news about `subject` under a new number.
+    pub(crate) fn enter(&mut self, subject: Subject) -> Index {
+        let id = self.number();
+        let subject = match subject {
+            Subject::Path(sender) => sender,
+            Subject::Resv(sender) => sender | RESV,
+            Subject::Shared(pool) => pool | SHARED,
+        };
+        crate::store::grow(&mut self.entries);
+        let entry = self.entries.insert(Told { id, subject, partner: 0, place: OPEN }) as Index;
+        self.index(entry, id);
+        entry
+    }
+
+    /// There is something new to say: the entry, which must be [`Standing::Open`], gets a new number.
+    pub(crate) fn renumber(&mut self, entry: Index) -> u32 {
+        let id = self.number();
+        self.unindex(entry);
+        self.entries[entry as usize].id = id;
+        self.index(entry, id);
+        id
+    }
+
+    /// Takes out an entry, which must be [`Standing::Open`].
+    pub(crate) fn remove(&mut self, entry: Index) {
+        self.unindex(entry);
+        self.entries.remove(entry as usize);
+    }
+
+    /// The entry of this number.
+    pub(crate) fn find(&self, id: u32) -> Option<Index> {
+        self.by_id.find(spread(id), |&entry| self.id(entry) == id).copied()
+    }
+
+    pub(crate) fn id(&self, entry: Index) -> u32 {
+        self.entries[entry as usize].id
+    }
+
+    pub(crate) fn subject(&self, entry: Index) -> Subject {
+        let subject = self.entries[entry as usize].subject;
+        match subject & KINDS {
+            0 => Subject::Path(subject),
+            RESV => Subject::Resv(subject & !KINDS),
+            _ => Subject::Shared(subject & !KINDS),
+        }
+    }
+
+    pub(crate) fn standing(&self, entry: Index) -> Standing {
+        let Told { partner, place, .. } = self.entries[entry as usize];
+        if place == OPEN { Standing::Open } else { Standing::Listed { partner, place } }
+    }
+
+    pub(crate) fn set_standing(&mut self, entry: Index, standing: Standing) {
+        let told = &mut self.entries[entry as usize];
+        match standing {
+            Standing::Open => told.place = OPEN,
+            Standing::Listed { partner, place } => (told.partner, told.place) = (partner, place),
+        }
+    }
+
+    fn index(&mut self, entry: Index, id: u32) {
+        let entries = &self.entries;
+        let _ = self
+            .by_id
+            .insert_unique(spread(id), entry, |&entry| spread(entries[entry as usize].id));
+    }
+
+    fn unindex(&mut self, entry: Index) {
+        let id = self.id(entry);
+        if let Ok(found) = self.by_id.find_entry(spread(id), |&other| other == entry) {
+            found.remove();
+        }
+    }
+}
+
+/// Numbers follow each other; the table wants them to differ in all bits, the highest above all.
+fn spread(id: u32) -> u64 {
+    u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_found_by_its_latest_number_only() {
+        let mut book = Book::new(0xffff_fffe_0012_3456);
+        assert_eq!(book.epoch(), 0x12_3456);
+        let path = book.enter(Subject::Path(9));
+        let resv = book.enter(Subject::Resv(9));
+        let (first, second) = (book.id(path), book.id(resv));
+        assert_eq!((first, second), (0xffff_fffe, 0xffff_ffff));
+        assert_eq!(book.renumber(path), 0, "numbers wrap");
+        assert_eq!(
+            (book.find(first), book.find(second), book.find(0)),
+            (None, Some(resv), Some(path))
+        );
+        assert_eq!((book.subject(path), book.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
+        book.remove(resv);
+        assert_eq!((book.find(second), book.entries.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_number_that_still_stands_is_passed_over() {
+        let mut book = Book::new(5 << 32);
+        let entry = book.enter(Subject::Path(0));
+        book.next = 4;
+        assert_eq!([book.number(), book.number()], [4, 6]);
+        assert_eq!(book.find(5), Some(entry));
+    }
+
+    #[test]
+    fn an_entry_is_small() {
+        assert!(size_of::<Told>() <= 16);
+    }
+}

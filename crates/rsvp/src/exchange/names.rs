@@ -1,0 +1,165 @@
+//! Names of messages: MESSAGE_ID without its flags, how two of them compare, and which state block was named how.
+//!
+//! A neighbour counts its messages up, and begins anew at a random epoch when it restarts. Each state block keeps the
+//! name of the last message that said something new about it, so that a later one can be told from one that was
+//! overtaken, and so that a list of names can stand for the messages themselves.
+
+use earmark_wire::rsvp::MessageId;
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+
+use crate::state::{Block, Index};
+
+/// Epoch and Message_Identifier of a message; its maker is known from where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// 24 bits; [`Name::NONE`] has more.
+    pub(crate) epoch: u32,
+    pub(crate) id: u32,
+}
+
+impl Name {
+    /// Of a message without MESSAGE_ID.
+    pub(crate) const NONE: Name = Name { epoch: u32::MAX, id: 0 };
+
+    pub(crate) fn is_some(self) -> bool {
+        self != Name::NONE
+    }
+
+    /// Whether a message of this name was made before one named `other`. Names of different epochs have no order
+    /// (RFC 2961 section 4.5).
+    pub(crate) fn is_before(self, other: Name) -> bool {
+        self.epoch == other.epoch && precedes(self.id, other.id)
+    }
+}
+
+impl From<MessageId> for Name {
+    fn from(id: MessageId) -> Name {
+        Name { epoch: id.epoch, id: id.id }
+    }
+}
+
+/// Whether `a` comes before `b` on the circle of 32-bit numbers.
+pub(crate) fn precedes(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// A state block that a message named: its kind in the highest bit, its index in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named(u32);
+
+impl Named {
+    const RESERVATION: u32 = 1 << 31;
+
+    pub(crate) fn new(block: Block, index: Index) -> Named {
+        match block {
+            Block::Sender => Named(index),
+            Block::Reservation => Named(index | Named::RESERVATION),
+        }
+    }
+
+    pub(crate) fn block(self) -> (Block, Index) {
+        if self.0 & Named::RESERVATION == 0 {
+            (Block::Sender, self.0)
+        } else {
+            (Block::Reservation, self.0 & !Named::RESERVATION)
+        }
+    }
+}
+
+/// From (neighbour, name) to the block: one entry a block that has a name. Neighbours choose the keys, so they are hashed
+/// with a secret key. The names themselves stand in the blocks; nothing here is ever walked.
+#[derive(Debug)]
+pub(crate) struct Names {
+    blocks: HashTable<Named>,
+    hash_key: (u64, u64),
+}
+
+impl Names {
+    pub(crate) fn new(hash_key: (u64, u64)) -> Names {
+        Names { blocks: HashTable::new(), hash_key }
+    }
+
+    /// The block that `neighbor` named so; `name_of` tells the key of a block.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        neighbor: Index,
+        name: Name,
+        name_of: impl Fn(Named) -> (Index, Name),
+    ) -> Option<Named> {
+        let hash = hash(self.hash_key, neighbor, name);
+        self.blocks.find(hash, |&block| name_of(block) == (neighbor, name)).copied()
+    }
+
+    /// Enters a block under the name that it has by now.
+    pub(crate) fn insert(&mut self, block: Named, name_of: impl Fn(Named) -> (Index, Name)) {
+        let key = self.hash_key;
+        let of = |block: &Named| {
+            let (neighbor, name) = name_of(*block);
+            hash(key, neighbor, name)
+        };
+        self.blocks.insert_unique(of(&block), block, of);
+    }
+
+    /// Takes a block out that `neighbor` named so.
+    pub(crate) fn remove(&mut self, block: Named, neighbor: Index, name: Name) {
+        let hash = hash(self.hash_key, neighbor, name);
+        if let Ok(entry) = self.blocks.find_entry(hash, |&other| other == block) {
+            entry.remove();
+        }
+    }
+}
+
+#[inline]
+fn hash(key: (u64, u64), neighbor: Index, name: Name) -> u64 {
+    let mut octets = [0; 12];
+    octets[..4].copy_from_slice(&neighbor.to_le_bytes());
+    octets[4..8].copy_from_slice(&name.epoch.to_le_bytes());
+    octets[8..].copy_from_slice(&name.id.to_le_bytes());
+    SipHasher13::new_with_keys(key.0, key.1).hash(&octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The circle has no end: what follows the largest number is the smallest.
+    #[test]
+    fn numbers_are_compared_across_the_wrap() {
+        assert!(precedes(1, 2) && !precedes(2, 1) && !precedes(2, 2));
+        assert!(precedes(u32::MAX, 0) && precedes(u32::MAX - 5, 5));
+        assert!(!precedes(0, u32::MAX));
+        assert!(precedes(7, 7 + (1 << 31) - 1));
+    }
+
+    #[test]
+    fn names_of_different_epochs_have_no_order() {
+        let old = Name { epoch: 1, id: 5 };
+        assert!(old.is_before(Name { id: 6, ..old }) && !Name { id: 6, ..old }.is_before(old));
+        assert!(!old.is_before(Name { epoch: 2, id: 6 }));
+        assert!(!old.is_before(Name::NONE) && !Name::NONE.is_before(old));
+    }
+
+    #[test]
+    fn a_block_is_found_by_its_name_and_its_neighbor_only() {
+        let names = [
+            (3, Name { epoch: 1, id: 5 }),
+            (4, Name { epoch: 1, id: 5 }),
+            (3, Name { epoch: 2, id: 5 }),
+        ];
+        let name_of = |named: Named| names[named.block().1 as usize];
+        let mut index = Names::new((1, 2));
+        for (block, _) in names.iter().enumerate() {
+            index.insert(Named::new(Block::Reservation, block as Index), name_of);
+        }
+        for (block, &(neighbor, name)) in names.iter().enumerate() {
+            let found = index.find(neighbor, name, name_of).map(Named::block);
+            assert_eq!(found, Some((Block::Reservation, block as Index)));
+        }
+        assert_eq!(index.find(4, names[2].1, name_of), None);
+        index.remove(Named::new(Block::Reservation, 0), 3, names[0].1);
+        assert_eq!(index.find(3, names[0].1, name_of), None);
+        assert_eq!(index.blocks.len(), 2);
+    }
+}

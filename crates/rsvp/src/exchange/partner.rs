@@ -1,0 +1,143 @@
+//! A partner: a neighbour that takes part in refresh reduction, or says Hello; what is known of it, and what waits to be
+//! told to it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
+
+use earmark_core::timer::TimerId;
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind};
+use slab::Slab;
+
+use super::hello::HelloState;
+use super::roster::Roster;
+use crate::state::Index;
+
+#[derive(Debug)]
+pub(crate) struct Partner {
+    pub(crate) interface: InterfaceId,
+    pub(crate) address: IpAddr,
+    /// When it was heard last.
+    pub(crate) heard: Time,
+    /// Its last message had the flag Refresh-Reduction-Capable.
+    pub(crate) capable: bool,
+    /// The epoch of its last message that had one.
+    pub(crate) epoch: Option<u32>,
+    /// The longest R that it has announced in this epoch, milliseconds; what its summary refreshes refresh lives
+    /// accordingly.
+    pub(crate) refresh_ms: u32,
+    /// Acknowledgements that wait to be sent.
+    pub(crate) pending: Vec<Acknowledgement>,
+    /// What it has acknowledged, and is to be reminded of.
+    pub(crate) roster: Roster,
+    /// Numbers that it has acknowledged and then forgotten; they are told anew, the last first.
+    pub(crate) forgotten: Vec<u32>,
+    /// When the next summary refresh is due; `None` while there is nothing to tell.
+    pub(crate) summary: Option<TimerId>,
+    pub(crate) hello: HelloState,
+    /// Summary refreshes, sent and received.
+    pub(crate) summaries: (u64, u64),
+}
+
+impl Partner {
+    fn new(interface: InterfaceId, address: IpAddr) -> Partner {
+        Partner {
+            interface,
+            address,
+            heard: Time::ZERO,
+            capable: false,
+            epoch: None,
+            refresh_ms: 0,
+            pending: Vec::new(),
+            roster: Roster::default(),
+            forgotten: Vec::new(),
+            summary: None,
+            hello: HelloState::default(),
+            summaries: (0, 0),
+        }
+    }
+
+    /// Notes an acknowledgement to be sent, unless too many wait already: whoever misses it repeats its message.
+    /// Gives whether it is the first.
+    pub(crate) fn note(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
+        if self.pending.len() < MOST_PENDING {
+            self.pending.push(Acknowledgement { kind, epoch, id });
+        }
+        self.pending.len() == 1
+    }
+
+    /// Nothing would be lost with it but what it can do.
+    fn is_idle(&self) -> bool {
+        self.roster.is_empty()
+            && self.pending.is_empty()
+            && self.forgotten.is_empty()
+            && self.summary.is_none()
+            && self.hello.is_idle()
+    }
+}
+
+/// Acknowledgements that wait for one partner at most. An Srefresh that fills a datagram could ask for four times as
+/// many.
+const MOST_PENDING: usize = 4_096;
+
+/// All partners, by number and by where they are.
+#[derive(Debug, Default)]
+pub(crate) struct Partners {
+    slab: Slab<Partner>,
+    by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
+}
+
+impl Partners {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, interface: InterfaceId, address: IpAddr) -> Option<Index> {
+        if self.slab.is_empty() {
+            return None;
+        }
+        self.by_address.get(&(interface, address)).copied()
+    }
+
+    /// The partner at an address, a new one if need be. Where there are `most` already, the first idle one makes room;
+    /// `None` where there is none.
+    pub(crate) fn meet(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddr,
+        most: usize,
+    ) -> Option<Index> {
+        if let Some(index) = self.find(interface, address) {
+            return Some(index);
+        }
+        if self.slab.len() >= most {
+            let idle = self.slab.iter().find(|(_, partner)| partner.is_idle()).map(|(i, _)| i)?;
+            let gone = self.slab.remove(idle);
+            self.by_address.remove(&(gone.interface, gone.address));
+        }
+        let index = self.slab.insert(Partner::new(interface, address)) as Index;
+        self.by_address.insert((interface, address), index);
+        Some(index)
+    }
+
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (InterfaceId, IpAddr)> {
+        self.by_address.keys().copied()
+    }
+
+    /// The partners behind an interface.
+    pub(crate) fn behind(&self, interface: InterfaceId) -> Vec<Index> {
+        let first = (interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let all = self.by_address.range(first..);
+        all.take_while(|(key, _)| key.0 == interface).map(|(_, &index)| index).collect()
+    }
+
+    pub(crate) fn get(&self, index: Index) -> Option<&Partner> {
+        self.slab.get(index as usize)
+    }
+
+    pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Partner> {
+        self.slab.get_mut(index as usize)
+    }
+}

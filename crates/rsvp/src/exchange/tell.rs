@@ -1,0 +1,127 @@
+//! What state blocks are told under: a Path or Resv that is about to leave gets its MESSAGE_ID here.
+
+use core::net::IpAddr;
+
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::rsvp::{MessageId, Style};
+
+use super::book::{Standing, Subject};
+use super::send::Sending;
+use crate::instance::{Rsvp, Turn};
+use crate::pool::FILTERS_PER_MESSAGE;
+use crate::state::{Asked, Blocked, Holder, Index, NONE};
+
+impl Rsvp {
+    /// The MESSAGE_ID of the Path of a sender that is about to leave through an interface.
+    #[inline]
+    pub(crate) fn name_path<E>(
+        &mut self,
+        turn: &Turn<'_, '_, E>,
+        sender: Index,
+        outgoing: InterfaceId,
+        sending: Sending,
+    ) -> Option<MessageId> {
+        if self.exchange.is_alone() {
+            return None;
+        }
+        let destination = self.store.session_of(sender).destination;
+        let partner = self.exchange.partner_towards(turn, Some(outgoing), destination);
+        // Where this node answers for receivers, it tries again what was refused whenever it refreshes the Path.
+        let partner = partner.filter(|_| self.config.proxies.receivers.is_empty());
+        let mut told = self.store.psb(sender).path_told;
+        let was_listed = self.exchange.is_listed(told);
+        let (timers, subject) = (&mut self.store.timers, Subject::Path(sender));
+        let id = self.exchange.name(timers, turn.now, &mut told, subject, partner, None, sending);
+        self.store.psb_mut(sender).path_told = told;
+        if was_listed && !self.exchange.is_listed(told) {
+            self.refresh_by_itself(turn.now, subject);
+        }
+        id
+    }
+
+    /// The MESSAGE_ID of the Resv for a sender that is about to leave to `partner`.
+    #[inline]
+    pub(crate) fn name_resv(
+        &mut self,
+        now: Time,
+        sender: Index,
+        partner: Option<Index>,
+        confirm: Option<IpAddr>,
+        sending: Sending,
+    ) -> Option<MessageId> {
+        if self.exchange.is_alone() {
+            return None;
+        }
+        // What is held back because it failed upstream is asked for again some day, by a refresh.
+        let is_free = self.store.blockade(Blocked::Sender(sender), now).is_none();
+        let mut told = self.store.psb(sender).resv_told;
+        let was_listed = self.exchange.is_listed(told);
+        let (timers, subject) = (&mut self.store.timers, Subject::Resv(sender));
+        let partner = partner.filter(|_| is_free);
+        let id = self.exchange.name(timers, now, &mut told, subject, partner, confirm, sending);
+        self.store.psb_mut(sender).resv_told = told;
+        if was_listed && !self.exchange.is_listed(told) {
+            self.refresh_by_itself(now, subject);
+        }
+        id
+    }
+
+    /// The MESSAGE_ID of the Resv with which a pool is about to ask one previous hop.
+    pub(crate) fn name_shared(
+        &mut self,
+        now: Time,
+        pool: Index,
+        asked: &mut Asked,
+        partner: Option<Index>,
+        confirm: Option<IpAddr>,
+        sending: Sending,
+    ) -> Option<MessageId> {
+        if self.exchange.is_alone() {
+            return None;
+        }
+        let wildcard = self.store.pool(pool).style == Style::Wildcard;
+        // One number cannot stand for several messages.
+        let is_whole = wildcard || asked.filters.len() <= FILTERS_PER_MESSAGE;
+        let is_free = !self.is_held_back(now, pool, asked);
+        let partner = partner.filter(|_| is_whole && is_free);
+        let (timers, subject) = (&mut self.store.timers, Subject::Shared(pool));
+        self.exchange.name(timers, now, &mut asked.told, subject, partner, confirm, sending)
+    }
+
+    /// Whether a hop may be asked for less than a pool would like to have, because that failed upstream.
+    fn is_held_back(&self, now: Time, pool: Index, asked: &Asked) -> bool {
+        let holder = Holder::Pool(pool);
+        let session = self.store.session_key(holder);
+        asked.filters.iter().any(|template| {
+            let sender = self.store.find_sender(&session, template);
+            sender.is_some_and(|sender| self.failure(now, holder, sender).is_some())
+        })
+    }
+
+    /// What was told of the Resv for a sender holds no more.
+    pub(crate) fn forget_resv(&mut self, sender: Index) {
+        let told = core::mem::replace(&mut self.store.psb_mut(sender).resv_told, NONE);
+        self.exchange.forget(told);
+    }
+
+    /// The Resv for a sender is refreshed by itself from now on.
+    pub(crate) fn refresh_resv_by_itself(&mut self, now: Time, sender: Index) {
+        if self.store.psb(sender).resv_told != NONE {
+            self.forget_resv(sender);
+            self.refresh_by_itself(now, Subject::Resv(sender));
+        }
+    }
+
+    /// Whether another neighbour has acknowledged the Path of a sender than the one that gets its data.
+    pub(crate) fn is_told_to_another<E>(&self, turn: &Turn<'_, '_, E>, sender: Index) -> bool {
+        let psb = self.store.psb(sender);
+        if psb.path_told == NONE {
+            return false;
+        }
+        let Standing::Listed { partner, .. } = self.exchange.book.standing(psb.path_told) else {
+            return false;
+        };
+        let destination = self.store.session_of(sender).destination;
+        self.exchange.partner_towards(turn, None, destination) != Some(partner)
+    }
+}

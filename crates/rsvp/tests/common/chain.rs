@@ -1,0 +1,303 @@
+//! Three engines in a row, and the time: a sending host, a router, a receiving host that reserves for whoever sends, and
+//! links that can lose, repeat and delay.
+//!
+//! ```text
+//!   [ left ] 10.0.1.1 ----- 10.0.1.2 [ middle ] 10.0.2.1 ----- 10.0.2.2 [ right ]
+//!               eth2        eth1                eth2           eth1
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::{
+    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
+    Outgoing, Rate, Route, RouteTable, Time,
+};
+use earmark_rsvp::{Application, Command, Config, Event, ReserveRequest, Rsvp};
+use earmark_wire::rsvp::{FilterSpec, Message, MessageType, Session, SourceSelector};
+
+use crate::common::{ETH1, ETH2, flowspec, ip, tspec};
+
+pub(crate) const LEFT: usize = 0;
+pub(crate) const MIDDLE: usize = 1;
+pub(crate) const RIGHT: usize = 2;
+
+/// How long a message is on its way.
+const DELAY: Duration = Duration::from_millis(1);
+
+pub(crate) struct Node {
+    pub(crate) engine: Rsvp,
+    pub(crate) config: Config,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    ledger: Ledger,
+}
+
+impl Node {
+    fn new(config: Config, seed: u64, links: &[(InterfaceId, &str)]) -> Node {
+        let mut node = Node {
+            engine: Rsvp::new(config.clone(), &RandomStreams::new(seed)),
+            config,
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+        };
+        let bandwidth = Rate::from_mbps(100_000);
+        for &(id, address) in links {
+            node.interfaces.set(Interface {
+                id,
+                name: format!("eth{}", id.0),
+                addresses: vec![ip(address)],
+                mtu: 1500,
+                up: true,
+                bandwidth,
+                reservable: bandwidth,
+                latency_us: 10,
+            });
+            node.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 });
+        }
+        node
+    }
+
+    fn route(&mut self, prefix: &str, interface: InterfaceId, gateway: Option<&str>) {
+        let hop = Hop { interface, gateway: gateway.map(ip), source: None };
+        self.routes.insert(Route { prefix: prefix.parse().expect("a prefix"), metric: 0, hop });
+    }
+}
+
+/// What may become of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Arrives,
+    IsLost,
+    ArrivesTwice,
+    /// After those that leave later.
+    IsLate,
+}
+
+/// A message that left a node, as the test sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    pub(crate) from: usize,
+    pub(crate) at: Time,
+    pub(crate) kind: MessageType,
+}
+
+/// A message on its way: to which node, through which of its interfaces.
+type Letter = (usize, InterfaceId, Outgoing, Vec<u8>);
+
+pub(crate) struct Chain {
+    pub(crate) nodes: [Node; 3],
+    pub(crate) now: Time,
+    pub(crate) fate: Box<dyn FnMut(Sight) -> Fate>,
+    pub(crate) seen: Vec<Sight>,
+    /// Applications at the right whose reservation was confirmed.
+    pub(crate) confirmed: BTreeSet<u64>,
+    /// Applications at the left that know of a reservation.
+    pub(crate) reserved: BTreeSet<u64>,
+    under_way: BTreeMap<(Time, u64), Letter>,
+    entered: u64,
+}
+
+impl Chain {
+    pub(crate) fn new(config: Config) -> Chain {
+        let mut left = Node::new(config.clone(), 1, &[(ETH2, "10.0.1.1")]);
+        left.route("10.0.1.0/24", ETH2, None);
+        left.route("10.0.2.0/24", ETH2, Some("10.0.1.2"));
+        let mut right = Node::new(config.clone(), 3, &[(ETH1, "10.0.2.2")]);
+        right.route("10.0.2.0/24", ETH1, None);
+        right.route("10.0.1.0/24", ETH1, Some("10.0.2.1"));
+        Chain {
+            nodes: [left, Chain::middle(config, 2), right],
+            now: Time::from_secs(1_000),
+            fate: Box::new(|_| Fate::Arrives),
+            seen: Vec::new(),
+            confirmed: BTreeSet::new(),
+            reserved: BTreeSet::new(),
+            under_way: BTreeMap::new(),
+            entered: 0,
+        }
+    }
+
+    fn middle(config: Config, seed: u64) -> Node {
+        let mut middle = Node::new(config, seed, &[(ETH1, "10.0.1.2"), (ETH2, "10.0.2.1")]);
+        middle.route("10.0.1.0/24", ETH1, None);
+        middle.route("10.0.2.0/24", ETH2, None);
+        middle
+    }
+
+    /// The router starts anew, and knows nothing.
+    pub(crate) fn restart_middle(&mut self, seed: u64) {
+        self.nodes[MIDDLE] = Chain::middle(self.nodes[MIDDLE].config.clone(), seed);
+    }
+
+    /// Random losses, repetitions and delays, each with this probability in percent.
+    pub(crate) fn disturb(&mut self, seed: u64, percent: u64) {
+        let mut dice: Stream = RandomStreams::new(seed).stream("fate");
+        self.fate = Box::new(move |_| match dice.next_u64() % 100 {
+            n if n < percent => Fate::IsLost,
+            n if n < percent * 2 => Fate::ArrivesTwice,
+            n if n < percent * 3 => Fate::IsLate,
+            _ => Fate::Arrives,
+        });
+    }
+
+    /// The right waits for session `number`, and the left begins to send.
+    pub(crate) fn open(&mut self, number: u16) {
+        let application = Application(number.into());
+        self.command(RIGHT, Command::Session { application, session: session(number) });
+        self.command(LEFT, Command::Session { application, session: session(number) });
+        let (template, tspec) = (template(number), tspec(1));
+        self.command(LEFT, Command::Sender { application, template, tspec, ttl: 63 });
+    }
+
+    /// One end gives session `number` up.
+    pub(crate) fn close(&mut self, node: usize, number: u16) {
+        self.command(node, Command::Release { application: Application(number.into()) });
+        if node == LEFT {
+            // Who leaves is not told what it leaves behind.
+            self.reserved.remove(&number.into());
+        }
+    }
+
+    fn command(&mut self, node: usize, command: Command) {
+        self.handle(node, Input::Command(command));
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        loop {
+            let timers = self.nodes.iter().enumerate().filter_map(|(node, it)| {
+                it.engine.next_deadline().map(|(at, _)| (at.max(self.now), node))
+            });
+            let timer = timers.min();
+            let arrival = self.under_way.keys().next().map(|&(at, _)| at);
+            match (timer, arrival) {
+                (Some((at, node)), _) if at <= end && arrival.is_none_or(|other| at < other) => {
+                    self.now = at;
+                    self.handle(node, Input::Expire);
+                }
+                (_, Some(at)) if at <= end => {
+                    self.now = self.now.max(at);
+                    self.deliver();
+                }
+                _ => break,
+            }
+        }
+        self.now = end;
+    }
+
+    fn deliver(&mut self) {
+        let Some((_, (node, interface, how, octets))) = self.under_way.pop_first() else { return };
+        self.handle(
+            node,
+            Input::Datagram(Datagram {
+                interface,
+                source: how.source,
+                destination: how.destination,
+                ttl: how.ttl,
+                router_alert: how.router_alert,
+                encapsulated: false,
+                payload: &octets,
+            }),
+        );
+    }
+
+    fn handle(&mut self, at: usize, input: Input<'_, Command>) {
+        let node = &mut self.nodes[at];
+        let mut out: Effects<Event> = Effects::new();
+        let context = &mut Context {
+            routes: &node.routes,
+            interfaces: &node.interfaces,
+            ledger: &mut node.ledger,
+        };
+        node.engine.handle(self.now, input, context, &mut out);
+        for effect in out.iter() {
+            match effect {
+                Effect::Send(how, range) => self.leave(at, *how, out.octets(range)),
+                Effect::Notify(event) => self.happen(at, event),
+                _ => {}
+            }
+        }
+    }
+
+    fn happen(&mut self, at: usize, event: &Event) {
+        match event {
+            Event::Path { application, template, .. } if at == RIGHT => {
+                let request =
+                    ReserveRequest::FixedFilter { filter: *template, flowspec: flowspec(1) };
+                let application = *application;
+                self.command(RIGHT, Command::Reserve { application, request, confirm: true });
+            }
+            Event::Confirmed { application, .. } => {
+                self.confirmed.insert(application.0);
+            }
+            Event::Resv { application, .. } => {
+                self.reserved.insert(application.0);
+            }
+            Event::ResvGone { application, .. } => {
+                self.reserved.remove(&application.0);
+            }
+            _ => {}
+        }
+    }
+
+    fn leave(&mut self, from: usize, how: Outgoing, octets: &[u8]) {
+        let message = Message::parse(octets).expect("what we send can be read");
+        let sight = Sight { from, at: self.now, kind: message.body.message_type() };
+        self.seen.push(sight);
+        let routed = || self.nodes[from].routes.lookup_interface(how.destination);
+        let interface = how.interface.unwrap_or_else(routed);
+        let (node, arriving) = match (from, interface) {
+            (LEFT, _) => (MIDDLE, ETH1),
+            (MIDDLE, ETH1) => (LEFT, ETH2),
+            (MIDDLE, _) => (RIGHT, ETH1),
+            _ => (MIDDLE, ETH2),
+        };
+        let delays: &[u32] = match (self.fate)(sight) {
+            Fate::Arrives => &[1],
+            Fate::IsLost => &[],
+            Fate::ArrivesTwice => &[1, 2],
+            Fate::IsLate => &[25],
+        };
+        for &times in delays {
+            let key = (self.now + DELAY * times, self.entered);
+            self.entered += 1;
+            self.under_way.insert(key, (node, arriving, how, octets.to_vec()));
+        }
+    }
+
+    /// Senders and reservations at each node.
+    pub(crate) fn population(&self) -> [(usize, usize); 3] {
+        self.nodes.each_ref().map(|node| {
+            let (_, senders, reservations) = node.engine.population();
+            (senders, reservations)
+        })
+    }
+
+    /// How many messages of a kind were sent since `since`.
+    pub(crate) fn count(&self, kind: MessageType, since: Time) -> usize {
+        self.seen.iter().filter(|sight| sight.at >= since && sight.kind == kind).count()
+    }
+}
+
+trait Way {
+    fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId;
+}
+
+impl Way for RouteTable {
+    fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId {
+        earmark_core::Routes::lookup(self, destination).expect("there is a route").interface
+    }
+}
+
+pub(crate) fn session(number: u16) -> Session {
+    Session { destination: ip("10.0.2.2"), protocol: 17, flags: 0, port: number }
+}
+
+pub(crate) fn template(number: u16) -> FilterSpec {
+    FilterSpec { source: ip("10.0.1.1"), selector: SourceSelector::Port(number) }
+}

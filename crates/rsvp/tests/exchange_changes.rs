@@ -1,0 +1,206 @@
+//! Refresh reduction where not all is FF on a route that stays: shared styles, blockade state, routes and interfaces that
+//! change. What a summary refreshes must never be other than what a plain refresh would say.
+
+mod common;
+#[path = "common/naming.rs"]
+mod naming;
+
+use common::*;
+use earmark_core::HostEvent;
+use earmark_wire::rsvp::{
+    AcknowledgementKind, Body, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, MessageId,
+    Path, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
+};
+use naming::*;
+
+fn sender(port: u16) -> FilterSpec {
+    FilterSpec { selector: SourceSelector::Port(port), ..template() }
+}
+
+fn path_of(port: u16) -> Path<'static> {
+    let mut path = path();
+    path.sender.template = sender(port);
+    path
+}
+
+/// The Resv of the downstream neighbour in the shared-explicit style.
+fn shared<'f>(router: &Bench, mbps: u32, filters: &'f [FilterSpec]) -> Resv<'f> {
+    let flows = FlowDescriptors::SharedExplicit(Some(flowspec(mbps)), List::Items(filters));
+    let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
+    Resv { hop, flows, ..resv(&[]) }
+}
+
+/// A router with two senders that share a reservation for both, which upstream has acknowledged; and the name of the
+/// Resv.
+fn sharing() -> (Bench, MessageId) {
+    let mut router = router();
+    path_named(&mut router, path_of(1), named(1));
+    path_named(&mut router, path_of(2), named(2));
+    let filters = [sender(1), sender(2)];
+    let resv = shared(&router, 2, &filters);
+    let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(100))));
+    let name = resv_id(&outcomes).expect("upstream takes part");
+    acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, name)]);
+    router.pass(20 * MS);
+    (router, name)
+}
+
+/// The name of the one Resv that was sent.
+fn resv_id(outcomes: &[Outcome]) -> Option<MessageId> {
+    let sent = sent(outcomes);
+    let resvs: Vec<_> = sent.iter().filter(|(_, m)| matches!(m.body, Body::Resv(_))).collect();
+    assert_eq!(resvs.len(), 1);
+    resvs[0].1.message_id
+}
+
+fn resvs(outcomes: &[Outcome]) -> usize {
+    sent(outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Resv(_))).count()
+}
+
+/// A shared reservation is one name each way: refreshed by it, and not by messages of its own.
+#[test]
+fn shared_reservations_are_refreshed_by_name() {
+    let (mut router, name) = sharing();
+    let mut named_to_upstream = 0;
+    for _ in 0..10 {
+        summary(&mut router, ETH1, &[1, 2]);
+        summary(&mut router, ETH2, &[100]);
+        let outcomes = router.pass(30 * SECOND);
+        assert_eq!(resvs(&outcomes), 0);
+        named_to_upstream += names_in(&outcomes).iter().filter(|&&id| id == name.id).count();
+    }
+    assert_eq!(router.engine.population(), (1, 2, 1));
+    assert!((9..=13).contains(&named_to_upstream), "{named_to_upstream}");
+    router.pass(158 * SECOND);
+    assert_eq!(router.engine.population(), (0, 0, 0));
+}
+
+/// A name that is not known upstream any more brings the whole request; one of more senders has a new name.
+#[test]
+fn shared_requests_are_repeated_and_change() {
+    let (mut router, name) = sharing();
+    acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Nack, name)]);
+    assert_eq!(resv_id(&router.pass(MS)), Some(name));
+    let filters = [sender(1), sender(2)];
+    let more = shared(&router, 3, &filters);
+    let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(more), Some(named(101))));
+    assert!(resv_id(&outcomes).expect("upstream takes part").id > name.id);
+    // It was overtaken.
+    let less = shared(&router, 2, &filters);
+    arrives(&mut router, ETH2, &front(Body::Resv(less), Some(named(100))));
+    assert_eq!(router.engine.reservations().next().expect("it stands").flowspec, flowspec(3));
+    let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
+    let tear = ResvTear { hop, flows: less_flows(&filters), ..resv_tear(&[]) };
+    arrives(&mut router, ETH2, &front(Body::ResvTear(tear), Some(named(99))));
+    assert_eq!(router.engine.population(), (1, 2, 1));
+}
+
+fn less_flows(filters: &[FilterSpec]) -> FlowDescriptors<'_> {
+    FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(filters))
+}
+
+/// A request that names fewer senders than are kept, or senders that are not known here, cannot be refreshed by its
+/// name: nobody could tell which of them it means.
+#[test]
+fn a_request_for_some_of_the_senders_has_no_name() {
+    for filters in [&[sender(1)][..], &[sender(1), sender(2), sender(3)]] {
+        let (mut router, _) = sharing();
+        let resv = shared(&router, 2, filters);
+        arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(101))));
+        router.pass(20 * MS);
+        summary(&mut router, ETH2, &[101]);
+        let nack = acknowledgement(AcknowledgementKind::Nack, named(101));
+        assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
+    }
+}
+
+/// A sender that has come to another previous hop must not be kept alive at the old one by a name that still means it.
+#[test]
+fn a_sender_that_moves_is_not_refreshed_where_it_was() {
+    let (mut router, name) = sharing();
+    let mut moved = path_of(2);
+    moved.hop.address = ip("10.0.1.9");
+    arrives(&mut router, ETH1, &front(Body::Path(moved), Some(named(7))));
+    let mut asked = 0;
+    for _ in 0..4 {
+        summary(&mut router, ETH1, &[1]);
+        summary(&mut router, ETH2, &[100]);
+        let outcomes = router.pass(15 * SECOND);
+        assert!(!names_in(&outcomes).contains(&name.id));
+        asked += resvs(&outcomes);
+    }
+    assert!(asked >= 1, "what is left is asked for by whole messages");
+}
+
+/// What failed upstream is asked for again when its blockade ends, so it cannot be left to summaries.
+#[test]
+fn what_is_blocked_is_asked_for_again() {
+    let (mut router, _, resv) = settled();
+    let mut failed = None;
+    let flows = [flow(2)];
+    let error = ResvErr {
+        session: session(),
+        hop: RsvpHop { address: ip(UPSTREAM), lih: 0 },
+        error: ErrorSpec {
+            node: ip(UPSTREAM),
+            flags: 0,
+            code: ErrorCode::AdmissionControlFailure,
+            value: 2,
+        },
+        scope: None,
+        carried: earmark_wire::rsvp::Carried::NONE,
+        flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
+    };
+    arrives(&mut router, ETH1, &front(Body::ResvErr(error), None));
+    for _ in 0..12 {
+        summary(&mut router, ETH1, &[2]);
+        summary(&mut router, ETH2, &[100]);
+        let outcomes = router.pass(15 * SECOND);
+        assert!(!names_in(&outcomes).contains(&resv.id));
+        if resvs(&outcomes) > 0 {
+            failed = sent(&outcomes).iter().find_map(|(_, m)| match m.body {
+                Body::Resv(_) => Some(m.message_id),
+                _ => None,
+            });
+        }
+    }
+    let last = failed.expect("plain refreshes go on").expect("the blockade is over");
+    assert!(last.id > resv.id);
+}
+
+/// Another router on the same link is the next hop now: it has not been told, so it is, and the old one is left alone.
+#[test]
+fn another_next_hop_behind_the_same_interface_is_told() {
+    let (mut router, path, _) = settled();
+    router.add_route("10.0.9.9/32", ETH2, Some("10.0.2.3"));
+    router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
+    let outcomes = router.pass(5 * SECOND);
+    assert_eq!(path_id(&outcomes), None, "the new one has not shown that it takes part");
+    let mut refreshes = 0;
+    for _ in 0..4 {
+        summary(&mut router, ETH1, &[2]);
+        let outcomes = router.pass(30 * SECOND);
+        assert!(!names_in(&outcomes).contains(&path.id));
+        let sent = sent(&outcomes);
+        refreshes += sent.iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count();
+    }
+    assert!((2..=8).contains(&refreshes), "{refreshes} plain refreshes");
+}
+
+/// Address, MTU and bandwidth of an interface go into Path messages.
+#[test]
+fn an_interface_that_changes_is_told_of() {
+    let (mut router, path, _) = settled();
+    router.host(HostEvent::InterfaceChanged(ETH2));
+    let told = path_id(&router.pass(10 * MS)).expect("it takes part");
+    assert!(told.id > path.id);
+}
+
+/// A TTL or ADSPEC that changes would go on with the next refresh; what has none sends it at once.
+#[test]
+fn small_changes_go_on_at_once() {
+    let (mut router, path, _) = settled();
+    let octets = bytes(&front(Body::Path(other_path()), Some(named(3))));
+    let outcomes = router.octets_arrive(ETH1, session().destination, 63, &octets);
+    assert!(path_id(&outcomes).expect("it takes part").id > path.id);
+}
