@@ -13,6 +13,7 @@ use earmark_wire::rsvp::{
     Body, Carried, DiagResponse, Diagnosis, Diagnostic, FilterSpec, List, Message, Object, Route,
     RsvpHop, Selected, Session, SourceSelector, objects_of,
 };
+use proptest::prelude::*;
 
 const REQUESTER: &str = "10.0.9.200";
 
@@ -357,4 +358,79 @@ fn so_many_a_second_are_answered_and_none_where_it_is_switched_off() {
         assert_eq!(dropped(&bench.arrives(ETH2, body)), Some(DropReason::DiagnosticsOff));
     }
     assert_eq!(bench.engine.counters().received[7..9], [1, 1]);
+}
+
+fn address() -> impl Strategy<Value = IpAddr> {
+    let known = [UPSTREAM, DOWNSTREAM, SENDER, RECEIVER, REQUESTER, "10.0.1.2", "10.0.2.1"];
+    prop_oneof![
+        4 => proptest::sample::select(known.to_vec()).prop_map(ip),
+        1 => any::<[u8; 4]>().prop_map(IpAddr::from),
+    ]
+}
+
+/// Any question or answer of IPv4, mostly about a sender that is known.
+fn diagnostics() -> impl Strategy<Value = Diagnostic> {
+    let port = prop_oneof![Just(0), any::<u16>()];
+    let numbers = (any::<u8>(), any::<u8>(), any::<bool>(), any::<u16>(), any::<u16>());
+    (numbers, address(), address(), port, any::<bool>()).prop_map(
+        |((max_hops, hop_count, more, path_mtu, offset), last_hop, to, port, known)| {
+            let strange = FilterSpec { source: to, selector: SourceSelector::Port(port) };
+            Diagnostic {
+                max_hops,
+                hop_count,
+                more_fragments: more,
+                path_mtu,
+                fragment_offset: offset,
+                last_hop,
+                sender: if known { template() } else { strange },
+                requester: strange,
+                ..diagnostic()
+            }
+        },
+    )
+}
+
+proptest! {
+    /// Whatever is asked or answered: two messages at most, which can be read, and no longer than what came, but for what
+    /// this node adds; no state changes.
+    #[test]
+    fn nothing_that_is_asked_does_harm(
+        diagnostic in diagnostics(),
+        is_question: bool,
+        lih in prop_oneof![Just(1_u32), Just(2), any::<u32>()],
+        route in proptest::option::of((any::<u8>(), proptest::collection::vec(address(), 0..20))),
+        told in 0_usize..20,
+        wanted in proptest::option::of(proptest::collection::vec(any::<(u8, u8)>(), 0..20)),
+        ttl: u8,
+    ) {
+        let mut bench = reserved();
+        let before = bench.engine.population();
+        let responses = vec![first_response(); told];
+        let wanted: Option<Vec<Selected>> = wanted.map(|wanted| {
+            wanted.into_iter().map(|(class_num, c_type)| Selected { class_num, c_type }).collect()
+        });
+        let diagnosis = Diagnosis {
+            hop: RsvpHop { address: ip(DOWNSTREAM), lih: lih.wrapping_add(bench.engine.lih(ETH2)) },
+            diagnostic,
+            select: wanted.as_deref().map(List::Items),
+            route: route.as_ref().map(|(pointer, nodes)| Route {
+                pointer: *pointer,
+                nodes: List::Items(nodes),
+            }),
+            ..question(&bench, &responses)
+        };
+        let body = if is_question { Body::Dreq(diagnosis) } else { Body::Drep(diagnosis) };
+        let octets = octets(body, 64);
+        let outcomes = bench.octets_arrive(ETH2, ip("10.0.2.1"), ttl, &octets);
+        let mut messages = 0;
+        for outcome in &outcomes {
+            let Outcome::Sent(how, sent) = outcome else { continue };
+            messages += 1;
+            let message = if how.protocol == 17 { &sent[8..] } else { &sent[..] };
+            prop_assert!(Message::parse(message).is_ok());
+            prop_assert!(message.len() <= octets.len() + 200);
+        }
+        prop_assert!(messages <= 2);
+        prop_assert_eq!(bench.engine.population(), before);
+    }
 }

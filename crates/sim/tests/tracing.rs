@@ -312,41 +312,52 @@ fn answering_can_be_switched_off() {
     assert_eq!(end, TraceEnd::Silent { node: silent });
 }
 
-/// Two receivers of a group behind different interfaces of r0: what r0 has reserved towards each is merged upstream, and
-/// the trace from a receiver says so.
+/// Two receivers of a group behind different interfaces of r1: what r1 has reserved towards each is merged upstream, and
+/// the trace from a receiver says so, in every style.
 #[test]
 fn merging_shows_in_multicast() {
     for family in [Family::V4, Family::V6] {
-        let mut bench = Bench::new(3, family, config());
-        let speed = Rate::from_mbps(10);
-        let (top, fork) = (bench.router("r0"), bench.router("r1"));
-        bench.connect(top, fork, speed);
-        let (h1, first) = bench.host("h1", top, speed);
-        let receivers = [bench.host("h2", fork, speed).0, bench.host("h3", fork, speed).0];
-        bench.route();
-        let group = match family {
-            Family::V4 => "239.1.0.1",
-            Family::V6 => "ff1e::1:1",
-        };
-        let destination = group.parse().expect("a group");
-        let session = Session { destination, protocol: 17, flags: 0, port: 5001 };
-        let source = bench.links[first].addresses[0];
-        let template = SenderTemplate { source, selector: SourceSelector::Port(4000) };
-        for receiver in receivers {
-            bench.network.join(receiver, destination);
-            bench.network.command(receiver, listen(RECEIVER, session));
+        for style in [Style::FixedFilter, Style::SharedExplicit, Style::Wildcard] {
+            merging_shows(family, style);
         }
-        for command in announce(SENDER, session, template) {
-            bench.network.command(h1, command);
-        }
-        bench.network.run_until(Time::from_secs(5));
-        let (patience, last_hop) = (Duration::from_secs(60), None);
-        let question = Trace { session, sender: None, last_hop, max_hops: 0, patience };
-        let (hops, end, _) = trace_from(&mut bench, receivers[1], question);
-        assert_eq!((hops.len(), end), (4, TraceEnd::Sender), "h3, r1, r0, h1");
-        let merged: Vec<bool> = hops.iter().map(|hop| hop.merged).collect();
-        assert_eq!(merged, [false, true, false, false]);
-        assert!(hops.iter().all(|hop| hop.flowspec.is_some()));
+    }
+}
+
+fn merging_shows(family: Family, style: Style) {
+    let mut bench = Bench::new(3, family, config());
+    let speed = Rate::from_mbps(10);
+    let (top, fork) = (bench.router("r0"), bench.router("r1"));
+    bench.connect(top, fork, speed);
+    let (h1, first) = bench.host("h1", top, speed);
+    let receivers = [bench.host("h2", fork, speed).0, bench.host("h3", fork, speed).0];
+    bench.route();
+    let group = match family {
+        Family::V4 => "239.1.0.1",
+        Family::V6 => "ff1e::1:1",
+    };
+    let destination = group.parse().expect("a group");
+    let session = Session { destination, protocol: 17, flags: 0, port: 5001 };
+    let source = bench.links[first].addresses[0];
+    let template = SenderTemplate { source, selector: SourceSelector::Port(4000) };
+    for receiver in receivers {
+        bench.network.join(receiver, destination);
+        let Command::Listen(listen) = listen(RECEIVER, session) else { unreachable!("it listens") };
+        bench.network.command(receiver, Command::Listen(Listen { style, ..listen }));
+    }
+    for command in announce(SENDER, session, template) {
+        bench.network.command(h1, command);
+    }
+    bench.network.run_until(Time::from_secs(5));
+    let (patience, last_hop) = (Duration::from_secs(60), None);
+    let question = Trace { session, sender: None, last_hop, max_hops: 0, patience };
+    let (hops, end, _) = trace_from(&mut bench, receivers[1], question);
+    assert_eq!((hops.len(), end), (4, TraceEnd::Sender), "h3, r1, r0, h1");
+    let merged: Vec<bool> = hops.iter().map(|hop| hop.merged).collect();
+    assert_eq!(merged, [false, true, false, false], "{style:?}");
+    for hop in hops {
+        assert_eq!((hop.style, hop.flowspec.is_some()), (Some(style), true));
+        let named = if style == Style::Wildcard { vec![] } else { vec![template] };
+        assert_eq!(hop.filters, named, "{style:?}");
     }
 }
 
