@@ -1,6 +1,6 @@
 //! `trace` through real daemons, with a router in the middle that speaks no RSVP; and what is said of one that is silent.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,7 +15,12 @@ use earmark_lab::topology::Topology;
 use earmark_node::Event;
 use earmark_rsvp as rsvp;
 use earmark_rsvp::diagnostics::{TraceEnd, TraceHop};
+use earmark_wire::rsvp::{
+    Body, Carried, Diagnosis, Diagnostic, FilterSpec, List, Message, Route, RsvpHop, Session,
+    SourceSelector,
+};
 use libtest_mimic::Failed;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{LAB, Outcome};
 
@@ -46,7 +51,8 @@ const H2: usize = 4;
 const REFRESH: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asked from any node, the answer is the same: x is passed over and counted. When r1's daemon has died, the trace says so.
+/// Asked from any node, the answer is the same: x is passed over and counted. A program on x, which has no daemon, gets it
+/// inside UDP. When r1's daemon has died, the trace says so.
 /// The questions and answers that passed r2 can be read by others.
 pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
     let mut topology = Topology::parse(CHAIN)?;
@@ -81,6 +87,10 @@ pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
         let arrivals: Vec<u32> = hops.iter().map(|hop| hop.arrival).collect();
         let spread = arrivals[arrivals.len() - 1].wrapping_sub(arrivals[0]);
         assert!(spread < 65_536, "within a second: {arrivals:?}");
+    }
+
+    for by_route in [false, true] {
+        ask_without_daemon(&testbed, by_route)?;
     }
 
     testbed.kill_daemon(R1)?;
@@ -118,6 +128,57 @@ fn trace(testbed: &Testbed, node: usize) -> Result<(Vec<TraceHop>, TraceEnd), Fa
         }
     }
     Err("the trace does not end".into())
+}
+
+/// A question by hand from x about the way from r2 on; its answer comes to a UDP socket (RFC 2745 section 6), from the
+/// sender's host directly, or along the ROUTE and from r2.
+fn ask_without_daemon(testbed: &Testbed, by_route: bool) -> Outcome {
+    let (own, r2) = (Ipv4Addr::new(10, 0, 2, 1), Ipv4Addr::new(10, 0, 2, 2));
+    let socket = testbed.namespace(X).run_in(|| UdpSocket::bind((own, 0)))??;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let filter = |source: Ipv4Addr, port| FilterSpec {
+        source: source.into(),
+        selector: SourceSelector::Port(port),
+    };
+    let destination = "10.0.3.2".parse()?;
+    let question = Diagnosis {
+        session: Session { destination, protocol: 17, flags: 0, port: 5001 },
+        hop: RsvpHop { address: own.into(), lih: 0 },
+        diagnostic: Diagnostic {
+            max_hops: 0,
+            hop_count: 0,
+            more_fragments: false,
+            request_id: 7,
+            path_mtu: 1_400,
+            fragment_offset: 0,
+            last_hop: r2.into(),
+            sender: filter(Ipv4Addr::new(10, 0, 0, 1), 0),
+            requester: filter(own, socket.local_addr()?.port()),
+        },
+        select: None,
+        route: by_route.then_some(Route { pointer: 0, nodes: List::EMPTY }),
+        responses: List::EMPTY,
+        carried: Carried::Objects(&[]),
+    };
+    let message = Message::new(64, Body::Dreq(question));
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets)?;
+    let raw = || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(46)));
+    let sender = testbed.namespace(X).run_in(raw)??;
+    sender.bind(&SocketAddr::from((own, 0)).into())?;
+    sender.set_ttl_v4(64)?;
+    sender.send_to(&octets, &SocketAddr::from((r2, 0)).into())?;
+    let mut packet = [0; 2_048];
+    let (length, from) = socket.recv_from(&mut packet)?;
+    let expected = if by_route { r2 } else { Ipv4Addr::new(10, 0, 0, 1) };
+    assert_eq!(from.ip(), expected);
+    let Body::Drep(answer) = Message::parse(&packet[..length])?.body else {
+        return Err("not an answer".into());
+    };
+    assert_eq!(answer.diagnostic.request_id, 7);
+    let hops: Vec<u8> = answer.responses.iter().map(|response| response.ip_hops).collect();
+    assert_eq!(hops, [1, 2, 1], "r2, r1 past x, and h1");
+    Ok(())
 }
 
 /// Our decoder and tshark, where there is one, find questions and answers and nothing wrong with them.
