@@ -41,6 +41,7 @@ proptest! {
         }
         play.settle();
         agree("after settling", &state::differences(&play))?;
+        agree("although there is room", &play.refusals)?;
         ends_empty(&mut play)?;
     }
 
@@ -54,6 +55,7 @@ proptest! {
         }
         play.settle();
         agree("after settling", &state::differences_but_in_rate(&play))?;
+        agree("although there is room", &play.refusals)?;
         ends_empty(&mut play)?;
     }
 

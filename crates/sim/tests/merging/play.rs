@@ -9,7 +9,7 @@ use earmark_node::{Command, Event};
 use earmark_rsvp::{self as rsvp, Application, Rejection, ReserveRequest};
 use earmark_sim::{Faults, NodeId, What};
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
-use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{ErrorCode, FilterSpec, Session, SourceSelector, Style};
 
 use crate::common::{Bench, Family};
 use crate::model::{Facts, Hop, Request};
@@ -57,6 +57,8 @@ pub(crate) struct Play {
     asking: BTreeMap<(usize, usize), Asking>,
     /// What each sender was last told of the reservation for what it sends to a session.
     pub(crate) told: BTreeMap<(usize, usize), FlowSpec>,
+    /// What receivers heard of requests that were refused for want of something.
+    pub(crate) refusals: Vec<String>,
 }
 
 /// What a receiver wants, and which senders it has heard of.
@@ -110,6 +112,7 @@ impl Play {
             sending: BTreeSet::new(),
             asking: BTreeMap::new(),
             told: BTreeMap::new(),
+            refusals: Vec::new(),
         };
         for (number, plan) in scenario.sessions.iter().enumerate() {
             let alike = trees == Trees::Shared && plan.style != Style::FixedFilter;
@@ -402,6 +405,11 @@ impl Play {
                 if let Some(asking) = self.asking.get_mut(&(receiver, session)) {
                     asking.known.remove(&sender);
                 }
+            }
+            rsvp::Event::ResvError { error, .. }
+                if error.code == ErrorCode::AdmissionControlFailure =>
+            {
+                self.refusals.push(format!("d{receiver} heard of {error:?}"));
             }
             // The sender has gone before its news were read.
             rsvp::Event::Rejected { reason: Rejection::NoSuchSender, .. } => {}
