@@ -232,6 +232,11 @@ fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> No
             proxies: config.proxies.clone(),
             max_sessions: config.limits.max_sessions,
             limits: limit_settings(config),
+            dclass: {
+                let marked =
+                    config.interfaces.iter().filter(|interface| !interface.dscp.is_empty());
+                marked.map(|interface| (interface.name.clone(), interface.dscp.clone())).collect()
+            },
             ..earmark_rsvp::Config::default()
         },
     }

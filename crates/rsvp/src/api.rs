@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{ErrorSpec, FilterSpec, SenderTemplate, Session, Style};
+use earmark_wire::rsvp::{Dscp, ErrorSpec, FilterSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
@@ -244,6 +244,9 @@ pub enum Event {
         style: Style,
         /// What it gets.
         flowspec: FlowSpec,
+        /// The code points to mark the data with, if the network cares (DCLASS, RFC 2996).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dscp: Vec<Dscp>,
     },
     /// The reservation for this host's data is gone.
     ResvGone {

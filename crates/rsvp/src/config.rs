@@ -1,10 +1,12 @@
 //! Settings of the engine, with the defaults of RFC 2205.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::InterfaceId;
-use earmark_wire::rsvp::Message;
+use earmark_wire::rsvp::{Dscp, Message};
 use serde::{Deserialize, Serialize};
 
 use crate::{diagnostics, integrity, limits, policy, proxy};
@@ -44,6 +46,8 @@ pub struct Config {
     pub integrity: integrity::Settings,
     /// Who may reserve how much and where, and who gives way to whom (RFC 2750, RFC 3181).
     pub policy: policy::Settings,
+    /// The code points with which senders behind an interface shall mark their packets, by its name (RFC 2996).
+    pub dclass: BTreeMap<String, Vec<Dscp>>,
     /// For whom this node speaks (RFC 5945).
     pub proxies: proxy::Settings,
     /// How state is kept alive between neighbours that can do better than repeat it.
@@ -69,6 +73,7 @@ impl Default for Config {
             limits: limits::Settings::default(),
             integrity: integrity::Settings::default(),
             policy: policy::Settings::default(),
+            dclass: BTreeMap::new(),
             proxies: proxy::Settings::default(),
             reduction: Reduction::default(),
             hello: HelloTiming::default(),

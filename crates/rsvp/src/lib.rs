@@ -72,6 +72,7 @@ mod host;
 mod instance;
 pub mod integrity;
 pub mod limits;
+mod marking;
 mod merge;
 mod path;
 pub mod policy;

@@ -17,6 +17,7 @@ use crate::blockade::merge_past;
 use crate::confirm::Wish;
 use crate::exchange::{Letter, Sending};
 use crate::instance::{Rsvp, Turn};
+use crate::marking::{code_points, mark_upstream};
 use crate::merge::{is_greater, least_upper_bound};
 use crate::refresh::merge_carried;
 use crate::state::{Asked, Holder, Index, Kept, NONE, Peer, Timer, TimerKind};
@@ -328,7 +329,17 @@ impl Rsvp {
             if old.is_none_or(|old| (old.flowspec, &old.filters) != (new.flowspec, &new.filters)) {
                 for &filter in &new.filters {
                     let flowspec = new.flowspec;
-                    turn.out.notify(Event::Resv { application, session, filter, style, flowspec });
+                    let requests = self.store.tcsbs_of(Holder::Pool(pool));
+                    let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));
+                    let dscp = code_points(requests.map(|rsb| self.store.rsb(rsb).carried()));
+                    turn.out.notify(Event::Resv {
+                        application,
+                        session,
+                        filter,
+                        style,
+                        flowspec,
+                        dscp,
+                    });
                 }
             }
             return false;
@@ -338,7 +349,10 @@ impl Rsvp {
         let Some(address) = interface.address_like(hop.address) else { return false };
         let partner = self.exchange.partner(incoming, hop.address);
         let message_id = self.name_shared(turn.now, pool, new, partner, confirm, sending);
-        let carried = self.store.pool(pool).carried.octets();
+        self.scratch.clear();
+        self.scratch.extend_from_slice(self.store.pool(pool).carried.octets());
+        mark_upstream(&mut self.scratch, &self.config, turn.context, incoming);
+        let carried = &self.scratch;
         for filters in new.filters.chunks(FILTERS_PER_MESSAGE) {
             let resv = Resv {
                 session,

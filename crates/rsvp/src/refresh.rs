@@ -16,6 +16,7 @@ use earmark_wire::rsvp::{
 use crate::api::{Change, Event};
 use crate::exchange::{Letter, Sending};
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
+use crate::marking::mark_upstream;
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
@@ -175,6 +176,7 @@ impl Rsvp {
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .map(|rsb| self.store.rsb(rsb).carried());
         merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
+        mark_upstream(&mut self.scratch, &self.config, turn.context, incoming);
         let resv = Resv {
             session: self.store.session(psb.session).session,
             hop: RsvpHop { address, lih: hop.lih },

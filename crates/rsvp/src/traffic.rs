@@ -20,6 +20,7 @@ use crate::confirm::Wish;
 use crate::error::ResvFault;
 use crate::exchange::names::Name;
 use crate::instance::{Rsvp, Turn};
+use crate::marking::code_points;
 use crate::merge::least_upper_bound;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
 
@@ -390,7 +391,11 @@ impl Rsvp {
         let (session, filter) = (self.store.session_of(psb), self.store.psb(psb).template);
         turn.out.notify(match asked {
             Some(flowspec) => {
-                Event::Resv { application, session, filter, style: Style::FixedFilter, flowspec }
+                let requests = self.store.tcsbs_of(Holder::Sender(psb));
+                let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));
+                let dscp = code_points(requests.map(|rsb| self.store.rsb(rsb).carried()));
+                let style = Style::FixedFilter;
+                Event::Resv { application, session, filter, style, flowspec, dscp }
             }
             None => Event::ResvGone { application, session, filter },
         });

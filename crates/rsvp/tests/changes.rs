@@ -73,7 +73,8 @@ fn a_sender_hears_that_its_route_has_no_reservation() {
     detour(&mut host, false);
     let (filter, flowspec) = (template(), flowspec(2));
     let style = Style::FixedFilter;
-    let back = Event::Resv { application, session: session(), filter, style, flowspec };
+    let back =
+        Event::Resv { application, session: session(), filter, style, flowspec, dscp: Vec::new() };
     assert_eq!(events(&host.pass(Duration::from_secs(2))), [back, moved]);
 }
 

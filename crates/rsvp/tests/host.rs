@@ -87,6 +87,7 @@ fn a_sender_hears_of_its_reservation() {
         filter: template(),
         style: Style::FixedFilter,
         flowspec: flowspec(2),
+        dscp: Vec::new(),
     };
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
     assert_eq!(sent_kinds(&outcomes), Vec::<&str>::new(), "there is nobody upstream");

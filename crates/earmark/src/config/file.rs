@@ -11,6 +11,7 @@ use earmark_core::Rate;
 use earmark_linux::Intercept;
 use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
 use earmark_rsvp::{Timing, limits};
+use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -78,6 +79,8 @@ struct InterfaceTable {
     neighbors: Vec<Spanned<String>>,
     largest_reservation: Option<Spanned<String>>,
     overhead: Option<Spanned<u32>>,
+    #[serde(default)]
+    dscp: Vec<Spanned<u8>>,
 }
 
 /// The names of [`Intercept`].
@@ -245,6 +248,7 @@ impl Source<'_> {
         }
         let defaults = InterfaceConfig::new(name.as_str(), bandwidth);
         let limits = self.interface_limits(&table)?;
+        let dscp = self.code_points(&table.dscp)?;
         Ok(InterfaceConfig {
             reservable: match &table.reservable {
                 Some(share) => self.reservable(share, bandwidth)?,
@@ -261,6 +265,7 @@ impl Source<'_> {
             },
             udp_encapsulation: table.udp_encapsulation.unwrap_or(false),
             limits,
+            dscp,
             place: Some(place),
             ..defaults
         })
@@ -349,6 +354,18 @@ impl Source<'_> {
             largest: largest.map(|text| self.read(text, hint)).transpose()?,
             overhead: self.within(table.overhead.clone(), 0..MOST_OVERHEAD + 1, 0)?,
         })
+    }
+
+    fn code_points(&self, code_points: &[Spanned<u8>]) -> Result<Vec<Dscp>, ConfigError> {
+        let code_point = |value: &Spanned<u8>| match *value.get_ref() {
+            small @ 0..64 => Ok(Dscp(small)),
+            large => Err(self.error(
+                value.span(),
+                format!("{large} has more than the six bits of a code point"),
+                "0 to 63; expedited forwarding is 46",
+            )),
+        };
+        code_points.iter().map(code_point).collect()
     }
 
     fn timing(&self, table: &RsvpTable) -> Result<Timing, ConfigError> {

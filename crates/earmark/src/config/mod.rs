@@ -20,6 +20,7 @@ use earmark_linux::Queues;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
 use earmark_rsvp::{HelloTiming, Reduction, Timing, limits};
+use earmark_wire::rsvp::Dscp;
 
 pub use error::{ConfigError, Place};
 pub use keys::KeyFile;
@@ -156,6 +157,8 @@ pub struct InterfaceConfig {
     pub udp_encapsulation: bool,
     /// To whom this node listens there, and how much one reservation may have and claims.
     pub limits: limits::Interface,
+    /// What senders behind it shall mark their packets with (RFC 2996).
+    pub dscp: Vec<Dscp>,
     /// Where the file says so; `None` in settings that come from no file.
     pub place: Option<Place>,
 }
@@ -175,6 +178,7 @@ impl InterfaceConfig {
             intercept: Intercept::RouterAlert,
             udp_encapsulation: false,
             limits: limits::Interface::default(),
+            dscp: Vec::new(),
             place: None,
         }
     }

@@ -231,6 +231,12 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "interface.overhead",
         "out of range",
     ),
+    (
+        "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\ndscp = [46, 64]",
+        4,
+        "interface.dscp",
+        "six bits",
+    ),
     ("[rsvp]\nmax_sessions = 0", 2, "rsvp.max_sessions", "out of range"),
     ("[rsvp]\nmax_per_neighbor = 0", 2, "rsvp.max_per_neighbor", "out of range"),
     ("[rsvp]\nchanges_per_second = '5'", 2, "rsvp.changes_per_second", "invalid type"),
