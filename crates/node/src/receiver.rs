@@ -6,9 +6,10 @@ use core::time::Duration;
 
 use earmark_core::admission::guaranteed_rate;
 use earmark_core::{Effect, Effects, Rate};
-use earmark_rsvp::{Application, Command, Offer, ReserveRequest, least_upper_bound};
+use earmark_rsvp::{Application, Command, Filters, Offer, ReserveRequest, least_upper_bound};
 use earmark_wire::intserv::{FlowSpec, Rspec, SenderTspec, TokenBucket};
-use earmark_wire::rsvp::{SenderTemplate, Session, Style};
+use earmark_wire::rsvp::iana::PolicyControlError;
+use earmark_wire::rsvp::{ErrorCode, ErrorSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::node::Event;
@@ -126,6 +127,16 @@ impl Receivers {
                     let listener = self.listening.get_mut(application);
                     answers.extend(listener.and_then(|l| l.sender_goes(template)).map(Ok));
                 }
+                earmark_rsvp::Event::ResvError {
+                    application,
+                    error,
+                    filters: Filters::One(filter),
+                    flowspec: Some(left),
+                    ..
+                } if is_reduction(error) => {
+                    let listener = self.listening.get(application);
+                    answers.extend(listener.and_then(|l| l.accept_less(*filter, *left)).map(Ok));
+                }
                 _ => {}
             }
         }
@@ -169,6 +180,15 @@ impl Listener {
         }
         self.heard.insert(template, flowspec);
         Ok(self.reserve(self.shared().unwrap_or(ReserveRequest::Wildcard { flowspec })))
+    }
+
+    /// What is left of a reservation that had to give way in part is asked for from now on, so that all nodes on the way
+    /// hold no more than that (RFC 4495 section 5.3). A delay bound cannot be had with less, and a shared reservation
+    /// waits for its senders to announce less.
+    fn accept_less(&self, filter: SenderTemplate, flowspec: FlowSpec) -> Option<Command> {
+        let FlowSpec::ControlledLoad(_) = flowspec else { return None };
+        (self.listen.style == Style::FixedFilter)
+            .then(|| self.reserve(ReserveRequest::FixedFilter { filter, flowspec }))
     }
 
     /// A sender less: those that are left may share less.
@@ -229,6 +249,12 @@ impl Ask {
             }
         }
     }
+}
+
+/// Whether an error says that a reservation was reduced, and to what.
+fn is_reduction(error: &ErrorSpec) -> bool {
+    let reduced = PolicyControlError::PartiallyPreempted.code();
+    (error.code, error.value) == (ErrorCode::PolicyControlFailure, reduced)
 }
 
 /// A rate in octets per second as a flowspec has it, rounded up: the nearest number may be too low to keep the bound.
