@@ -15,7 +15,7 @@ use earmark_wire::rsvp::{
 use crate::api::{Change, Event};
 use crate::error::ResvFault;
 use crate::instance::{Rsvp, Turn};
-use crate::state::Index;
+use crate::state::{Holder, Index};
 
 impl Rsvp {
     /// The ledger has taken back what a reservation held, but for `kept`, for the sake of one with priority `by`.
@@ -61,6 +61,11 @@ impl Rsvp {
             return false;
         };
         self.store.tcsb_mut(tcsb).flowspec = part;
+        // A summary would say that what was told upstream still holds; a refresh says what does.
+        match self.store.tcsb(tcsb).holder {
+            Holder::Sender(psb) => self.refresh_resv_by_itself(turn.now, psb),
+            Holder::Pool(pool) => self.forget_shared(pool),
+        }
         self.install_anew(turn, tcsb);
         self.notify_reservation(turn, tcsb, Change::Preempted);
         true
