@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often states are looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Neighbours are asked for signs of life.
+const HELLO: &str = "[rsvp.hello]\ninterval = \"500ms\"\n";
+
 /// How it is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
@@ -60,6 +63,10 @@ const KINDS: [Kind; 7] = [
     (6, "ResvTear"),
     (7, "ResvConf"),
 ];
+/// Those of RFC 2961 that occur in any case, and Hello, which is asked for here.
+const EXCHANGE: [Kind; 3] = [(13, "Ack"), (15, "Srefresh"), (20, "Hello")];
+/// What occurs where several messages happen to leave at once.
+pub(crate) const BUNDLE: Kind = (12, "Bundle");
 /// Those of RFC 2747.
 const HANDSHAKE: [Kind; 2] = [(25, "Integrity Challenge"), (26, "Integrity Response")];
 
@@ -75,16 +82,15 @@ impl Variant {
         }
     }
 
-    /// What occurs in it, by number.
+    /// What occurs in it in any case, by number.
     pub(crate) fn kinds(self) -> Vec<Kind> {
-        match self {
-            Variant::Four | Variant::Six => KINDS.to_vec(),
+        let mut kinds = [&KINDS[..], &EXCHANGE].concat();
+        if self == Variant::Signed {
             // The PathErr is provoked by hand, which is not signed and so not heard.
-            Variant::Signed => {
-                let rest = KINDS.into_iter().filter(|(_, name)| *name != "PathErr");
-                rest.chain(HANDSHAKE).collect()
-            }
+            kinds.retain(|(_, name)| *name != "PathErr");
+            kinds.extend(HANDSHAKE);
         }
+        kinds
     }
 }
 
@@ -117,6 +123,7 @@ fn record(variant: Variant) -> Result<Recorded> {
     let mut recorded = Recorded { variant, file, frames: 0 };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));
     let mut options = Options { bound: true, ..Options::new(program, REFRESH) };
+    options.settings.rsvp = HELLO.to_owned();
     let keys = recorded.file.with_extension("toml");
     if variant == Variant::Signed {
         options.settings = signed(&keys)?;
@@ -172,7 +179,10 @@ fn signed(keys: &std::path::Path) -> Result<Settings> {
     std::fs::set_permissions(keys, Permissions::from_mode(0o600))?;
     let integrity =
         format!("[integrity]\nkeys = \"{}\"\nhandshake = \"required\"\n", keys.display());
-    Ok(Settings { rsvp: integrity, interface: "integrity = \"both\"\n".to_owned() })
+    Ok(Settings {
+        rsvp: format!("{HELLO}{integrity}"),
+        interface: "integrity = \"both\"\n".to_owned(),
+    })
 }
 
 /// The daemons that are asked for something.

@@ -65,7 +65,8 @@ fn branches(group: IpAddr) -> Outcome {
     }
 
     let stream = Stream::start(&net, "h1", group, &["h2", "h3"])?;
-    let floods = [Stream::flood(&net, "h1", "h2", ipv4)?, Stream::flood(&net, "h1", "h3", ipv4)?];
+    // The first fills the common link and the branch to h2, the other the branch to h3.
+    let floods = [Stream::flood(&net, "h1", "h2", ipv4)?, Stream::flood(&net, "h2", "h3", ipv4)?];
     watch(Duration::from_millis(500));
     let both = watch(WINDOW);
     net.client("h3")?.release(third.application)?;
