@@ -89,13 +89,15 @@ impl Rsvp {
         }
         let takes_part =
             turn.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
-        let mut message = match Message::parse(datagram.payload) {
+        // A message is large, so it is looked at where it was made.
+        let mut parsed = Message::parse(datagram.payload);
+        let message = match &mut parsed {
             Ok(message) => message,
-            Err(error) => return self.malformed_arrives(turn, datagram, &error, takes_part),
+            Err(error) => return self.malformed_arrives(turn, datagram, error, takes_part),
         };
         mark(Checkpoint::Parse);
         if message.body.session().is_none() {
-            return self.neighbor_speaks(turn, datagram, &message, takes_part);
+            return self.neighbor_speaks(turn, datagram, message, takes_part);
         }
         if let Some(send_ttl) = bundled {
             message.send_ttl = send_ttl;
@@ -116,9 +118,9 @@ impl Rsvp {
         if datagram.encapsulated {
             self.encapsulating.insert(datagram.interface);
         }
-        self.front_arrives(turn, datagram, &message);
+        self.front_arrives(turn, datagram, message);
         match &message.body {
-            Body::Path(path) => self.path_arrives(turn, datagram, &message, path),
+            Body::Path(path) => self.path_arrives(turn, datagram, message, path),
             Body::Resv(resv) => self.resv_arrives(turn, datagram, resv),
             Body::PathErr(error) => self.path_err_arrives(turn, datagram, error),
             Body::ResvErr(error) => self.resv_err_arrives(turn, datagram, error),
