@@ -73,30 +73,37 @@ impl Store {
         }
     }
 
+    #[inline]
     pub(crate) fn session(&self, index: Index) -> &SessionBlock {
         &self.session_blocks[index as usize]
     }
 
+    #[inline]
     pub(crate) fn psb(&self, index: Index) -> &Psb {
         &self.psbs[index as usize]
     }
 
+    #[inline]
     pub(crate) fn psb_mut(&mut self, index: Index) -> &mut Psb {
         &mut self.psbs[index as usize]
     }
 
+    #[inline]
     pub(crate) fn tcsb(&self, index: Index) -> &Tcsb {
         &self.tcsbs[index as usize]
     }
 
+    #[inline]
     pub(crate) fn tcsb_mut(&mut self, index: Index) -> &mut Tcsb {
         &mut self.tcsbs[index as usize]
     }
 
+    #[inline]
     pub(crate) fn rsb(&self, index: Index) -> &Rsb {
         &self.rsbs[index as usize]
     }
 
+    #[inline]
     pub(crate) fn rsb_mut(&mut self, index: Index) -> &mut Rsb {
         &mut self.rsbs[index as usize]
     }
