@@ -154,6 +154,11 @@ impl Rsvp {
         if !is_neighbor(turn.context, datagram.source) {
             return self.drop(turn, datagram, DropReason::BadHop);
         }
+        if !self.config.limits.interfaces.is_empty()
+            && !self.listens_to(turn.context, datagram, &message.body)
+        {
+            return self.drop(turn, datagram, DropReason::UnknownNeighbor);
+        }
         self.counters.receive(message.body.message_type());
         match &message.body {
             Body::Bundle(bundle) => {
