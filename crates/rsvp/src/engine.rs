@@ -69,7 +69,7 @@ impl Rsvp {
             // Routes through it may lead elsewhere now, or nowhere.
             HostEvent::InterfaceChanged(interface) => {
                 self.routes_change(turn.now, Changed::Anything);
-                self.interface_changes(interface);
+                self.interface_changes(turn, interface);
             }
         }
         if !self.config.proxies.senders.is_empty() {

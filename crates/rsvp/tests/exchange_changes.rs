@@ -6,7 +6,7 @@ mod common;
 mod naming;
 
 use common::*;
-use earmark_core::HostEvent;
+use earmark_core::{HostEvent, Interface, InterfaceId};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, MessageId,
     Path, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
@@ -191,9 +191,35 @@ fn another_next_hop_behind_the_same_interface_is_told() {
 #[test]
 fn an_interface_that_changes_is_told_of() {
     let (mut router, path, _) = settled();
-    router.host(HostEvent::InterfaceChanged(ETH2));
+    change(&mut router, ETH2, |interface| interface.mtu -= 100);
     let told = path_id(&router.pass(10 * MS)).expect("it takes part");
     assert!(told.id > path.id);
+}
+
+/// An IPv6 address comes a second or two after the link is up, when nobody else has turned out to have it. IPv4 neighbours
+/// do not get all sessions once more for that, only for an address of theirs.
+#[test]
+fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
+    let (mut router, path, resv) = settled();
+    for interface in [ETH1, ETH2] {
+        let address = "fe80::1".parse().expect("an address");
+        change(&mut router, interface, |interface| interface.addresses.push(address));
+    }
+    let outcomes = router.pass(300 * MS);
+    assert_eq!(sent(&outcomes), []);
+    let outcomes = router.pass(30 * SECOND);
+    let names = names_in(&outcomes);
+    assert!(names.contains(&path.id) && names.contains(&resv.id), "{names:?}");
+    change(&mut router, ETH2, |interface| interface.addresses[0] = ip("10.0.2.77"));
+    assert!(path_id(&router.pass(10 * MS)).expect("it takes part").id > path.id);
+}
+
+/// Something about an interface changes.
+fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interface)) {
+    let mut interface = router.interfaces.by_id(id).expect("it is known").clone();
+    change(&mut interface);
+    router.interfaces.set(interface);
+    router.host(HostEvent::InterfaceChanged(id));
 }
 
 /// A TTL or ADSPEC that changes would go on with the next refresh; what has none sends it at once.

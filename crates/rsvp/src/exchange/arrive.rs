@@ -8,6 +8,7 @@ use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Mes
 
 use super::book::{Standing, Subject};
 use super::names::{Name, Named};
+use super::partner::LinkEnd;
 use super::send::Letter;
 use crate::api::Event;
 use crate::instance::{Rsvp, Turn};
@@ -144,7 +145,7 @@ impl Rsvp {
             return;
         }
         match (kind, self.exchange.book.standing(entry)) {
-            (AcknowledgementKind::Ack, Standing::Open) => self.enlist(turn.now, entry, partner),
+            (AcknowledgementKind::Ack, Standing::Open) => self.enlist(turn, entry, partner),
             (AcknowledgementKind::Nack, Standing::Listed { partner: listed, .. })
                 if listed == partner =>
             {
@@ -156,10 +157,14 @@ impl Rsvp {
     }
 
     /// A partner has got what an entry says: it is reminded of it in summaries from now on.
-    fn enlist(&mut self, now: Time, entry: Index, index: Index) {
+    fn enlist<E>(&mut self, turn: &Turn<'_, '_, E>, entry: Index, index: Index) {
         let Some(partner) = self.exchange.partners.get_mut(index) else { return };
         if !partner.capable {
             return;
+        }
+        if partner.roster.is_empty() {
+            let link = turn.context.interfaces.by_id(partner.interface);
+            partner.end = link.map(|link| LinkEnd::towards(partner.address, link));
         }
         let place = partner.roster.push(self.exchange.book.id(entry));
         self.exchange.book.set_standing(entry, Standing::Listed { partner: index, place });
@@ -170,7 +175,7 @@ impl Rsvp {
             // Its timer finds that there is nothing to do, once all its hops have acknowledged.
             Subject::Shared(_) => {}
         }
-        self.arm_summary(now, index);
+        self.arm_summary(turn.now, index);
     }
 
     /// Whether a partner is who was told what an entry says.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::timer::TimerId;
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{Interface, InterfaceId, Rate, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind};
 use slab::Slab;
 
@@ -31,6 +31,8 @@ pub(crate) struct Partner {
     pub(crate) pending: Vec<Acknowledgement>,
     /// What it has acknowledged, and is to be reminded of.
     pub(crate) roster: Roster,
+    /// Our end of the link, as what stands in the roster says it.
+    pub(crate) end: Option<LinkEnd>,
     /// Numbers that it has acknowledged and then forgotten; they are told anew, the last first.
     pub(crate) forgotten: Vec<u32>,
     /// When the next summary refresh is due; `None` while there is nothing to tell.
@@ -38,6 +40,31 @@ pub(crate) struct Partner {
     pub(crate) hello: HelloState,
     /// Summary refreshes, sent and received.
     pub(crate) summaries: (u64, u64),
+}
+
+/// What messages to a neighbour say, or depend on, of the interface that it is behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LinkEnd {
+    address: Option<IpAddr>,
+    up: bool,
+    mtu: u32,
+    bandwidth: Rate,
+    reservable: Rate,
+    latency_us: u32,
+}
+
+impl LinkEnd {
+    /// As it is for the neighbour at this address.
+    pub(crate) fn towards(neighbor: IpAddr, interface: &Interface) -> LinkEnd {
+        LinkEnd {
+            address: interface.address_like(neighbor),
+            up: interface.up,
+            mtu: interface.mtu,
+            bandwidth: interface.bandwidth,
+            reservable: interface.reservable,
+            latency_us: interface.latency_us,
+        }
+    }
 }
 
 impl Partner {
@@ -51,6 +78,7 @@ impl Partner {
             refresh_ms: 0,
             pending: Vec::new(),
             roster: Roster::default(),
+            end: None,
             forgotten: Vec::new(),
             summary: None,
             hello: HelloState::default(),

@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, Time};
 
 use super::book::Subject;
+use super::partner::LinkEnd;
 use super::retries::Stage;
 use super::send::Sending;
 use super::{Copy, Exchange};
@@ -35,10 +36,15 @@ impl Rsvp {
     }
 
     /// Of an interface much goes into messages: address, MTU, bandwidth. What has been told through it is told anew, as a
-    /// refresh would.
-    pub(crate) fn interface_changes(&mut self, interface: InterfaceId) {
-        for partner in self.exchange.partners.behind(interface) {
-            self.tell_again(partner);
+    /// refresh would, but for partners to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour.
+    pub(crate) fn interface_changes<E>(&mut self, turn: &Turn<'_, '_, E>, interface: InterfaceId) {
+        let link = turn.context.interfaces.by_id(interface);
+        for index in self.exchange.partners.behind(interface) {
+            let Some(partner) = self.exchange.partners.get_mut(index) else { continue };
+            let end = link.map(|link| LinkEnd::towards(partner.address, link));
+            if core::mem::replace(&mut partner.end, end) != end {
+                self.tell_again(index);
+            }
         }
     }
 
