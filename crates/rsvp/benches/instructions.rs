@@ -17,35 +17,42 @@ use population::{Arrival, Population};
 /// It lives in a box, so that handing it over costs the measured function nothing.
 type Case = Box<(Population, Arrival)>;
 
+/// What the set-up has brought about is taken away first: no message pays for another one's effects.
+fn case(mut population: Population, arrival: Arrival) -> Case {
+    population.forget_effects();
+    Box::new((population, arrival))
+}
+
 fn new_path(sessions: u32) -> Case {
     let population = Population::new(sessions);
     let arrival = population.path(sessions);
-    Box::new((population, arrival))
+    case(population, arrival)
 }
 
 fn known_path(sessions: u32) -> Case {
     let population = Population::new(sessions);
     let arrival = population.path(sessions / 2);
-    Box::new((population, arrival))
+    case(population, arrival)
 }
 
 fn new_resv(sessions: u32) -> Case {
-    let (mut population, path) = *new_path(sessions);
+    let mut population = Population::new(sessions);
+    let path = population.path(sessions);
     population.handle(&path);
     let arrival = population.resv(sessions);
-    Box::new((population, arrival))
+    case(population, arrival)
 }
 
 fn known_resv(sessions: u32) -> Case {
     let population = Population::new(sessions);
     let arrival = population.resv(sessions / 2);
-    Box::new((population, arrival))
+    case(population, arrival)
 }
 
 fn known_path_tear(sessions: u32) -> Case {
     let population = Population::new(sessions);
     let arrival = population.path_tear(sessions / 2);
-    Box::new((population, arrival))
+    case(population, arrival)
 }
 
 /// How many sessions are resident. The largest population takes a minute a benchmark, so it has to be asked for.

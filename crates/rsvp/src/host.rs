@@ -112,9 +112,9 @@ impl Rsvp {
             self.change_own_sender(turn, index, tspec, ttl);
             return Ok(());
         }
-        if self.store.find_sender(&session, &template).is_some() {
+        let Err(place) = self.store.look_up_sender(&session, &template) else {
             return Err(Rejection::SenderTaken);
-        }
+        };
         if let Some(before) = before {
             self.stop_sending(turn, &session, &before);
         }
@@ -125,6 +125,7 @@ impl Rsvp {
         })?;
         let index = self.enter_sender(
             turn.now,
+            place,
             Psb {
                 session,
                 template,

@@ -128,7 +128,14 @@ impl Rsvp {
     }
 
     /// Whether somebody may have one more block, or (`new` is `None`) a change of one.
+    #[inline]
     pub(crate) fn may_ask(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
+        let limits = &self.config.limits;
+        let unlimited = limits.per_neighbor.is_none() && limits.changes_per_second.is_none();
+        unlimited || self.is_within_limits(now, origin, new)
+    }
+
+    fn is_within_limits(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
         let Origin::Neighbor(interface, hop) = origin else { return true };
         if let (Some(most), Some(block)) = (self.config.limits.per_neighbor, new)
             && let Some(index) = self.store.find_neighbor(interface, hop.address)

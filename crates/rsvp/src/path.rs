@@ -17,6 +17,7 @@ use crate::instance::{Rsvp, Turn};
 use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
 };
+use crate::store::Place;
 use crate::way::Way;
 
 impl Rsvp {
@@ -41,9 +42,10 @@ impl Rsvp {
             expires_at: turn.now + self.config.lifetime(interface, path.refresh_ms),
             way: None,
         };
-        let found = self.store.find_sender(&path.session, &path.sender.template);
+        let found = self.store.look_up_sender(&path.session, &path.sender.template);
         mark(Checkpoint::SearchPsb);
-        let on_its_way = found.filter(|&index| self.is_on_its_way(index, path.session.destination));
+        let on_its_way =
+            found.ok().filter(|&index| self.is_on_its_way(index, path.session.destination));
         if let Some(index) = on_its_way {
             arrival.flags |= self.store.psb(index).flags & Psb::HERE;
         } else {
@@ -61,8 +63,8 @@ impl Rsvp {
             arrival.way = Some(way);
         }
         let verdict = match found {
-            Some(index) => self.refresh_sender(turn, index, path, &arrival),
-            None => self.create_sender(turn, path, &arrival),
+            Ok(index) => self.refresh_sender(turn, index, path, &arrival),
+            Err(place) => self.create_sender(turn, place, path, &arrival),
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
@@ -199,6 +201,7 @@ impl Rsvp {
     fn create_sender<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
+        place: Place,
         path: &Path<'_>,
         arrival: &Arrival<'_>,
     ) -> Result<(), PathFault> {
@@ -223,6 +226,7 @@ impl Rsvp {
         let adspec = self.store.keep_adspec(hop, path.sender.adspec);
         let index = self.enter_sender(
             turn.now,
+            place,
             Psb {
                 session,
                 template: path.sender.template,
@@ -298,31 +302,42 @@ impl Rsvp {
         session: &Session,
         template: &SenderTemplate,
     ) -> Result<Index, PathFault> {
-        let found = self.store.find_session(session);
+        let found = self.store.look_up_session(session);
         mark(Checkpoint::FindSession);
         if self.store.psbs.len() >= self.config.max_sessions as usize {
             return Err(too_much());
         }
-        if let Some(index) = found {
-            if self.store.session(index).sender_count >= self.config.max_senders {
-                return Err(too_much());
-            }
-            if self.sender_ports_conflict(index, session, template) {
-                let code = ErrorCode::ConflictingSenderPorts;
-                return Err(PathFault::Report(DropReason::Ports, code, 0));
-            }
-            return Ok(index);
-        }
+        let place = match found {
+            Ok(index) => return self.admit_another(index, session, template),
+            Err(place) => place,
+        };
         if !is_unicast(session.destination) && !session.destination.is_multicast() {
             return Err(PathFault::Silent(DropReason::NoRoute));
         }
         let conflict = ErrorCode::ConflictingDestPorts;
-        let index = self.store.insert_session(key(*session)).ok_or(PathFault::Report(
+        let index = self.store.insert_session(place, key(*session)).ok_or(PathFault::Report(
             DropReason::Ports,
             conflict,
             0,
         ))?;
         mark(Checkpoint::CreateSession);
+        Ok(index)
+    }
+
+    /// Likewise where the session is known.
+    fn admit_another(
+        &self,
+        index: Index,
+        session: &Session,
+        template: &SenderTemplate,
+    ) -> Result<Index, PathFault> {
+        if self.store.session(index).sender_count >= self.config.max_senders {
+            return Err(too_much());
+        }
+        if self.sender_ports_conflict(index, session, template) {
+            let code = ErrorCode::ConflictingSenderPorts;
+            return Err(PathFault::Report(DropReason::Ports, code, 0));
+        }
         Ok(index)
     }
 
@@ -348,8 +363,8 @@ impl Rsvp {
     }
 
     /// Enters a sender, arms its timer.
-    pub(crate) fn enter_sender(&mut self, now: Time, psb: Psb) -> Index {
-        let index = self.store.insert_sender(psb);
+    pub(crate) fn enter_sender(&mut self, now: Time, place: Place, psb: Psb) -> Index {
+        let index = self.store.insert_sender(place, psb);
         let first = self.store.psb(index).outgoing.as_slice().first().copied();
         let path_refresh_at = first.map_or(Time::MAX, |first| self.next_refresh(now, first));
         let psb = self.store.psb_mut(index);

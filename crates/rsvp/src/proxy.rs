@@ -104,14 +104,19 @@ impl ReceiverProxy {
 
 impl Rsvp {
     /// Reserves for the receivers of a sender that cannot do it themselves, and takes back what is not theirs any more.
+    #[inline]
     pub(crate) fn answer_for_receivers<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         index: Index,
     ) {
-        if self.config.proxies.receivers.is_empty() {
-            return;
+        if !self.config.proxies.receivers.is_empty() {
+            self.answer_as_proxy(turn, index);
         }
+    }
+
+    #[cold]
+    fn answer_as_proxy<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let ways: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
         for outgoing in ways {
             let wanted = self.proxy_answer(turn, index, outgoing);

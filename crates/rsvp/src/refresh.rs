@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Time};
-use earmark_wire::intserv::{Adspec, GuaranteedHop, HopCharacteristics, LocalOverrides};
+use earmark_wire::intserv::{Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides};
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, Resv, RsvpHop, SenderDescriptor,
     SenderTemplate, Session,
@@ -160,9 +160,22 @@ impl Rsvp {
         confirm: Option<IpAddr>,
         sending: Sending,
     ) {
+        if let Some(flowspec) = self.asked_for(turn.now, index) {
+            self.resv_message_for(turn, index, flowspec, confirm, sending);
+        }
+    }
+
+    /// Likewise, where it is known what is asked for.
+    pub(crate) fn resv_message_for<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        flowspec: FlowSpec,
+        confirm: Option<IpAddr>,
+        sending: Sending,
+    ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
-        let Some(flowspec) = self.asked_for(turn.now, index) else { return };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
         let partner = self.exchange.partner(incoming, hop.address);
@@ -218,8 +231,14 @@ impl Rsvp {
 
     /// Begins, goes on with, or ends refreshing the Resv for a sender, whichever its reservations call for.
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
-        let psb = self.store.psb(index);
         let reserved = self.asked_for(now, index).is_some();
+        self.schedule_resv(now, index, reserved);
+    }
+
+    /// Likewise, where it is known whether anything is asked for.
+    #[inline]
+    pub(crate) fn schedule_resv(&mut self, now: Time, index: Index, reserved: bool) {
+        let psb = self.store.psb(index);
         let listed = self.exchange.is_listed(psb.resv_told);
         let at = match self.store.neighbor_of(psb.hop) {
             Some((incoming, _)) if reserved && !listed => self.next_refresh(now, incoming),

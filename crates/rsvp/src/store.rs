@@ -115,8 +115,17 @@ impl Store {
 
     /// The session with this key.
     pub(crate) fn find_session(&self, session: &Session) -> Option<Index> {
+        self.look_up_session(session).ok()
+    }
+
+    /// The session with this key, or the place of a new one.
+    #[inline]
+    pub(crate) fn look_up_session(&self, session: &Session) -> Result<Index, Place> {
         let hash = self.hash_session(session);
-        self.sessions.find(hash, |&i| same_session(&self.session(i).session, session)).copied()
+        self.sessions
+            .find(hash, |&i| same_session(&self.session(i).session, session))
+            .copied()
+            .ok_or(Place(hash))
     }
 
     /// The sender with this key.
@@ -126,6 +135,16 @@ impl Store {
         session: &Session,
         template: &SenderTemplate,
     ) -> Option<Index> {
+        self.look_up_sender(session, template).ok()
+    }
+
+    /// The sender with this key, or the place of a new one.
+    #[inline]
+    pub(crate) fn look_up_sender(
+        &self,
+        session: &Session,
+        template: &SenderTemplate,
+    ) -> Result<Index, Place> {
         let hash = self.hash_sender(session, template);
         self.senders
             .find(hash, |&i| {
@@ -134,11 +153,12 @@ impl Store {
                     && same_session(&self.session(psb.session).session, session)
             })
             .copied()
+            .ok_or(Place(hash))
     }
 
     /// Enters a session that is not there yet; `None` where it would mix zero and non-zero destination ports. The
     /// sessions of a destination never do, so the first of them speaks for all.
-    pub(crate) fn insert_session(&mut self, session: Session) -> Option<Index> {
+    pub(crate) fn insert_session(&mut self, place: Place, session: Session) -> Option<Index> {
         grow(&mut self.session_blocks);
         let index = self.session_blocks.vacant_key() as Index;
         let (blocks, key) = (&self.session_blocks, self.hash_key);
@@ -173,9 +193,8 @@ impl Store {
             self.session_blocks[next as usize].previous = index;
         }
         let blocks = &self.session_blocks;
-        self.sessions.insert_unique(hash_session(key, &session), index, |&i| {
-            hash_session(key, &blocks[i as usize].session)
-        });
+        self.sessions
+            .insert_unique(place.0, index, |&i| hash_session(key, &blocks[i as usize].session));
         Some(index)
     }
 
@@ -204,14 +223,13 @@ impl Store {
     }
 
     /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
-    pub(crate) fn insert_sender(&mut self, psb: Psb) -> Index {
+    pub(crate) fn insert_sender(&mut self, place: Place, psb: Psb) -> Index {
         let block = psb.session;
         let head = self.session(block).senders;
-        let hash = self.hash_sender(&self.session(block).session, &psb.template);
         grow(&mut self.psbs);
         let index = self.psbs.insert(Psb { next: head, previous: NONE, ..psb }) as Index;
         let (blocks, psbs, key) = (&self.session_blocks, &self.psbs, self.hash_key);
-        self.senders.insert_unique(hash, index, |&i| {
+        self.senders.insert_unique(place.0, index, |&i| {
             let psb = &psbs[i as usize];
             hash_sender(key, &blocks[psb.session as usize].session, &psb.template)
         });
@@ -263,6 +281,10 @@ impl Store {
         hash_sender(self.hash_key, session, template)
     }
 }
+
+/// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u64);
 
 /// Makes room for one more block. A slab that doubled would leave half of a large memory empty, so it grows by an
 /// eighth, and copies each block some eight times in all.

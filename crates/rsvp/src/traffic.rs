@@ -18,6 +18,7 @@ use earmark_wire::rsvp::{Carried, ErrorCode, FilterSpec, Session, SourceSelector
 use crate::api::{Application, Change, Event, Filters};
 use crate::confirm::Wish;
 use crate::error::ResvFault;
+use crate::exchange::Sending;
 use crate::exchange::names::Name;
 use crate::instance::{Rsvp, Turn};
 use crate::marking::code_points;
@@ -342,8 +343,11 @@ impl Rsvp {
                 self.tell_sender(turn, psb, application, asked);
             }
         } else if before != asked || leading.is_some() {
-            self.resv_refresh(turn, psb, leading.map(|wish| wish.receiver));
-            self.schedule_resv_refresh(turn.now, psb);
+            if let Some(flowspec) = asked {
+                let confirm = leading.map(|wish| wish.receiver);
+                self.resv_message_for(turn, psb, flowspec, confirm, Sending::News);
+            }
+            self.schedule_resv(turn.now, psb, asked.is_some());
             self.rearm_sender(psb);
         }
         let ours = matches!(self.store.psb(psb).hop, Peer::Local(_));

@@ -134,6 +134,11 @@ impl Population {
         Arrival::new(InterfaceId(2), DOWNSTREAM, here, Body::Resv(resv))
     }
 
+    /// Drops the effects of the last message, as a driver would have by now.
+    pub fn forget_effects(&mut self) {
+        self.out.clear();
+    }
+
     /// One message, all its consequences; gives how many there were.
     #[inline(never)]
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
