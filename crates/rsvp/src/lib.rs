@@ -42,8 +42,8 @@
 //!
 //! # Scope and limits
 //!
-//! Unicast and multicast sessions in the styles FF, SE and WF, in IPv4 and IPv6 formats. Not here yet: sender and receiver
-//! on one host.
+//! Unicast and multicast sessions in the styles FF, SE and WF, in IPv4 and IPv6 formats. What is not here, and why, stands
+//! in the requirement lists under `docs/conformance`.
 //!
 //! # References
 //!
