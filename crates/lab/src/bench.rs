@@ -12,6 +12,7 @@
 //!
 //! RFC 4883 names what such figures are called; a figure holds for one machine, and for the load of the day on it.
 
+mod exchange;
 pub mod host;
 pub mod network;
 pub mod process;

@@ -235,7 +235,7 @@ impl Drop for Guard {
 }
 
 /// A measurement of a few hundred sessions: all are installed, and as many refreshes pass as 2N/R says, in and out of
-/// each router.
+/// each router; with refresh reduction a few summaries say it all.
 fn a_small_bench() -> Outcome {
     let sizes = ["--sessions", "300", "--set-ups", "300", "--offers", "2000,all"];
     let times = ["--refresh", "1s", "--window", "4s"];
@@ -258,6 +258,17 @@ fn a_small_bench() -> Outcome {
         // A Path with an ADSPEC is longer than 200 octets, a Resv longer than 100.
         assert!(number(&daemon["octets_in"]) > 300.0 * 300.0, "{daemon}");
         assert!(number(&daemon["relay_us"]) > 0.0, "{daemon}");
+    }
+    let daemons = report["resident"][1]["daemons"].as_array().ok_or("no daemons")?;
+    assert_eq!(daemons.len(), 2);
+    for daemon in daemons {
+        // One for each of two neighbours and interval, which is a little less than R.
+        for direction in ["packets_in", "packets_out"] {
+            let packets = number(&daemon[direction]);
+            assert!((1.0..10.0).contains(&packets), "{direction}: {daemon}");
+        }
+        // Each names 300 sessions by 4 octets.
+        assert!(number(&daemon["octets_in"]) > 2.0 * 300.0 * 4.0 * 0.8, "{daemon}");
     }
     nothing_is_left("earmark-bench-")
 }

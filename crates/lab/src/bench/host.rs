@@ -31,6 +31,7 @@ use earmark_wire::rsvp::{Body, Message, RsvpHop};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
+use super::exchange::{Exchange, Said, said};
 use super::session::{Sessions, TTL};
 use crate::traffic::now;
 
@@ -177,6 +178,7 @@ enum Heard {
     Resv(u32, Option<IpAddr>),
     Confirmation(u32),
     Error,
+    Beside(Said),
 }
 
 struct Host {
@@ -185,6 +187,8 @@ struct Host {
     sessions: Vec<Moments>,
     /// When each session is refreshed next, the next one first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Refresh reduction, if it takes part.
+    exchange: Option<Exchange>,
     random: Stream,
     start: Time,
     heard: Vec<Heard>,
@@ -203,6 +207,10 @@ impl Host {
             socket: RsvpSocket::open()?,
             sessions: vec![unknown; order.sessions.count as usize],
             due: BinaryHeap::new(),
+            exchange: order
+                .sessions
+                .reduction
+                .then(|| Exchange::new(order.sessions.count, order.sessions.refresh)),
             random: RandomStreams::new(u64::from(u32::from(order.here))).stream("refresh"),
             start: now(),
             heard: Vec::new(),
@@ -226,6 +234,7 @@ impl Host {
         if let End::Sender(offer) = self.order.end {
             busy |= self.offer(offer);
         }
+        busy |= self.exchange();
         busy |= self.refresh();
         self.flush();
         Ok(busy)
@@ -233,7 +242,7 @@ impl Host {
 
     fn receive(&mut self) -> Result<bool> {
         let Host { socket, heard, order, .. } = self;
-        let count = socket.receive(|datagram| heard.extend(understand(order, &datagram)))?;
+        let count = socket.receive(|datagram| understand(order, &datagram, heard))?;
         let mut heard = std::mem::take(&mut self.heard);
         let now = now();
         for heard in heard.drain(..) {
@@ -252,7 +261,7 @@ impl Host {
                 if is_new {
                     session.begun = now;
                     self.progress.begun += 1;
-                    self.send_own(number, now);
+                    self.begin(number, now);
                 }
             }
             Heard::Resv(number, confirm) => {
@@ -264,6 +273,12 @@ impl Host {
             }
             Heard::Confirmation(number) => self.is_done(number, now),
             Heard::Error => self.progress.errors += 1,
+            Heard::Beside(said) => {
+                let again = self.exchange.as_mut().and_then(|exchange| exchange.follow(said));
+                if let Some(number) = again {
+                    self.send_own(number);
+                }
+            }
         }
     }
 
@@ -292,7 +307,7 @@ impl Host {
         for number in numbers {
             self.sessions[number as usize].begun = now;
             self.progress.begun += 1;
-            self.send_own(number, now);
+            self.begin(number, now);
         }
         is_any
     }
@@ -306,14 +321,32 @@ impl Host {
             && due <= now
         {
             self.due.pop();
-            self.send_own(number, now);
+            self.schedule(number, now);
+            if self.exchange.as_ref().is_some_and(|exchange| exchange.is_listed(number)) {
+                continue;
+            }
+            self.send_own(number);
             count += 1;
         }
         count > 0
     }
 
-    /// Sends this end's message about a session, and says when that will be due again.
-    fn send_own(&mut self, number: u32, now: Time) {
+    /// Says what refresh reduction has to say.
+    fn exchange(&mut self) -> bool {
+        let Some(exchange) = &mut self.exchange else { return false };
+        let Some(neighbor) = exchange.write_next(now(), &mut self.message) else { return false };
+        self.send(self.order.here.into(), neighbor, false);
+        true
+    }
+
+    /// Sends this end's message about a session for the first time.
+    fn begin(&mut self, number: u32, now: Time) {
+        self.send_own(number);
+        self.schedule(number, now);
+    }
+
+    /// Sends this end's message about a session.
+    fn send_own(&mut self, number: u32) {
         let Moments { done, hop, .. } = self.sessions[number as usize];
         let here = self.order.here.into();
         match hop {
@@ -328,6 +361,10 @@ impl Host {
                 self.send(here, hop.address, false);
             }
         }
+    }
+
+    /// Says when a session is refreshed next. Each has one such moment at any time, however often it is sent meanwhile.
+    fn schedule(&mut self, number: u32, now: Time) {
         let period = self.order.sessions.refresh;
         let pause = self.random.uniform(period / 2, period * 3 / 2);
         self.due.push(Reverse((now + pause, number)));
@@ -371,14 +408,23 @@ impl Host {
 }
 
 /// What a message means to this end; nothing where it is none of its business.
-fn understand(order: &Order, datagram: &Datagram<'_>) -> Option<Heard> {
-    let Ok(message) = Message::parse(datagram.payload) else { return Some(Heard::Error) };
-    let number = || order.sessions.number(message.body.session()?);
-    match (order.end, &message.body) {
-        (End::Receiver, Body::Path(path)) => Some(Heard::Path(number()?, path.hop)),
-        (End::Receiver, Body::ResvConf(_)) => Some(Heard::Confirmation(number()?)),
-        (End::Sender(_), Body::Resv(resv)) => Some(Heard::Resv(number()?, resv.confirm)),
+fn understand(order: &Order, datagram: &Datagram<'_>, heard: &mut Vec<Heard>) {
+    let Ok(message) = Message::parse(datagram.payload) else { return heard.push(Heard::Error) };
+    let maker = match &message.body {
+        Body::Path(path) => path.hop.address,
+        Body::Resv(resv) => resv.hop.address,
+        _ => datagram.source,
+    };
+    heard.extend(said(&message, maker).map(Heard::Beside));
+    let Some(number) = message.body.session().and_then(|session| order.sessions.number(session))
+    else {
+        return;
+    };
+    heard.extend(match (order.end, &message.body) {
+        (End::Receiver, Body::Path(path)) => Some(Heard::Path(number, path.hop)),
+        (End::Receiver, Body::ResvConf(_)) => Some(Heard::Confirmation(number)),
+        (End::Sender(_), Body::Resv(resv)) => Some(Heard::Resv(number, resv.confirm)),
         (_, Body::PathErr(_) | Body::ResvErr(_)) => Some(Heard::Error),
         _ => None,
-    }
+    });
 }

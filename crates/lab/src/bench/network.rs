@@ -33,6 +33,8 @@ pub struct Set {
     pub routers: usize,
     /// Their refresh period R.
     pub refresh: Duration,
+    /// Whether daemons and hosts take part in refresh reduction (RFC 2961).
+    pub reduction: bool,
     /// What else their configurations say.
     pub settings: Settings,
 }
@@ -42,6 +44,7 @@ pub struct Network {
     testbed: Testbed,
     sender: usize,
     receiver: usize,
+    reduction: bool,
 }
 
 impl Network {
@@ -52,18 +55,22 @@ impl Network {
     pub fn up(set: &Set, sessions: u32) -> Result<Network> {
         let topology = topology(set.routers)?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let settings = set.settings.clone();
+        let mut settings = set.settings.clone();
+        // Writing to a string does not fail.
+        let _ = writeln!(settings.rsvp, "reduction.enabled = {}", set.reduction);
         let options = Options::new(program, set.refresh);
         let options = Options { bound: true, bare_hosts: true, settings, ..options };
         let testbed = Testbed::up(topology, options)?;
-        let network = Network { testbed, sender: 0, receiver: set.routers + 1 };
+        let (receiver, reduction) = (set.routers + 1, set.reduction);
+        let network = Network { testbed, sender: 0, receiver, reduction };
         network.lead_to_destinations(sessions)?;
         Ok(network)
     }
 
     /// Sessions between its ends, whose hosts have a refresh period R of their own.
     pub fn sessions(&self, count: u32, refresh: Duration) -> Result<Sessions> {
-        Ok(Sessions { count, sender: self.address(self.sender)?, refresh })
+        let (sender, reduction) = (self.address(self.sender)?, self.reduction);
+        Ok(Sessions { count, sender, refresh, reduction })
     }
 
     /// Starts the host of one end.

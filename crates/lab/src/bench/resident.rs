@@ -68,7 +68,8 @@ pub struct Upkeep {
     pub octets_out: f64,
     /// Share of one processor, 0 to 1.
     pub processor: f64,
-    /// Processor time for one message in and one out, microseconds; `None` where there were none.
+    /// Processor time for one message in and one out, microseconds; `None` where there were none, or where messages
+    /// stand for many sessions each.
     pub relay_us: Option<f64>,
     /// Memory that came with the sessions, octets a session.
     pub memory_octets: f64,
@@ -99,8 +100,11 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
     let before = samples()?;
     supervision.wait("the daemons are watched", plan.window)?;
     let after = samples()?;
-    let upkeep =
-        |n: usize| upkeep(format!("r{}", n + 1), plan.sessions, &empty[n], &before[n], &after[n]);
+    let upkeep = |n: usize| {
+        let name = format!("r{}", n + 1);
+        let upkeep = upkeep(name, plan.sessions, &empty[n], &before[n], &after[n]);
+        Upkeep { relay_us: upkeep.relay_us.filter(|_| !plan.set.reduction), ..upkeep }
+    };
     Ok(Residents {
         name: plan.name,
         sessions: plan.sessions,

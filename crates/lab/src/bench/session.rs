@@ -10,6 +10,8 @@ use earmark_wire::rsvp::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::exchange;
+
 /// Sessions that share a destination address; they differ in the port.
 const SESSIONS_PER_ADDRESS: u32 = 50_000;
 /// Port of the first of them.
@@ -39,6 +41,8 @@ pub struct Sessions {
     pub sender: Ipv4Addr,
     /// What hosts say of their refresh period R.
     pub refresh: Duration,
+    /// Whether hosts take part in refresh reduction.
+    pub reduction: bool,
 }
 
 impl Sessions {
@@ -76,7 +80,8 @@ impl Sessions {
         let hop = RsvpHop { address: self.sender.into(), lih: 1 };
         let carried = Carried::Objects(&[]);
         let refresh_ms = self.refresh_ms();
-        write(Body::Path(Path { session, hop, refresh_ms, carried, sender }), octets);
+        let path = Path { session, hop, refresh_ms, carried, sender };
+        write(self.message(Some(number), Body::Path(path)), octets);
     }
 
     /// Writes the Resv of a session into `octets`; `here` asks, and wants it confirmed where `confirm` says so.
@@ -92,7 +97,7 @@ impl Sessions {
             carried: Carried::Objects(&[]),
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
-        write(Body::Resv(resv), octets);
+        write(self.message(Some(number), Body::Resv(resv)), octets);
     }
 
     /// Writes the ResvConf of a session into `octets`, for the receiver that asked.
@@ -107,7 +112,15 @@ impl Sessions {
             carried: Carried::Objects(&[]),
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
-        write(Body::ResvConf(confirmation), octets);
+        write(self.message(None, Body::ResvConf(confirmation)), octets);
+    }
+
+    /// A message, with the number of its session where it says what its summaries will say.
+    fn message<'m>(&self, number: Option<u32>, body: Body<'m>) -> Message<'m> {
+        if !self.reduction {
+            return Message::new(TTL, body);
+        }
+        Message { message_id: number.map(exchange::number), ..exchange::message(body) }
     }
 
     fn refresh_ms(&self) -> u32 {
@@ -119,8 +132,7 @@ fn destination(place: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(DESTINATIONS.0) + 1 + place)
 }
 
-fn write(body: Body<'_>, octets: &mut Vec<u8>) {
-    let message = Message::new(TTL, body);
+pub(super) fn write(message: Message<'_>, octets: &mut Vec<u8>) {
     octets.resize(message.buffer_len(), 0);
     let length = message.emit(octets).expect("the values are valid and the buffer is long enough");
     octets.truncate(length);
@@ -134,6 +146,7 @@ mod tests {
         count: 120_000,
         sender: Ipv4Addr::new(10, 0, 0, 1),
         refresh: Duration::from_secs(30),
+        reduction: false,
     };
 
     #[test]

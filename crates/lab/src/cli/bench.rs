@@ -79,6 +79,9 @@ pub(super) struct Scale {
     /// bucket for each session.
     #[arg(long, value_enum, default_value = "none")]
     queues: Queues,
+    /// Whether sessions are set up with refresh reduction (RFC 2961); resident ones are measured without it and with it.
+    #[arg(long, value_enum, default_value = "on")]
+    reduction: Reduction,
     /// How long resident sessions are watched, after a warm-up of 1.5 R; at least R makes sense.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration)]
     window: Duration,
@@ -99,6 +102,12 @@ enum Protocol {
 enum Queues {
     None,
     Aggregate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reduction {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -171,7 +180,9 @@ impl Scale {
         let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
         let mut report = Report { protocol: "rsvp", ..Report::default() };
         if self.part != Some(Part::SetUp) {
-            report.resident.push(resident::measure(&self.resident(), &supervision)?);
+            for plan in self.residents() {
+                report.resident.push(resident::measure(&plan, &supervision)?);
+            }
             report.published.extend(published::RESIDENT);
             self.show(&bar, || table::residents(&report.resident), &published::RESIDENT);
         }
@@ -201,16 +212,18 @@ impl Scale {
         }
     }
 
-    fn resident(&self) -> resident::Plan {
-        resident::Plan {
-            sessions: self.sessions,
-            name: "each refreshed",
-            set: self.set(resident::ROUTERS),
-            host_refresh: self.refresh,
-            warm_up: self.refresh * 3 / 2,
-            window: self.window,
-            patience: self.patience,
-        }
+    fn residents(&self) -> [resident::Plan; 2] {
+        [("each refreshed", false), ("in summaries", true)].map(|(name, reduction)| {
+            resident::Plan {
+                sessions: self.sessions,
+                name,
+                set: Set { reduction, ..self.set(resident::ROUTERS) },
+                host_refresh: self.refresh,
+                warm_up: self.refresh * 3 / 2,
+                window: self.window,
+                patience: self.patience,
+            }
+        })
     }
 
     fn plans(&self) -> Vec<setup::Plan> {
@@ -233,7 +246,8 @@ impl Scale {
         };
         let settings =
             Settings { interface: format!("queues = \"{queues}\"\n"), ..Settings::default() };
-        Set { routers, refresh: self.refresh, settings }
+        let reduction = self.reduction == Reduction::On;
+        Set { routers, refresh: self.refresh, reduction, settings }
     }
 }
 

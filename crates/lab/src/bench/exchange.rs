@@ -1,0 +1,161 @@
+//! A light host's part in refresh reduction (RFC 2961): it numbers its messages, acknowledges those of its neighbour, and
+//! refreshes in summaries what has been acknowledged.
+//!
+//! It has one neighbour and one message a session, so the number of the session is that of the message. What is not
+//! acknowledged is left to its plain refreshes.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use earmark_core::Time;
+use earmark_wire::rsvp::{
+    Acknowledgement, AcknowledgementKind, Body, List, Message, MessageId, RefreshList,
+    RefreshNames, Srefresh,
+};
+
+use super::session::write;
+
+/// The life of this host.
+const EPOCH: u32 = 1;
+/// Numbers in a summary, and acknowledgements in an Ack, at most; both are shorter than 1 500 octets then.
+const NUMBERS: usize = 300;
+const ACKNOWLEDGEMENTS: usize = 100;
+
+/// What a message says to this end beside its body.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Said {
+    /// The neighbour wants to know that it has arrived.
+    AcknowledgeTo(IpAddr, Acknowledgement),
+    /// The neighbour has got what was said of a session, or does not know it.
+    Session(AcknowledgementKind, u32),
+}
+
+/// What a message whose maker is `hop` says beside its body.
+pub(super) fn said<'m>(message: &'m Message<'_>, hop: IpAddr) -> impl Iterator<Item = Said> + 'm {
+    let wanted = message.message_id.filter(|id| id.flags & MessageId::ACK_DESIRED != 0);
+    let acknowledgement = wanted.map(|MessageId { epoch, id, .. }| {
+        let kind = AcknowledgementKind::Ack;
+        Said::AcknowledgeTo(hop, Acknowledgement { kind, epoch, id })
+    });
+    let told = message.acknowledgements.iter().filter(|told| told.epoch == EPOCH);
+    acknowledgement.into_iter().chain(told.map(|told| Said::Session(told.kind, told.id)))
+}
+
+/// The number of a session's message, as the message has it.
+pub(super) fn number(session: u32) -> MessageId {
+    MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id: session }
+}
+
+/// What is to be said to the neighbour.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    neighbor: Option<IpAddr>,
+    pending: Vec<Acknowledgement>,
+    /// By session, whether it is refreshed in summaries.
+    listed: Vec<bool>,
+    /// The session from which the next summary begins.
+    next: usize,
+    due: Time,
+    refresh: Duration,
+}
+
+impl Exchange {
+    /// For so many sessions, which are refreshed each R.
+    pub(super) fn new(sessions: u32, refresh: Duration) -> Exchange {
+        let listed = vec![false; sessions as usize];
+        let (neighbor, pending, due) = (None, Vec::new(), Time::ZERO);
+        Exchange { neighbor, pending, listed, next: 0, due, refresh }
+    }
+
+    /// Whether a session needs no refresh of its own.
+    pub(super) fn is_listed(&self, session: u32) -> bool {
+        self.listed[session as usize]
+    }
+
+    /// Takes note; gives the session that has to be told again.
+    pub(super) fn follow(&mut self, said: Said) -> Option<u32> {
+        match said {
+            Said::AcknowledgeTo(neighbor, acknowledgement) => {
+                self.neighbor = Some(neighbor);
+                self.pending.push(acknowledgement);
+            }
+            Said::Session(kind, session) => {
+                let listed = self.listed.get_mut(session as usize)?;
+                *listed = kind == AcknowledgementKind::Ack;
+                return (!*listed).then_some(session);
+            }
+        }
+        None
+    }
+
+    /// Writes the next message to the neighbour; gives to whom it goes, or `None` where nothing is due.
+    pub(super) fn write_next(&mut self, now: Time, octets: &mut Vec<u8>) -> Option<IpAddr> {
+        let neighbor = self.neighbor?;
+        if !self.pending.is_empty() {
+            let count = self.pending.len().min(ACKNOWLEDGEMENTS);
+            let acknowledgements = List::Items(&self.pending[..count]);
+            write(Message { acknowledgements, ..message(Body::Ack) }, octets);
+            self.pending.drain(..count);
+            return Some(neighbor);
+        }
+        if now < self.due {
+            return None;
+        }
+        // One message after the other, so that a round takes a little less than R.
+        let rounds = self.listed.len().div_ceil(NUMBERS).max(1) as u32;
+        self.due = now + self.refresh * 9 / 10 / rounds;
+        let end = self.listed.len().min(self.next + NUMBERS);
+        let listed = (self.next..end).filter(|&session| self.listed[session]);
+        let ids: Vec<u32> = listed.map(|session| session as u32).collect();
+        self.next = if end == self.listed.len() { 0 } else { end };
+        if ids.is_empty() {
+            return None;
+        }
+        let names = RefreshNames::Messages(List::Items(&ids));
+        let lists = [RefreshList { epoch: EPOCH, names }];
+        write(message(Body::Srefresh(Srefresh { lists: List::Items(&lists) })), octets);
+        Some(neighbor)
+    }
+}
+
+/// A message of a node that takes part.
+pub(super) fn message(body: Body<'_>) -> Message<'_> {
+    Message { flags: Message::REFRESH_REDUCTION, ..Message::new(super::session::TTL, body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_acknowledged_is_summarized_within_a_round() {
+        let router = IpAddr::from([10, 0, 0, 2]);
+        let refresh = Duration::from_secs(30);
+        let mut exchange = Exchange::new(1_000, refresh);
+        let mut octets = Vec::new();
+        assert_eq!(exchange.write_next(Time::from_secs(1), &mut octets), None, "to nobody");
+        let wanted = Acknowledgement { kind: AcknowledgementKind::Ack, epoch: 9, id: 7 };
+        assert_eq!(exchange.follow(Said::AcknowledgeTo(router, wanted)), None);
+        for session in [3, 999, 1_000] {
+            exchange.follow(Said::Session(AcknowledgementKind::Ack, session));
+        }
+        assert!(exchange.is_listed(3) && !exchange.is_listed(4));
+        let (mut now, mut names, mut acknowledged) = (Time::from_secs(1), Vec::new(), Vec::new());
+        while now < Time::from_secs(27) {
+            now = now + Duration::from_millis(100);
+            if exchange.write_next(now, &mut octets) != Some(router) {
+                continue;
+            }
+            let message = Message::parse(&octets).expect("it can be read");
+            acknowledged.extend(message.acknowledgements.iter());
+            let Body::Srefresh(srefresh) = message.body else { continue };
+            for list in srefresh.lists {
+                let RefreshNames::Messages(ids) = list.names else { panic!("no groups") };
+                names.extend(ids);
+            }
+        }
+        assert_eq!((names, acknowledged), (vec![3, 999], vec![wanted]));
+        assert_eq!(exchange.follow(Said::Session(AcknowledgementKind::Nack, 3)), Some(3));
+        assert!(!exchange.is_listed(3));
+    }
+}
