@@ -4,12 +4,15 @@ mod common;
 #[path = "common/naming.rs"]
 mod naming;
 
+use std::time::Duration;
+
 use common::*;
-use earmark_core::MulticastRoute;
+use earmark_core::{Input, MulticastRoute};
 use earmark_rsvp::{Config, DropReason, Event, HelloTiming, Liveness};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Bundle, Hello, HelloKind, List, Message, MessageId,
-    MulticastRefresh, Path, RefreshList, RefreshNames, Resv, Session, SourceRefresh, Srefresh,
+    MulticastRefresh, Path, RefreshList, RefreshNames, Resv, Session, SourceRefresh,
+    SourceSelector, Srefresh,
 };
 use naming::*;
 
@@ -238,6 +241,35 @@ fn a_new_epoch_is_told_everything() {
     let (mut router, path, _) = settled();
     resv_named(&mut router, 2, Some(MessageId { epoch: EPOCH + 1, ..named(5) }));
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
+}
+
+/// A driver may serve timers every 10 ms, although the next 16 messages may go after 1 ms. What it misses is made up for,
+/// up to a limit.
+#[test]
+fn who_looks_seldom_does_not_tell_slowly() {
+    let mut router = router();
+    introduce(&mut router);
+    let mut told = Vec::new();
+    for port in 1..=1_000 {
+        let mut path = path();
+        path.sender.template.selector = SourceSelector::Port(port);
+        let id = path_id(&path_named(&mut router, path, named(port.into())));
+        told.push(acknowledgement(AcknowledgementKind::Ack, id.expect("it takes part")));
+    }
+    acks(&mut router, ETH2, &told);
+    resv_named(&mut router, 1, Some(named(1)));
+    router.pass(20 * MS);
+    resv_named(&mut router, 1, Some(MessageId { epoch: EPOCH + 1, ..named(5) }));
+    let mut paths_after = |pause: Duration| {
+        router.now = router.now + pause;
+        let outcomes = router.handle(Input::Expire);
+        sent(&outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count()
+    };
+    for _ in 0..3 {
+        let paths = paths_after(10 * MS);
+        assert!((144..=176).contains(&paths), "{paths}");
+    }
+    assert_eq!(paths_after(300 * MS), 256);
 }
 
 /// Section 2: who no longer says that it takes part gets plain messages, and refreshes of RFC 2205.

@@ -72,6 +72,11 @@ impl Exchange {
         self.listed[session as usize]
     }
 
+    /// A session is no longer refreshed in summaries, until the neighbour has got its next message.
+    pub(super) fn forget(&mut self, session: u32) {
+        self.listed[session as usize] = false;
+    }
+
     /// Takes note; gives the session that has to be told again.
     pub(super) fn follow(&mut self, said: Said) -> Option<u32> {
         match said {

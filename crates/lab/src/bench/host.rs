@@ -255,15 +255,21 @@ impl Host {
 
     fn follow(&mut self, heard: Heard, now: Time) {
         match heard {
-            Heard::Path(number, hop) => {
-                let session = &mut self.sessions[number as usize];
-                let is_new = session.hop.replace(hop).is_none();
-                if is_new {
-                    session.begun = now;
+            Heard::Path(number, hop) => match self.sessions[number as usize].hop.replace(hop) {
+                None => {
+                    self.sessions[number as usize].begun = now;
                     self.progress.begun += 1;
                     self.begin(number, now);
                 }
-            }
+                // It has restarted, or is another one: it is asked at once (RFC 2209, PATH MESSAGE ARRIVES).
+                Some(before) if before != hop => {
+                    if let Some(exchange) = &mut self.exchange {
+                        exchange.forget(number);
+                    }
+                    self.send_own(number);
+                }
+                Some(_) => {}
+            },
             Heard::Resv(number, confirm) => {
                 self.is_done(number, now);
                 if let Some(receiver) = confirm {

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -42,27 +43,37 @@ pub struct Set {
 /// A network that is up. It goes down when it is dropped.
 pub struct Network {
     testbed: Testbed,
+    /// `earmark-lab`, for daemons and hosts.
+    program: PathBuf,
     sender: usize,
     receiver: usize,
     reduction: bool,
 }
 
 impl Network {
-    /// Builds one, with room for so many sessions.
+    /// Builds one of this very program, with room for so many sessions.
     ///
     /// # Errors
     /// Namespaces are not to be had; a daemon does not start.
     pub fn up(set: &Set, sessions: u32) -> Result<Network> {
-        let topology = topology(set.routers)?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
+        Network::of(program, set, sessions)
+    }
+
+    /// Likewise, for another program that runs `earmark-lab`.
+    ///
+    /// # Errors
+    /// As of [`Network::up`].
+    pub fn of(program: PathBuf, set: &Set, sessions: u32) -> Result<Network> {
+        let topology = topology(set.routers)?;
         let mut settings = set.settings.clone();
         // Writing to a string does not fail.
         let _ = writeln!(settings.rsvp, "reduction.enabled = {}", set.reduction);
-        let options = Options::new(program, set.refresh);
+        let options = Options::new(program.clone(), set.refresh);
         let options = Options { bound: true, bare_hosts: true, settings, ..options };
         let testbed = Testbed::up(topology, options)?;
         let (receiver, reduction) = (set.routers + 1, set.reduction);
-        let network = Network { testbed, sender: 0, receiver, reduction };
+        let network = Network { testbed, program, sender: 0, receiver, reduction };
         network.lead_to_destinations(sessions)?;
         Ok(network)
     }
@@ -80,8 +91,7 @@ impl Network {
             End::Receiver => self.receiver,
         };
         let order = Order { end, sessions, here: self.address(node)? };
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut command = self.testbed.namespace(node).command(program)?;
+        let mut command = self.testbed.namespace(node).command(&self.program)?;
         command.args(["light-host", "--order", &serde_json::to_string(&order)?]);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         Host::listen_to(child.context("cannot start a light host")?)
@@ -93,11 +103,23 @@ impl Network {
         Sample::of(process).with_context(|| format!("the daemon of r{router} does not run"))
     }
 
+    /// The control socket of a router's daemon.
+    pub fn client(&self, router: usize) -> Result<Client> {
+        Ok(Client::connect(self.testbed.control(router))?)
+    }
+
+    /// Kills the daemon of a router at once (SIGKILL), and starts another, which serves when this returns.
+    pub fn restart(&mut self, router: usize) -> Result<()> {
+        self.testbed.kill_daemon(router)?;
+        self.testbed.start_daemon(router)?;
+        self.testbed.await_daemon(router)
+    }
+
     /// Messages that the sockets of all daemons have lost: where the receive buffer was full, where sending failed.
     pub fn lost_in_routers(&self) -> Result<u64> {
         let mut lost = 0;
         for router in 1..self.receiver {
-            let counters = Client::connect(self.testbed.control(router))?.show_counters()?;
+            let counters = self.client(router)?.show_counters()?;
             lost += counters["socket"]["overflowed"].as_u64().unwrap_or_default();
             lost += counters["driver"]["send_failed"].as_u64().unwrap_or_default();
         }

@@ -3,6 +3,7 @@
 //! nor a queue on the way is overrun by what they could not take in the first place.
 
 use core::net::IpAddr;
+use core::time::Duration;
 
 use earmark_core::{InterfaceId, Time};
 
@@ -17,6 +18,8 @@ use crate::state::Index;
 
 /// Waiting messages that one turn looks at, at most; most of them wait no longer.
 const LOOKS_PER_TURN: u32 = 4_096;
+/// Bursts that were missed and are made up for in one turn, at most.
+const MOST_MISSED: u32 = 15;
 
 impl Rsvp {
     /// A neighbour does not know what it was told under this entry.
@@ -51,9 +54,9 @@ impl Rsvp {
     /// Sends again what was not acknowledged in time, or was asked for.
     pub(crate) fn retries_are_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
         let now = turn.now;
-        self.exchange.retry_timer = None;
+        let due = self.exchange.retry_timer.take().map_or(now, |(_, due)| due);
+        let mut left = self.bursts(now.since(due));
         self.exchange.next_burst = now + self.config.reduction.burst_interval;
-        let mut left = self.config.reduction.burst.max(1);
         for _ in 0..LOOKS_PER_TURN {
             if left == 0 {
                 break;
@@ -68,6 +71,14 @@ impl Rsvp {
             left -= u32::from(sent);
         }
         self.exchange.arm_retries(&mut self.store.timers);
+    }
+
+    /// Messages that may be sent again in a turn that comes so late. A driver that serves timers less often than bursts are
+    /// due must not make them fewer, or many sessions take long to come back; what it missed is made up for within limits.
+    fn bursts(&self, late: Duration) -> u32 {
+        let interval = self.config.reduction.burst_interval.as_nanos().max(1);
+        let missed = u32::try_from(late.as_nanos() / interval).unwrap_or(u32::MAX);
+        self.config.reduction.burst.max(1).saturating_mul(1 + missed.min(MOST_MISSED))
     }
 
     /// A message is due again. Gives whether it was sent.
