@@ -73,7 +73,7 @@ impl Rsvp {
             }
         }
         if again {
-            self.tell_again(index);
+            self.tell_again(turn.now, index);
         }
         if takes_part && !before {
             self.greet(turn.now, index);

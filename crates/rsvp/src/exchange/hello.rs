@@ -144,7 +144,7 @@ impl Rsvp {
         state.heard = turn.now;
         if first {
             // It is back, and may have lost what it was told.
-            self.tell_again(index);
+            self.tell_again(turn.now, index);
         }
         if request {
             self.send_hello(turn, index, HelloKind::Ack, Some(datagram));

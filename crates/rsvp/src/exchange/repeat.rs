@@ -31,8 +31,9 @@ impl Rsvp {
     }
 
     /// A neighbour has forgotten all that it was told, or can no longer be told in short.
-    pub(super) fn tell_again(&mut self, partner: Index) {
+    pub(super) fn tell_again(&mut self, now: Time, partner: Index) {
         self.exchange.tell_again(partner);
+        self.exchange.next_burst = self.exchange.next_burst.max(now);
         if !self.exchange.forgetful.is_empty() {
             self.exchange.arm_retries(&mut self.store.timers);
         }
@@ -46,7 +47,7 @@ impl Rsvp {
             let Some(partner) = self.exchange.partners.get_mut(index) else { continue };
             let end = link.map(|link| LinkEnd::towards(partner.address, link));
             if core::mem::replace(&mut partner.end, end) != end {
-                self.tell_again(index);
+                self.tell_again(turn.now, index);
             }
         }
     }
