@@ -31,7 +31,7 @@ impl Engine for Rsvp {
         out: &mut Effects<E>,
     ) {
         let before = out.len();
-        let mut turn = Turn { now, context, out, name: Name::NONE };
+        let mut turn = Turn { now, context, out, name: Name::NONE, owed: None };
         match input {
             Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram, None),
             Input::Expire => self.timers_expire(&mut turn),

@@ -71,6 +71,9 @@ impl Rsvp {
         let Some(index) = found else {
             return self.drop(turn, datagram, DropReason::NoState);
         };
+        if error.error.node == datagram.source {
+            self.path_is_refused(turn, datagram, index);
+        }
         let psb = self.store.psb(index);
         match self.store.origin(psb.hop) {
             Origin::Local(application) => turn.out.notify(Event::PathError {
@@ -332,6 +335,7 @@ impl Rsvp {
     ) {
         let style = flows.style();
         let scope = resv.scope.filter(|_| style == Style::Wildcard);
+        self.not_taken(turn);
         self.send_resv_err(turn, outgoing, &resv.session, resv.hop, fault, scope, flows);
         if let Some(error) = self.local_spec(turn, outgoing, resv.hop.address, fault) {
             turn.out.notify(Event::Refused {

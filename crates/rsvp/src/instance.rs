@@ -20,6 +20,7 @@ use crate::integrity::Integrity;
 use crate::limits::Throttle;
 use crate::policy::Policy;
 use crate::repair::Repairs;
+use crate::state::Index;
 use crate::store::Store;
 
 /// RSVP's IP protocol number.
@@ -68,6 +69,8 @@ pub(crate) struct Turn<'t, 'c, E> {
     pub(crate) out: &'t mut Effects<E>,
     /// MESSAGE_ID of the message that is treated, if it has one and there is one.
     pub(crate) name: Name,
+    /// The partner who made it, by what name, where it is to be acknowledged.
+    pub(crate) owed: Option<(Index, Name)>,
 }
 
 impl Rsvp {
@@ -155,6 +158,20 @@ impl Rsvp {
     ) {
         let timers = &mut self.store.timers;
         self.exchange.send_reliably(timers, &mut self.counters, turn, letter, body);
+    }
+
+    /// Throws a Path or Resv away whose state was not taken up, and so does not acknowledge it, unless a later one was.
+    #[cold]
+    pub(crate) fn turn_away<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        reason: DropReason,
+    ) {
+        if reason != DropReason::Overtaken {
+            self.not_taken(turn);
+        }
+        self.drop(turn, datagram, reason);
     }
 
     /// Throws a message away and says so.

@@ -29,7 +29,7 @@ impl Rsvp {
         path: &Path<'_>,
     ) {
         if path.refresh_ms == 0 {
-            return self.drop(turn, datagram, DropReason::ZeroRefreshPeriod);
+            return self.turn_away(turn, datagram, DropReason::ZeroRefreshPeriod);
         }
         let interface = datagram.interface;
         // UDP does not show the TTL with which a message arrived (RFC 2205 appendix C).
@@ -52,8 +52,11 @@ impl Rsvp {
             let (destination, source) = (path.session.destination, path.sender.template.source);
             let way = Way::of_sender(turn.context, destination, source, Some(interface));
             let here = match way {
-                Way::Past => return self.relay(turn, datagram),
-                Way::None => return self.drop(turn, datagram, DropReason::NoRoute),
+                Way::Past => {
+                    self.not_taken(turn);
+                    return self.relay(turn, datagram);
+                }
+                Way::None => return self.turn_away(turn, datagram, DropReason::NoRoute),
                 Way::Here => true,
                 Way::Out(_) | Way::Branches(_) | Way::Astray => {
                     destination.is_multicast() && self.applications.has_session(&path.session)
@@ -68,8 +71,9 @@ impl Rsvp {
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
-            Err(PathFault::Silent(reason)) => self.drop(turn, datagram, reason),
+            Err(PathFault::Silent(reason)) => self.turn_away(turn, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
+                self.not_taken(turn);
                 self.send_path_err(turn, datagram, path, code, value);
                 self.drop(turn, datagram, reason);
             }

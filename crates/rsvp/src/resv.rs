@@ -24,13 +24,13 @@ impl Rsvp {
         resv: &Resv<'_>,
     ) {
         if resv.refresh_ms == 0 {
-            return self.drop(turn, datagram, DropReason::ZeroRefreshPeriod);
+            return self.turn_away(turn, datagram, DropReason::ZeroRefreshPeriod);
         }
         if !is_neighbor(turn.context, resv.hop.address) {
-            return self.drop(turn, datagram, DropReason::BadHop);
+            return self.turn_away(turn, datagram, DropReason::BadHop);
         }
         let Some(outgoing) = self.interface_of_lih(turn, resv.hop.lih) else {
-            return self.drop(turn, datagram, DropReason::BadLih);
+            return self.turn_away(turn, datagram, DropReason::BadLih);
         };
         self.note_encapsulation(datagram, outgoing, resv.hop.address);
         let expires_at = turn.now + self.config.lifetime(datagram.interface, resv.refresh_ms);
@@ -44,7 +44,7 @@ impl Rsvp {
         let budget = turn.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
             if turn.out.len() >= budget {
-                return self.drop(turn, datagram, DropReason::Limit);
+                return self.turn_away(turn, datagram, DropReason::Limit);
             }
             let Err(fault) = self.resv_flow(turn, resv, outgoing, expires_at, &flow) else {
                 continue;

@@ -1,6 +1,8 @@
 //! Limits: past them new work is refused in the protocol's words, and what is there stays.
 
 mod common;
+#[path = "common/naming.rs"]
+mod naming;
 
 use std::time::Duration;
 
@@ -8,8 +10,10 @@ use common::*;
 use earmark_core::Rate;
 use earmark_rsvp::{Config, DropReason, limits};
 use earmark_wire::rsvp::{
-    Body, ErrorCode, FlowDescriptors, Path, PathErr, Resv, ResvErr, RsvpHop, Session,
+    AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, Path, PathErr, Resv,
+    ResvErr, RsvpHop, Session,
 };
+use naming::*;
 
 fn with_limits(limits: limits::Settings) -> Bench {
     with_config(Config { limits, ..Config::default() })
@@ -159,4 +163,76 @@ fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
     assert!(refused(&ask(&mut bench, 1, 6)));
     assert!(!refused(&ask(&mut bench, 1, 5)), "a refresh");
     assert_eq!(bench.held(), Rate::from_mbps(5));
+}
+
+/// What is refused is not acknowledged, or its maker would name it in summaries that nobody here understands; what was
+/// taken is, with the next message that goes that way.
+#[test]
+fn what_is_refused_is_not_acknowledged() {
+    let mut bench = with_limits(limits::Settings { per_neighbor: Some(1), ..Default::default() });
+    let announce = |bench: &mut Bench, port: u16, id: u32| {
+        path_named(bench, Path { session: session_to(port), ..path() }, named(id))
+    };
+    let acknowledges = |name| vec![acknowledgement(AcknowledgementKind::Ack, name)];
+    announce(&mut bench, 1, 11);
+    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(named(11)));
+    let outcomes = announce(&mut bench, 2, 12);
+    assert_eq!(errors(&outcomes), [(ErrorCode::RsvpSystemError, 0)]);
+    assert_eq!((acknowledged(&outcomes), acknowledged(&bench.pass(SECOND))), (vec![], vec![]));
+    summary(&mut bench, ETH1, &[11, 12]);
+    let unknown = acknowledgement(AcknowledgementKind::Nack, named(12));
+    assert_eq!(acknowledged(&bench.pass(20 * MS)), [unknown]);
+
+    announce(&mut bench, 1, 13);
+    let outcomes = announce(&mut bench, 2, 14);
+    assert_eq!(acknowledged(&outcomes), acknowledges(named(13)), "the PathErr takes it along");
+    let ask = |bench: &mut Bench, mbps: u32, id: u32| {
+        let flows = [flow(mbps)];
+        let hop = RsvpHop { address: ip(DOWNSTREAM), lih: bench.engine.lih(ETH2) };
+        let resv = Resv { session: session_to(1), hop, ..resv(&flows) };
+        arrives(bench, ETH2, &front(Body::Resv(resv), Some(named(id))))
+    };
+    ask(&mut bench, 1, 21);
+    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(named(21)));
+    let outcomes = ask(&mut bench, 9, 22);
+    assert_eq!(errors(&outcomes), [(ErrorCode::AdmissionControlFailure, 2)]);
+    assert!(acknowledged(&outcomes).is_empty() && acknowledged(&bench.pass(SECOND)).is_empty());
+}
+
+/// A next hop that refuses a Path by an error has got it. It is not sent again at once, nor named in summaries, but
+/// refreshed as RFC 2205 has it, until the next hop takes it.
+#[test]
+fn what_the_next_hop_refuses_is_refreshed() {
+    for acknowledged_too in [false, true] {
+        let mut bench = with_config(Config::default());
+        introduce(&mut bench);
+        let id = path_id(&path_named(&mut bench, path(), named(1))).expect("it takes part");
+        if acknowledged_too {
+            acks(&mut bench, ETH2, &[acknowledgement(AcknowledgementKind::Ack, id)]);
+        }
+        let error = ErrorSpec {
+            node: ip(DOWNSTREAM),
+            flags: 0,
+            code: ErrorCode::RsvpSystemError,
+            value: 0,
+        };
+        let sender = Some((template(), Some(path().sender.tspec)));
+        let carried = Carried::Objects(&[]);
+        let error = PathErr { session: session(), error, carried, sender };
+        let outcomes = arrives(&mut bench, ETH2, &front(Body::PathErr(error), None));
+        assert_eq!(errors(&outcomes), [(ErrorCode::RsvpSystemError, 0)], "the sender hears of it");
+        let outcomes = bench.pass(14 * SECOND);
+        let paths = |outcomes: &[Outcome]| {
+            sent(outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count()
+        };
+        assert_eq!((paths(&outcomes), names_in(&outcomes)), (0, vec![]));
+        let mut outcomes = Vec::new();
+        while paths(&outcomes) == 0 {
+            outcomes = bench.pass(100 * MS);
+        }
+        assert!(bench.now < earmark_core::Time::from_secs(1_046), "within 1.5 R");
+        let again = path_id(&outcomes).expect("it takes part");
+        acks(&mut bench, ETH2, &[acknowledgement(AcknowledgementKind::Ack, again)]);
+        assert!(names_in(&bench.pass(30 * SECOND)).contains(&again.id));
+    }
 }

@@ -70,6 +70,7 @@ impl Rsvp {
             turn.name = Name::from(id);
             if id.flags & MessageId::ACK_DESIRED != 0 {
                 self.acknowledge(turn.now, index, AcknowledgementKind::Ack, turn.name);
+                turn.owed = Some((index, turn.name));
             }
         }
         if again {
@@ -103,6 +104,36 @@ impl Rsvp {
             let delay = self.exchange.jitter.uniform(longest / 2, longest);
             let timer = Timer { kind: TimerKind::Acknowledgement, block: NONE };
             self.exchange.answer_timer = Some(self.store.timers.arm(now + delay, timer));
+        }
+    }
+
+    /// The Path or Resv that is treated was not taken up, so it is not acknowledged: its maker would name it in summaries
+    /// that nobody here understands. Where it gets an error instead, that ends its retransmission (section 4.5).
+    #[cold]
+    pub(crate) fn not_taken<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
+        let Some((index, name)) = turn.owed.take() else { return };
+        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
+        let nothing_left = partner.take_back(AcknowledgementKind::Ack, name.epoch, name.id);
+        if nothing_left && self.exchange.unanswered.last() == Some(&index) {
+            self.exchange.unanswered.pop();
+        }
+    }
+
+    /// The next hop has refused the Path of a sender by an error, which is as good as an acknowledgement that it arrived:
+    /// it is not sent again, but refreshed by itself, for whatever the trouble is may pass (section 4.5).
+    #[cold]
+    pub(crate) fn path_is_refused<E>(
+        &mut self,
+        turn: &Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        sender: Index,
+    ) {
+        let told = self.store.psb(sender).path_told;
+        let partner = self.exchange.partner(datagram.interface, datagram.source);
+        if told != NONE && partner.is_some_and(|partner| self.is_told(turn, told, partner)) {
+            self.store.psb_mut(sender).path_told = NONE;
+            self.exchange.forget(told);
+            self.refresh_by_itself(turn.now, Subject::Path(sender));
         }
     }
 
@@ -222,7 +253,7 @@ impl Rsvp {
         bundle: &Bundle<'_>,
     ) {
         for payload in bundle.iter() {
-            turn.name = Name::NONE;
+            (turn.name, turn.owed) = (Name::NONE, None);
             self.message_arrives(turn, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }
     }

@@ -22,6 +22,8 @@
 //! - **Who the next hop is** tells the route. A Path to one that has not been heard yet goes without number, since a node
 //!   that does not know the class would refuse it; the first message from there shows what it can do.
 //! - **A neighbour stops to take part**: what it was told is sent once more, without numbers, and is refreshed as usual.
+//! - **What is refused** is not acknowledged. The error says that it arrived, and it is refreshed by itself until it is
+//!   taken.
 //! - **A Resv for several senders** in one message of a foreign node has one number for several states. It is not
 //!   remembered, so the node is asked for the whole message each time.
 //! - **Path messages to groups** carry no number: who would have to acknowledge them is not known (RFC 2961 section

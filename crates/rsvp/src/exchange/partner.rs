@@ -95,6 +95,12 @@ impl Partner {
         self.pending.len() == 1
     }
 
+    /// Takes back an acknowledgement that has just been noted, if it still waits. Gives whether none waits now.
+    pub(crate) fn take_back(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
+        self.pending.pop_if(|last| *last == Acknowledgement { kind, epoch, id }).is_some()
+            && self.pending.is_empty()
+    }
+
     /// Nothing would be lost with it but what it can do.
     fn is_idle(&self) -> bool {
         self.roster.is_empty()
