@@ -214,6 +214,33 @@ fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
     assert!(path_id(&router.pass(10 * MS)).expect("it takes part").id > path.id);
 }
 
+/// The kernel announces that a link is up some time after it has begun to carry packets. What neighbours have got by then
+/// they are not told again; but they are where it was down, or the MTU is another one when it comes up.
+#[test]
+fn an_interface_that_is_announced_late_is_no_news() {
+    let up = |router: &mut Bench, up| {
+        change(router, ETH2, |interface| interface.up = up);
+        let outcomes = router.pass(300 * MS);
+        let paths = sent(&outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count();
+        paths
+    };
+    let announced_late = || {
+        let mut router = router();
+        change(&mut router, ETH2, |interface| interface.up = false);
+        introduce(&mut router);
+        let path = path_id(&path_named(&mut router, path(), named(1))).expect("it takes part");
+        acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, path)]);
+        router.pass(20 * MS);
+        router
+    };
+    let mut router = announced_late();
+    assert_eq!([up(&mut router, false), up(&mut router, true), up(&mut router, true)], [0; 3]);
+    assert_eq!([up(&mut router, false), up(&mut router, false), up(&mut router, true)], [0, 0, 1]);
+    let mut router = announced_late();
+    change(&mut router, ETH2, |interface| interface.mtu -= 100);
+    assert_eq!([up(&mut router, false), up(&mut router, true)], [0, 1]);
+}
+
 /// Something about an interface changes.
 fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interface)) {
     let mut interface = router.interfaces.by_id(id).expect("it is known").clone();

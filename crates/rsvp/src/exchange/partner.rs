@@ -65,6 +65,16 @@ impl LinkEnd {
             latency_us: interface.latency_us,
         }
     }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Whether messages that were written for one are good for the other. Linux announces that a link is up some time
+    /// after it has begun to carry packets.
+    pub(crate) fn says_as_much_as(&self, other: &LinkEnd) -> bool {
+        *self == LinkEnd { up: self.up, ..*other }
+    }
 }
 
 impl Partner {

@@ -40,13 +40,24 @@ impl Rsvp {
     }
 
     /// Of an interface much goes into messages: address, MTU, bandwidth. What has been told through it is told anew, as a
-    /// refresh would, but for partners to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour.
+    /// refresh would, but for partners to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour, and
+    /// an interface that is announced to be up says nothing if messages got through before. After it was down it does.
     pub(crate) fn interface_changes<E>(&mut self, turn: &Turn<'_, '_, E>, interface: InterfaceId) {
         let link = turn.context.interfaces.by_id(interface);
         for index in self.exchange.partners.behind(interface) {
             let Some(partner) = self.exchange.partners.get_mut(index) else { continue };
-            let end = link.map(|link| LinkEnd::towards(partner.address, link));
-            if core::mem::replace(&mut partner.end, end) != end {
+            let seen = link.map(|link| LinkEnd::towards(partner.address, link));
+            let is_news = match (partner.end, seen.filter(LinkEnd::is_up)) {
+                // Nothing can be told now, and whatever comes back is another link.
+                (told, None) => {
+                    partner.end = told.filter(|told| seen.is_some() && !told.is_up());
+                    continue;
+                }
+                (Some(told), Some(seen)) => !told.says_as_much_as(&seen),
+                (None, Some(_)) => true,
+            };
+            partner.end = seen;
+            if is_news {
                 self.tell_again(turn.now, index);
             }
         }
