@@ -1,5 +1,7 @@
 //! Path messages: senders appear, are refreshed, and change (RFC 2209, PATH MESSAGE ARRIVES).
 
+mod known;
+
 use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
@@ -90,117 +92,6 @@ impl Rsvp {
             && !destination.is_multicast()
     }
 
-    /// The sender is known: note what is new about it, and spread the news.
-    fn refresh_sender<E: From<Event>>(
-        &mut self,
-        turn: &mut Turn<'_, '_, E>,
-        index: Index,
-        path: &Path<'_>,
-        arrival: &Arrival<'_>,
-    ) -> Result<(), PathFault> {
-        let psb = self.store.psb(index);
-        if matches!(psb.hop, Peer::Local(_)) {
-            // A sender of this very host does not come in from outside.
-            return Err(PathFault::Silent(DropReason::OtherHop));
-        }
-        // A hop that was good before needs no second look; one that is new does, before anything is sent to it.
-        let origin = Origin::Neighbor(arrival.interface, path.hop);
-        let old_origin = self.store.origin(psb.hop);
-        let new_hop = old_origin != origin;
-        if new_hop
-            && arrival.way == Some(Way::Astray)
-            && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
-        {
-            // The multicast routes expect the sender elsewhere; what has come from there is not given up for this.
-            return Err(PathFault::Silent(DropReason::WrongInterface));
-        }
-        if new_hop && !is_neighbor(turn.context, path.hop.address) {
-            return Err(PathFault::Silent(DropReason::BadHop));
-        }
-        if !new_hop && self.is_overtaken(turn, psb.name) {
-            return Err(PathFault::Silent(DropReason::Overtaken));
-        }
-        let new_tspec = psb.tspec != path.sender.tspec;
-        if new_tspec && path.sender.tspec.validate().is_err() {
-            return Err(bad_tspec());
-        }
-        let new_adspec = psb.adspec.as_deref() != path.sender.adspec;
-        let new_carried = !psb.carried.is(path.carried);
-        if (new_adspec || new_carried) && !self.can_keep(path) {
-            return Err(too_large());
-        }
-        if (new_tspec || new_carried) && self.policy.is_some() {
-            self.judge_sender(path).map_err(not_allowed)?;
-        }
-        let here = arrival.flags & Psb::HERE != 0;
-        let incoming = Some(arrival.interface);
-        let new_way = arrival.way.filter(|way| {
-            here != psb.is_here() || !way.leads_through(turn.context, incoming, &psb.outgoing)
-        });
-        if new_hop {
-            self.forget_asked(index);
-            self.store.unblock_sender(index);
-            self.store.set_name(Named::new(Block::Sender, index), Name::NONE);
-            let old = self.store.psb(index).hop;
-            self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
-            self.store.part(old, Block::Sender);
-            self.refresh_resv_by_itself(turn.now, index);
-        }
-        if new_adspec {
-            let adspec = self.store.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
-            self.store.psb_mut(index).adspec = adspec;
-        }
-        let psb = &mut self.store.psbs[index as usize];
-        if new_carried {
-            psb.carried = Kept::of(path.carried);
-        }
-        psb.tspec = path.sender.tspec;
-        // Whether the data ends here is for the change of way to note.
-        let flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
-        let new_marks = (psb.ttl, psb.flags) != (arrival.ttl, flags);
-        (psb.ttl, psb.flags) = (arrival.ttl, flags);
-        // The timer only has to be touched when the end comes nearer.
-        let nearer = arrival.expires_at < psb.expires_at;
-        psb.expires_at = arrival.expires_at;
-        let peer = psb.hop;
-        self.store.heard(peer, turn.now);
-        self.remember(turn, Named::new(Block::Sender, index));
-        if let Some(way) = new_way {
-            let outgoing = way.outgoing(turn.context, incoming);
-            self.change_way(turn, index, outgoing, here);
-        }
-        if nearer || new_way.is_some() {
-            self.rearm_sender(index);
-        }
-        if !(new_hop || new_tspec || new_way.is_some() || new_carried) {
-            if new_adspec {
-                self.tell_applications_of_sender(turn, index);
-            }
-            if (new_adspec || new_marks) && self.store.psb(index).path_told != NONE {
-                // With the next refresh would do, but what is refreshed in summaries has none.
-                self.path_refresh(turn, index);
-            }
-            return Ok(());
-        }
-        self.notify_path_state(turn, index, Change::Changed);
-        self.tell_applications_of_sender(turn, index);
-        self.path_refresh(turn, index);
-        self.answer_for_receivers(turn, index);
-        if new_tspec {
-            self.settle_sender(turn, index);
-        }
-        if new_hop {
-            self.resv_refresh(turn, index, None);
-            if self.store.psb(index).resv_refresh_at <= turn.now {
-                // That was it already.
-                self.schedule_resv_refresh(turn.now, index);
-                self.rearm_sender(index);
-            }
-        }
-        self.settle_shared(turn, index);
-        Ok(())
-    }
-
     /// The sender is new: check that it may be, make its state, and pass it on.
     fn create_sender<E: From<Event>>(
         &mut self,
@@ -221,7 +112,7 @@ impl Rsvp {
         if self.policy.is_some() {
             self.judge_sender(path).map_err(not_allowed)?;
         }
-        let origin = Origin::Neighbor(arrival.interface, path.hop);
+        let origin = arrival.origin(path);
         if !self.may_ask(turn.now, origin, Some(Block::Sender)) {
             return Err(too_much());
         }
@@ -453,6 +344,18 @@ struct Arrival<'r> {
     expires_at: Time,
     /// Where the data goes; `None` where it has been going.
     way: Option<Way<'r>>,
+}
+
+impl Arrival<'_> {
+    /// Who sent it.
+    fn origin(&self, path: &Path<'_>) -> Origin {
+        Origin::Neighbor(self.interface, path.hop)
+    }
+
+    /// Whether the data ends on this host.
+    fn is_here(&self) -> bool {
+        self.flags & Psb::HERE != 0
+    }
 }
 
 /// Why a Path is not accepted.

@@ -18,7 +18,7 @@ use earmark_wire::rsvp::{SenderTemplate, Session};
 use crate::api::{Change, Event};
 use crate::exchange::Sending;
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Timer, TimerKind};
 use crate::tear::EndOfSender;
 use crate::way::Way;
 
@@ -164,18 +164,15 @@ impl Rsvp {
             Way::Out(_) if !destination.is_multicast() => false,
             _ => psb.is_here(),
         };
-        if !known {
-            self.store.psb_mut(index).flags |= Psb::UNROUTED;
-            return false;
-        }
-        if way.leads_through(turn.context, incoming, &psb.outgoing) && here == psb.is_here() {
-            self.store.psb_mut(index).flags &= !Psb::UNROUTED;
+        let stays =
+            way.leads_through(turn.context, incoming, &psb.outgoing) && here == psb.is_here();
+        self.store.psb_mut(index).set_unrouted(!known);
+        if !known || stays {
             return false;
         }
         let outgoing = way.outgoing(turn.context, incoming);
         self.change_way(turn, index, outgoing, here);
         self.rearm_sender(index);
-        self.store.psb_mut(index).flags &= !Psb::UNROUTED;
         true
     }
 

@@ -166,6 +166,11 @@ impl Psb {
         self.flags & Psb::HERE != 0
     }
 
+    /// Notes whether there was a route at the last look.
+    pub(crate) fn set_unrouted(&mut self, unrouted: bool) {
+        self.flags = self.flags & !Psb::UNROUTED | if unrouted { Psb::UNROUTED } else { 0 };
+    }
+
     /// Whether the data goes out through an interface, or (`None`) ends on this host.
     #[inline]
     pub(crate) fn goes(&self, outgoing: Option<InterfaceId>) -> bool {

@@ -1,0 +1,196 @@
+//! A Path of a sender that is known already.
+//!
+//! Most of them are refreshes and say nothing new: they are compared with the state, which then lives on, and that is all.
+//! What is new is first judged as a whole, then taken in, and told to others last, so that a Path that is refused changes
+//! nothing.
+
+use earmark_wire::rsvp::Path;
+
+use super::{Arrival, PathFault, bad_tspec, is_neighbor, not_allowed, too_large};
+use crate::api::{Change, Event};
+use crate::counters::DropReason;
+use crate::exchange::names::{Name, Named};
+use crate::instance::{Rsvp, Turn};
+use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
+use crate::way::Way;
+
+/// What a Path of a known sender says that was not known; only TTL or flags are other where all of it is empty.
+struct News<'r> {
+    /// It comes from another previous hop.
+    hop: bool,
+    tspec: bool,
+    adspec: bool,
+    carried: bool,
+    /// Where the data goes now.
+    way: Option<Way<'r>>,
+}
+
+impl Rsvp {
+    /// The sender is known: note what is new about it, and spread the news.
+    #[inline]
+    pub(super) fn refresh_sender<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        path: &Path<'_>,
+        arrival: &Arrival<'_>,
+    ) -> Result<(), PathFault> {
+        let news = self.news_of_sender(turn, index, path, arrival)?;
+        if let Some(news) = &news {
+            self.take_in(turn, index, path, arrival, news);
+        }
+        let new_way = news.as_ref().is_some_and(|news| news.way.is_some());
+        self.prolong_sender(turn, index, arrival, new_way);
+        if let Some(news) = &news {
+            self.spread_news(turn, index, news);
+        }
+        Ok(())
+    }
+
+    /// What a Path says about its sender that was not known, or why it is not accepted.
+    #[inline]
+    fn news_of_sender<'r, E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        index: Index,
+        path: &Path<'_>,
+        arrival: &Arrival<'r>,
+    ) -> Result<Option<News<'r>>, PathFault> {
+        let psb = self.store.psb(index);
+        if matches!(psb.hop, Peer::Local(_)) {
+            // A sender of this very host does not come in from outside.
+            return Err(PathFault::Silent(DropReason::OtherHop));
+        }
+        // A hop that was good before needs no second look; one that is new does, before anything is sent to it.
+        let old_origin = self.store.origin(psb.hop);
+        let hop = old_origin != arrival.origin(path);
+        if hop
+            && arrival.way == Some(Way::Astray)
+            && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
+        {
+            // The multicast routes expect the sender elsewhere; what has come from there is not given up for this.
+            return Err(PathFault::Silent(DropReason::WrongInterface));
+        }
+        if hop && !is_neighbor(turn.context, path.hop.address) {
+            return Err(PathFault::Silent(DropReason::BadHop));
+        }
+        if !hop && self.is_overtaken(turn, psb.name) {
+            return Err(PathFault::Silent(DropReason::Overtaken));
+        }
+        let tspec = psb.tspec != path.sender.tspec;
+        if tspec && path.sender.tspec.validate().is_err() {
+            return Err(bad_tspec());
+        }
+        let adspec = psb.adspec.as_deref() != path.sender.adspec;
+        let carried = !psb.carried.is(path.carried);
+        if (adspec || carried) && !self.can_keep(path) {
+            return Err(too_large());
+        }
+        if (tspec || carried) && self.policy.is_some() {
+            self.judge_sender(path).map_err(not_allowed)?;
+        }
+        let way = arrival.way.filter(|way| {
+            arrival.is_here() != psb.is_here()
+                || !way.leads_through(turn.context, Some(arrival.interface), &psb.outgoing)
+        });
+        let marks = (psb.ttl, psb.flags & !Psb::HERE) != (arrival.ttl, arrival.flags & !Psb::HERE);
+        let any = hop || tspec || adspec || carried || marks || way.is_some();
+        Ok(any.then_some(News { hop, tspec, adspec, carried, way }))
+    }
+
+    /// Has the state of a sender say what is new in its Path.
+    fn take_in<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        path: &Path<'_>,
+        arrival: &Arrival<'_>,
+        news: &News<'_>,
+    ) {
+        if news.hop {
+            self.change_hop(turn, index, arrival.origin(path));
+        }
+        if news.adspec {
+            let adspec = self.store.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
+            self.store.psb_mut(index).adspec = adspec;
+        }
+        let psb = self.store.psb_mut(index);
+        if news.carried {
+            psb.carried = Kept::of(path.carried);
+        }
+        psb.tspec = path.sender.tspec;
+        psb.ttl = arrival.ttl;
+        // Whether the data ends here is for the change of way to note.
+        psb.flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
+        if let Some(way) = news.way {
+            let outgoing = way.outgoing(turn.context, Some(arrival.interface));
+            self.change_way(turn, index, outgoing, arrival.is_here());
+        }
+    }
+
+    /// A sender lives on. Its timer only has to be touched when the end comes nearer, or its way is another.
+    #[inline]
+    fn prolong_sender<E>(
+        &mut self,
+        turn: &Turn<'_, '_, E>,
+        index: Index,
+        arrival: &Arrival<'_>,
+        new_way: bool,
+    ) {
+        let psb = self.store.psb_mut(index);
+        let nearer = arrival.expires_at < psb.expires_at;
+        psb.expires_at = arrival.expires_at;
+        let peer = psb.hop;
+        self.store.heard(peer, turn.now);
+        self.remember(turn, Named::new(Block::Sender, index));
+        if nearer || new_way {
+            self.rearm_sender(index);
+        }
+    }
+
+    /// The Path of a sender comes from another previous hop now: what is said upstream is said to that one.
+    fn change_hop<E>(&mut self, turn: &Turn<'_, '_, E>, index: Index, origin: Origin) {
+        self.forget_asked(index);
+        self.store.unblock_sender(index);
+        self.store.set_name(Named::new(Block::Sender, index), Name::NONE);
+        let old = self.store.psb(index).hop;
+        self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
+        self.store.part(old, Block::Sender);
+        self.refresh_resv_by_itself(turn.now, index);
+    }
+
+    /// Tells those whom it concerns what a Path has said that is new.
+    fn spread_news<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        news: &News<'_>,
+    ) {
+        if !(news.hop || news.tspec || news.way.is_some() || news.carried) {
+            if news.adspec {
+                self.tell_applications_of_sender(turn, index);
+            }
+            if self.store.psb(index).path_told != NONE {
+                // With the next refresh would do, but what is refreshed in summaries has none.
+                self.path_refresh(turn, index);
+            }
+            return;
+        }
+        self.notify_path_state(turn, index, Change::Changed);
+        self.tell_applications_of_sender(turn, index);
+        self.path_refresh(turn, index);
+        self.answer_for_receivers(turn, index);
+        if news.tspec {
+            self.settle_sender(turn, index);
+        }
+        if news.hop {
+            self.resv_refresh(turn, index, None);
+            if self.store.psb(index).resv_refresh_at <= turn.now {
+                // That was it already.
+                self.schedule_resv_refresh(turn.now, index);
+                self.rearm_sender(index);
+            }
+        }
+        self.settle_shared(turn, index);
+    }
+}
