@@ -34,28 +34,16 @@ impl<'a> Message<'a> {
     /// The first thing found wrong; [`ParseError::report`] says whether to answer it.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, ParseError> {
         let (header, objects) = common_header(bytes)?;
-        // Each shortcut has its own way out, so that the body is made where it is to be.
         let (message_id, behind) = usual::message_id(objects);
         let CommonHeader { flags, send_ttl, .. } = header;
+        let message = |body| Message { flags, message_id, ..Message::new(send_ttl, body) };
+        // Each shortcut has its own way out, so that the body is made where it is to be.
         match header.message_type {
-            PATH => {
-                if let Some(body) = usual::path(behind) {
-                    return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
-                }
-            }
-            RESV => {
-                if let Some(body) = usual::resv(behind) {
-                    return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
-                }
-            }
-            PATH_TEAR => {
-                if let Some(body) = usual::path_tear(behind) {
-                    return Ok(Message { flags, message_id, ..Message::new(send_ttl, body) });
-                }
-            }
-            _ => {}
+            PATH if let Some(body) = usual::path(behind) => Ok(message(body)),
+            RESV if let Some(body) = usual::resv(behind) => Ok(message(body)),
+            PATH_TEAR if let Some(body) = usual::path_tear(behind) => Ok(message(body)),
+            _ => any_message(header, bytes, objects),
         }
-        any_message(header, bytes, objects)
     }
 }
 
