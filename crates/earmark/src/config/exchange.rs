@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::ConfigError;
-use super::file::Source;
+use super::source::Source;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]

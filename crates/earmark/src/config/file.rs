@@ -1,10 +1,7 @@
 //! The shape of the TOML file, and the step from what was written to what is meant.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use earmark_core::Rate;
@@ -18,11 +15,11 @@ use toml::Spanned;
 use super::exchange::{HelloTable, ReductionTable};
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
+use super::source::Source;
 use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
     Queueing,
 };
-use crate::units::parse_duration;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -183,11 +180,6 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
             "\"30s\" is usual; from 100ms to 1 hour (60min) are possible",
         )?,
     })
-}
-
-pub(super) struct Source<'a> {
-    text: &'a str,
-    path: &'a Path,
 }
 
 impl Source<'_> {
@@ -378,83 +370,6 @@ impl Source<'_> {
             refresh,
             lifetime_factor: self.within(factor, 1..101, defaults.lifetime_factor)?,
         })
-    }
-
-    /// What `text` says, if it lies in `range`; `default` where it is not there.
-    pub(super) fn duration(
-        &self,
-        text: Option<&Spanned<String>>,
-        range: RangeInclusive<Duration>,
-        default: Duration,
-        hint: &str,
-    ) -> Result<Duration, ConfigError> {
-        let Some(text) = text else { return Ok(default) };
-        let duration = parse_duration(text.get_ref())
-            .map_err(|error| self.error(text.span(), error.to_string(), hint))?;
-        if !range.contains(&duration) {
-            return Err(self.error(text.span(), "the duration is out of range", hint));
-        }
-        Ok(duration)
-    }
-
-    /// What `value` says, if it lies in `range`; `default` where it is not there.
-    pub(super) fn within(
-        &self,
-        value: Option<Spanned<u32>>,
-        range: Range<u32>,
-        default: u32,
-    ) -> Result<u32, ConfigError> {
-        match value {
-            None => Ok(default),
-            Some(value) if range.contains(value.get_ref()) => Ok(value.into_inner()),
-            Some(value) => Err(self.error(
-                value.span(),
-                format!("{} is out of range", value.get_ref()),
-                format!("{} to {}; the default is {default}", range.start, range.end - 1),
-            )),
-        }
-    }
-
-    /// What `value` says, if it lies between two others; `default` where it is not there.
-    pub(super) fn between(
-        &self,
-        value: Option<Spanned<f64>>,
-        low: f64,
-        high: f64,
-        default: f64,
-    ) -> Result<f64, ConfigError> {
-        match value {
-            None => Ok(default),
-            Some(value) if (low..=high).contains(value.get_ref()) => Ok(value.into_inner()),
-            Some(value) => Err(self.error(
-                value.span(),
-                format!("{} is out of range", value.get_ref()),
-                format!("{low} to {high}; the default is {default}"),
-            )),
-        }
-    }
-
-    pub(super) fn read<T: FromStr<Err: Display>>(
-        &self,
-        text: &Spanned<String>,
-        hint: &str,
-    ) -> Result<T, ConfigError> {
-        text.get_ref()
-            .parse()
-            .map_err(|error: T::Err| self.error(text.span(), error.to_string(), hint))
-    }
-
-    fn place(&self, span: Range<usize>) -> Place {
-        Place::of(self.text, self.path, span)
-    }
-
-    pub(super) fn error(
-        &self,
-        span: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> ConfigError {
-        ConfigError::at(self.place(span), message, hint)
     }
 }
 

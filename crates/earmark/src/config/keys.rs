@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::IpAddr;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::source::Source;
 use super::{ConfigError, Place};
 
 /// The keys of a file, with their life times by the wall clock.
@@ -150,11 +150,6 @@ impl KeyFile {
     }
 }
 
-struct Source<'a> {
-    text: &'a str,
-    path: &'a Path,
-}
-
 impl Source<'_> {
     fn key(&self, table: KeyTable) -> Result<DatedKey, ConfigError> {
         let id = *table.id.get_ref();
@@ -219,23 +214,6 @@ impl Source<'_> {
                 "with date, time and zone: 2027-01-31T00:00:00Z",
             )
         })
-    }
-
-    fn line(&self, number: usize) -> &str {
-        self.text.lines().nth(number.saturating_sub(1)).unwrap_or_default()
-    }
-
-    fn place(&self, span: Range<usize>) -> Place {
-        Place::of(self.text, self.path, span)
-    }
-
-    fn error(
-        &self,
-        span: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> ConfigError {
-        ConfigError::at(self.place(span), message, hint)
     }
 }
 

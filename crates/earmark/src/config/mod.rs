@@ -10,6 +10,7 @@ mod file;
 mod keys;
 mod policy;
 mod proxy;
+mod source;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

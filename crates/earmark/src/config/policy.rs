@@ -8,7 +8,7 @@ use earmark_rsvp::policy::{About, Action, Pattern, Rule, Settings};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::Source;
+use super::source::Source;
 use super::{ConfigError, InterfaceConfig};
 
 #[derive(Default, Deserialize)]

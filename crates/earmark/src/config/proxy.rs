@@ -9,7 +9,7 @@ use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::Source;
+use super::source::Source;
 use super::{ConfigError, InterfaceConfig};
 
 #[derive(Deserialize)]
