@@ -1,13 +1,15 @@
 //! The ledger against plain lists that are added up anew each time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{flow, owner};
 use earmark_core::admission::{
-    ClaimId, Demand, EnqueueError, Ledger, LinkCapacity, Owner, Protocol, Reason, RetryPolicy,
-    Service, Waiting,
+    ClaimId, Demand, EnqueueError, Ledger, LinkCapacity, Owner, Reason, RetryPolicy, Service,
+    Waiting,
 };
-use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_core::{InterfaceId, Rate};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
@@ -90,22 +92,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (link(), owner()).prop_map(|(link, owner)| Step::Withdraw { link, owner }),
         4 => Just(Step::Grant),
     ]
-}
-
-fn owner(block: u32) -> Owner {
-    Owner { protocol: Protocol::Rsvp, block }
-}
-
-fn flow(port: u16) -> Flow {
-    let destination = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Flow {
-        destination,
-        source: None,
-        protocol: 17,
-        destination_port: port,
-        source_port: 0,
-        flow_label: 0,
-    }
 }
 
 /// Link, owner and demand of a claim.

@@ -1,12 +1,13 @@
 //! Preemption in the ledger: who gives way, for whom, and how much (RFC 3181, RFC 4495).
 
-use std::net::{IpAddr, Ipv4Addr};
+mod common;
 
+use common::{flow, owner};
 use earmark_core::admission::{
-    ClaimId, Demand, Displaced, Ledger, LinkCapacity, Owner, PreemptionPolicy, Priority, Protocol,
-    Reason, Refusal, Service,
+    ClaimId, Demand, Displaced, Ledger, LinkCapacity, PreemptionPolicy, Priority, Reason, Refusal,
+    Service,
 };
-use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_core::{InterfaceId, Rate};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -22,22 +23,6 @@ fn ledger(reservable: u64, partial: bool) -> Ledger {
     }
     ledger.set_preemption(Some(PreemptionPolicy { partial }));
     ledger
-}
-
-fn owner(block: u32) -> Owner {
-    Owner { protocol: Protocol::Rsvp, block }
-}
-
-fn flow(port: u16) -> Flow {
-    let destination = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Flow {
-        destination,
-        source: None,
-        protocol: 17,
-        destination_port: port,
-        source_port: 0,
-        flow_label: 0,
-    }
 }
 
 fn demand(rate: u64) -> Demand {

@@ -7,7 +7,9 @@ use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{Installation, Rate};
 use earmark_linux::{ClassifierChoice, LinkPlan, Queues, TcError, TrafficControl};
 
-use crate::flood::{PAYLOAD, RATE, STREAM, drain, run, send};
+use crate::flood::{
+    PAYLOAD, RATE, STREAM, assert_best_effort_once_removed, assert_carried, drain, run, send,
+};
 use crate::support::{Line, flow, installation};
 
 /// Ports of the stream that does not keep to its reservation.
@@ -35,15 +37,8 @@ pub(crate) fn reserved_stream() {
     let stream = stream(&line);
     install(&line, &mut control, &stream);
     let with = run(&line, Duration::from_secs(2), || ());
-    assert_eq!(with.received, with.sent, "{with:?}");
-    let statistics = control.statistics(stream.claim).expect("counted");
-    assert_eq!(statistics.packets, u64::from(with.sent));
-    assert_eq!(statistics.octets, u64::from(with.sent) * 1_028, "from the IP header on");
-    assert_eq!(statistics.drops, 0);
-
-    control.remove(stream.claim).expect("removed");
-    let after = run(&line, Duration::from_secs(1), || ());
-    assert!(after.received < after.sent * 9 / 10, "as before: {after:?}");
+    assert_carried(&control, &stream, &with);
+    assert_best_effort_once_removed(&line, &mut control, &stream);
 }
 
 /// One that sends ten times what it has reserved gets that, and goes with best effort beyond; the other, and its delay,

@@ -94,16 +94,28 @@ pub(crate) fn reserved_stream(choice: ClassifierChoice) {
     let stream = installation(&line, 1, flow(STREAM.0, STREAM.1), Rate::from_bps(RATE));
     line.router.run_in(|| control.install(&stream)).expect("inside").expect("installed");
     let with = run(&line, Duration::from_secs(2), || ());
-    assert_eq!(with.received, with.sent, "{with:?}");
     assert!((4_000_000..8_500_000).contains(&with.flood), "10 Mbit/s less the stream: {with:?}");
+    assert_carried(&control, &stream, &with);
+    assert_best_effort_once_removed(&line, &mut control, &stream);
+}
 
+/// The stream came through whole, and traffic control has counted every packet of it.
+pub(crate) fn assert_carried(control: &TrafficControl, stream: &Installation, outcome: &Outcome) {
+    assert_eq!(outcome.received, outcome.sent, "{outcome:?}");
     let statistics = control.statistics(stream.claim).expect("counted");
-    assert_eq!(statistics.packets, u64::from(with.sent));
-    assert_eq!(statistics.octets, u64::from(with.sent) * 1_028, "from the IP header on");
+    assert_eq!(statistics.packets, u64::from(outcome.sent));
+    assert_eq!(statistics.octets, u64::from(outcome.sent) * 1_028, "from the IP header on");
     assert_eq!(statistics.drops, 0);
+}
 
+/// Without its reservation the stream loses packets to the flood.
+pub(crate) fn assert_best_effort_once_removed(
+    line: &Line,
+    control: &mut TrafficControl,
+    stream: &Installation,
+) {
     control.remove(stream.claim).expect("removed");
-    let after = run(&line, Duration::from_secs(1), || ());
+    let after = run(line, Duration::from_secs(1), || ());
     assert!(after.received < after.sent * 9 / 10, "as before: {after:?}");
 }
 

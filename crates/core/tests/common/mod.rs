@@ -1,0 +1,21 @@
+//! What the tests of the ledger share: claims of an engine, told apart by number.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use earmark_core::Flow;
+use earmark_core::admission::{Owner, Protocol};
+
+pub(crate) fn owner(block: u32) -> Owner {
+    Owner { protocol: Protocol::Rsvp, block }
+}
+
+pub(crate) fn flow(port: u16) -> Flow {
+    Flow {
+        destination: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        source: None,
+        protocol: 17,
+        destination_port: port,
+        source_port: 0,
+        flow_label: 0,
+    }
+}
