@@ -12,20 +12,24 @@ use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Session, SourceSelect
 
 /// What happened, in one line.
 pub fn event(event: &Event) -> String {
-    use rsvp::Event::*;
-    let event = match event {
-        Event::Rsvp(event) => event,
+    match event {
+        Event::Rsvp(event) => of_rsvp(event),
         Event::NoAnswer { template, reason, .. } => {
-            return format!("nothing was reserved for sender {}: {reason}", filter(template));
+            format!("nothing was reserved for sender {}: {reason}", filter(template))
         }
         Event::NotAdopted { interface, flow, reason } => {
             let of = with_port(flow.destination, flow.destination_port);
-            return format!(
+            format!(
                 "reservation for {of} on interface {} could not be adopted: {reason}",
                 interface.0
-            );
+            )
         }
-    };
+    }
+}
+
+/// Likewise, of what the engine tells.
+fn of_rsvp(event: &rsvp::Event) -> String {
+    use rsvp::Event::*;
     match event {
         Path { session, template, tspec, offer, .. } => {
             let rate = Rate::from_octets_per_second(tspec.rate);

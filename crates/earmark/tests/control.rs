@@ -3,195 +3,24 @@
 //! A real node and a real hub in this process, clients over socket pairs, and a kernel that only remembers what it was
 //! asked for. No privileges, no clock, no threads: every test decides who reads when.
 
+#[path = "control/host.rs"]
+mod host;
 #[path = "control/styles.rs"]
 mod styles;
 #[path = "control/trace.rs"]
 mod trace;
 
-use std::collections::VecDeque;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{BufReader, Read};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 use earmark::control::protocol::LONGEST_LINE;
-use earmark::control::{ClientId, Hub};
-use earmark::driver::{Driver, Kernel, SendFailure, TrafficControlFailure};
-use earmark::record::{Recorder, replay};
-use earmark_core::admission::ClaimId;
+use earmark::record::replay;
+use earmark_core::Time;
 use earmark_core::record::Octets;
-use earmark_core::{
-    Datagram, Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
-};
-use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
+use host::{Host, Peer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-/// A kernel that takes everything and remembers what was sent.
-#[derive(Default)]
-struct Paper {
-    sent: VecDeque<(Outgoing, Vec<u8>)>,
-    groups: Vec<IpAddr>,
-    /// Whether IPv6 can be signalled.
-    ipv6: bool,
-}
-
-impl Kernel for Paper {
-    fn receive(&mut self, _each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
-        Ok(0)
-    }
-    fn send<'a>(
-        &mut self,
-        messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
-        _failed: &mut dyn FnMut(&Outgoing, SendFailure),
-    ) {
-        self.sent.extend(messages.map(|(how, octets)| (*how, octets.to_vec())));
-    }
-    fn install(&mut self, _installation: &Installation) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn add_flow(&mut self, _claim: ClaimId, _flow: Flow) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn remove_flow(&mut self, _claim: ClaimId, _flow: Flow) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn drop_adopted(
-        &mut self,
-        _interface: InterfaceId,
-        _flow: Flow,
-    ) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn remove(&mut self, _claim: ClaimId) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn traffic(&mut self, _claim: ClaimId) -> Option<TrafficRow> {
-        None
-    }
-    fn join(&mut self, group: IpAddr) {
-        self.groups.push(group);
-    }
-    fn leave(&mut self, group: IpAddr) {
-        let at = self.groups.iter().position(|joined| *joined == group).expect("joined before");
-        self.groups.remove(at);
-    }
-    fn can_signal(&self, destination: IpAddr) -> bool {
-        destination.is_ipv4() || self.ipv6
-    }
-    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        vec![("paper", "sheets", self.sent.len() as u64)]
-    }
-}
-
-/// A host with one interface, eth0 10.0.1.1/24, and a default route through it.
-struct Host {
-    hub: Hub,
-    driver: Driver<Paper>,
-    interface: Interface,
-    now: Time,
-}
-
-impl Host {
-    fn new() -> Host {
-        Host::recorded(None)
-    }
-
-    fn recorded(file: Option<&Path>) -> Host {
-        let config = NodeConfig { name: "h1".into(), seed: 1, ..NodeConfig::default() };
-        let recorder = file.map(|file| Recorder::create(file, &config).unwrap());
-        let mut driver = Driver::new(config, Paper::default(), recorder);
-        let address = "10.0.1.1".parse().unwrap();
-        let id = InterfaceId(2);
-        let interface = Interface {
-            id,
-            name: "eth0".into(),
-            addresses: vec![address],
-            mtu: 1_500,
-            up: true,
-            bandwidth: Rate::from_mbps(10),
-            reservable: Rate::from_mbps(7),
-            latency_us: 0,
-        };
-        driver.handle(Time::ZERO, Input::Host(HostUpdate::Interface(interface.clone())));
-        let gateway = Some("10.0.1.254".parse().unwrap());
-        let route = Route {
-            prefix: Prefix::new("0.0.0.0".parse().unwrap(), 0),
-            metric: 0,
-            hop: Hop { interface: id, gateway, source: Some(address) },
-        };
-        driver.handle(Time::ZERO, Input::Host(HostUpdate::Route(route)));
-        Host { hub: Hub::new("h1"), driver, interface, now: Time::from_secs(1) }
-    }
-
-    /// The same with IPv6: 2001:db8::1/64.
-    fn of_both_families() -> Host {
-        let mut host = Host::new();
-        host.driver.kernel().ipv6 = true;
-        let address: IpAddr = "2001:db8::1".parse().unwrap();
-        let mut interface = host.interface.clone();
-        interface.addresses.push(address);
-        let hop = Hop { interface: interface.id, gateway: None, source: Some(address) };
-        let prefix = "2001:db8::/64".parse().unwrap();
-        let route = HostUpdate::Route(Route { prefix, metric: 0, hop });
-        for update in [HostUpdate::Interface(interface), route] {
-            host.driver.handle(Time::ZERO, Input::Host(update));
-        }
-        host
-    }
-
-    fn connect(&mut self) -> Peer {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        theirs.set_nonblocking(true).unwrap();
-        let id = self.hub.connect(ours).expect("room for one more");
-        Peer { id, stream: theirs, read: Vec::new() }
-    }
-
-    fn is_connected(&self, peer: &Peer) -> bool {
-        self.hub.interests().any(|(id, ..)| id == peer.id)
-    }
-
-    /// Lets the hub read all that `peer` has written, as the event loop would.
-    fn serve(&mut self, peer: &Peer) {
-        for _ in 0..64 {
-            self.hub.readable(peer.id, self.now, &mut self.driver);
-        }
-        self.hub.publish(self.now, &mut self.driver);
-    }
-
-    /// Says one line and gives the one line that comes back.
-    fn ask(&mut self, peer: &mut Peer, line: &str) -> Value {
-        peer.say(line.as_bytes());
-        peer.say(b"\n");
-        self.serve(peer);
-        let answers: Vec<Value> =
-            peer.lines().into_iter().filter(|answer| answer.get("event").is_none()).collect();
-        let [answer] = answers.as_slice() else { panic!("{line}: {answers:?}") };
-        answer.clone()
-    }
-}
-
-struct Peer {
-    id: ClientId,
-    stream: UnixStream,
-    read: Vec<u8>,
-}
-
-impl Peer {
-    fn say(&mut self, octets: &[u8]) {
-        self.stream.write_all(octets).unwrap();
-    }
-
-    /// All whole lines that have arrived.
-    fn lines(&mut self) -> Vec<Value> {
-        // The end of what there is shows as WouldBlock, or as the end of the stream.
-        let _ = self.stream.read_to_end(&mut self.read);
-        let end = self.read.iter().rposition(|&octet| octet == b'\n').map_or(0, |end| end + 1);
-        let whole: Vec<u8> = self.read.drain(..end).collect();
-        let lines = whole.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| serde_json::from_slice(line).expect("every line is JSON")).collect()
-    }
-}
 
 const SEND: &str = r#"{"send":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#;
 

@@ -12,6 +12,7 @@
 //!
 //! How interfaces are to be used is told after opening ([`RsvpSocket::set_interface`]), also of new ones at any time.
 
+mod error;
 mod frame;
 mod intercept;
 mod raw;
@@ -28,6 +29,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use earmark_core::{Datagram, InterfaceId, Outgoing};
 
 use crate::sys::socket::{Batch, receive_drops, set_option};
+pub use error::{InterfaceError, OpenError, SendError};
 use frame::LONGEST_PACKET;
 pub use intercept::Intercept;
 use intercept::Interceptor;
@@ -42,59 +44,6 @@ const BATCH: usize = 32;
 /// Receive buffer, octets, of which only what waits is used: some 80 000 messages of 200 octets, each charged about 800 by
 /// the kernel. So many set-ups may come at once without a loss; a loss is made up for only by the next refresh.
 const RECEIVE_BUFFER: i32 = 64 << 20;
-
-/// Why the sockets could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another daemon serves this network namespace already.
-    #[error("another RSVP daemon is running in this network namespace")]
-    AlreadyRunning,
-    /// The kernel refused.
-    #[error("cannot {doing}: {source}")]
-    System {
-        /// What was being done.
-        doing: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-}
-
-/// Why a message was not sent.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// Source and destination are not of the same family.
-    #[error("the addresses of an RSVP message must both be IPv4 or both IPv6")]
-    MixedFamilies,
-    /// The message is longer than an IP packet can be.
-    #[error("a message of {length} octets does not fit an IP packet")]
-    TooLong {
-        /// Octets of the message.
-        length: usize,
-    },
-    /// The message is to leave inside UDP, which no interface is set to.
-    #[error("UDP encapsulation is not switched on")]
-    NoEncapsulation,
-    /// The kernel's queues are full (`ENOBUFS` or `EAGAIN`): the message is lost, as on a congested link.
-    #[error("the kernel has no room to send now")]
-    NoRoom,
-    /// The kernel refused: no route, interface down, ...
-    #[error("cannot send: {0}")]
-    System(#[source] io::Error),
-}
-
-/// Why an interface cannot be used as it is set.
-#[derive(Debug, thiserror::Error)]
-pub enum InterfaceError {
-    /// Messages without router alert cannot be taken.
-    #[error("cannot intercept messages that carry no router alert: {0}")]
-    Intercept(#[source] io::Error),
-    /// The UDP ports cannot be opened.
-    #[error(transparent)]
-    Udp(#[from] OpenError),
-    /// The groups of UDP encapsulation cannot be joined.
-    #[error("cannot join the group of UDP encapsulation: {0}")]
-    Join(#[source] io::Error),
-}
 
 /// By which means a node signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,16 +3,19 @@
 //! A test whose tool is not installed is shown as ignored, with the reason.
 
 mod common;
+#[path = "foreign/expected.rs"]
+mod expected;
+#[path = "foreign/packets.rs"]
+mod packets;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use common::{KINDS, Parts, STYLES, has_flows, octets, sample};
+use common::{KINDS, octets};
 use earmark_wire::rsvp::*;
-use earmark_wire::{ipv4, ipv6};
+use expected::{expected_extension_fields, expected_fields};
 use libtest_mimic::{Arguments, Failed, Trial};
+use packets::{Capture, corpus, everything, extensions, packet};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -48,108 +51,6 @@ fn scapy() -> bool {
     Command::new(PYTHON).args(import).output().is_ok_and(|output| output.status.success())
 }
 
-/// Everything that is sent, one packet each.
-fn corpus() -> Vec<Parts> {
-    let mut corpus = Vec::new();
-    for ipv6 in [false, true] {
-        for kind in KINDS {
-            let styles = if has_flows(kind) { &STYLES[..] } else { &STYLES[..1] };
-            corpus.extend(styles.iter().map(|style| sample(kind, *style, ipv6)));
-        }
-    }
-    corpus
-}
-
-/// The message behind an IP header as RFC 2205 section 3.3 wants it.
-fn packet(parts: &Parts) -> Vec<u8> {
-    let message = octets(&parts.message());
-    let alert =
-        matches!(parts.kind, MessageType::Path | MessageType::PathTear | MessageType::ResvConf);
-    let source = parts.template.map_or(parts.hop.address, |template| template.source);
-    behind_ip(&message, source, parts.session.destination, alert)
-}
-
-/// The messages that came after RFC 2205, and those of RFC 2205 with what later ones add to them; one packet each, with the
-/// type of the message.
-fn extensions() -> Vec<(MessageType, Vec<u8>)> {
-    let mut packets = Vec::new();
-    for ipv6 in [false, true] {
-        let Parts { hop, session, .. } = sample(MessageType::Path, Style::Wildcard, ipv6);
-        for message in common::extensions(ipv6) {
-            let packet = behind_ip(&message, hop.address, session.destination, false);
-            packets.push((MessageType::from_code(message[1]), packet));
-        }
-    }
-    packets
-}
-
-fn behind_ip(message: &[u8], source: IpAddr, destination: IpAddr, alert: bool) -> Vec<u8> {
-    const TTL: u8 = 63;
-    let mut header = [0xa5; 64];
-    let length = match (source, destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => ipv4::Repr {
-            tos: 0xc0,
-            identification: 1,
-            dont_fragment: false,
-            ttl: TTL,
-            protocol: 46,
-            source,
-            destination,
-            router_alert: alert.then_some(0),
-            payload_len: message.len(),
-        }
-        .emit(&mut header),
-        (IpAddr::V6(source), IpAddr::V6(destination)) => ipv6::Repr {
-            traffic_class: 0xc0,
-            flow_label: 0,
-            hop_limit: TTL,
-            source,
-            destination,
-            router_alert: alert.then_some(ipv6::ALERT_RSVP),
-            next_header: 46,
-            payload_len: message.len(),
-        }
-        .emit(&mut header),
-        _ => panic!("a sample is of one family"),
-    };
-    [&header[..length.expect("the header fits")], message].concat()
-}
-
-/// A capture file of all packets, classic format, link type RAW; removed when dropped.
-struct Capture(PathBuf);
-
-impl Capture {
-    fn write(name: &str, packets: &[Vec<u8>]) -> Capture {
-        const LINKTYPE_RAW: u32 = 101;
-        let mut file = Vec::new();
-        file.extend(0xa1b2_c3d4_u32.to_be_bytes());
-        file.extend([0, 2, 0, 4]);
-        for word in [0, 0, 65_535, LINKTYPE_RAW] {
-            file.extend(word.to_be_bytes());
-        }
-        for (second, packet) in (0u32..).zip(packets) {
-            let length = u32::try_from(packet.len()).expect("short");
-            for word in [second, 0, length, length] {
-                file.extend(word.to_be_bytes());
-            }
-            file.extend(packet);
-        }
-        let path = std::env::temp_dir().join(format!("earmark-{}-{name}.pcap", std::process::id()));
-        std::fs::write(&path, file).expect("the temporary directory can be written to");
-        Capture(path)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// What a tool prints, with `-r capture` among its arguments.
 fn run(tool: &str, capture: &Capture, arguments: &[&str]) -> Result<String, Failed> {
     let output = Command::new(tool).arg("-r").arg(capture.path()).args(arguments).output()?;
@@ -157,12 +58,6 @@ fn run(tool: &str, capture: &Capture, arguments: &[&str]) -> Result<String, Fail
         return Err(format!("{tool}: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
     Ok(String::from_utf8(output.stdout)?)
-}
-
-/// The packets of [`corpus`], and then those of [`extensions`].
-fn everything() -> Vec<Vec<u8>> {
-    let plain = corpus();
-    plain.iter().map(packet).chain(extensions().into_iter().map(|(_, packet)| packet)).collect()
 }
 
 fn tshark_finds_nothing_wrong() -> Result<(), Failed> {
@@ -179,96 +74,6 @@ fn tshark_finds_nothing_wrong() -> Result<(), Failed> {
     let all = run("tshark", &capture, &[&check[..], &["-Y", "rsvp"]].concat())?;
     assert_eq!(all.lines().count(), packets.len());
     Ok(())
-}
-
-/// The fields that tshark is asked for, and what they must be.
-fn expected_fields(parts: &Parts) -> BTreeMap<&'static str, Vec<String>> {
-    let wire = octets(&parts.message());
-    let raw: Vec<_> =
-        earmark_wire::rsvp::objects(&wire).filter_map(Result::ok).map(|o| o.raw).collect();
-    let each = |field: &dyn Fn(&earmark_wire::rsvp::RawObject<'_>) -> usize| -> Vec<String> {
-        raw.iter().map(|object| field(object).to_string()).collect()
-    };
-    let one = |number: u32| vec![number.to_string()];
-    let mut fields = BTreeMap::from([
-        ("rsvp.msg", one(parts.kind.code().into())),
-        ("rsvp.sending_ttl", one(parts.send_ttl.into())),
-        ("rsvp.message_length", vec![wire.len().to_string()]),
-        ("rsvp.object", each(&|object| object.class_num().into())),
-        ("rsvp.ctype", each(&|object| object.c_type().into())),
-        ("rsvp.length", each(&|object| object.bytes.len())),
-    ]);
-    let has = |class: u8| raw.iter().any(|object| object.class_num() == class);
-    let ipv6 = parts.session.destination.is_ipv6();
-    if has(3) {
-        fields.insert("rsvp.hop.logical_interface", one(parts.hop.lih));
-        let field = match ipv6 {
-            true => "rsvp.neighbor_address_ipv6",
-            false => "rsvp.hop.neighbor_address_ipv4",
-        };
-        fields.insert(field, vec![parts.hop.address.to_string()]);
-    }
-    if has(5) {
-        fields.insert("rsvp.refresh_interval", one(parts.refresh_ms));
-    }
-    if has(6) {
-        fields.insert("rsvp.error.error_code", one(parts.error.code.code().into()));
-        let field = match ipv6 {
-            true => "rsvp.error.error_node_ipv6",
-            false => "rsvp.error.error_node_ipv4",
-        };
-        fields.insert(field, vec![parts.error.node.to_string()]);
-    }
-    if has(8) {
-        let style = match parts.style {
-            Style::Wildcard => "0x000011",
-            Style::FixedFilter => "0x00000a",
-            Style::SharedExplicit => "0x000012",
-        };
-        fields.insert("rsvp.style.style", vec![style.into()]);
-    }
-    let [destination, source, port] = match ipv6 {
-        true => [
-            "rsvp.session.destination_address",
-            "rsvp.template_filter.source_address_ipv6",
-            "rsvp.template_filter.source_port",
-        ],
-        false => ["rsvp.session.ip", "rsvp.sender.ip", "rsvp.sender.port"],
-    };
-    fields.insert(destination, vec![parts.session.destination.to_string()]);
-    if !ipv6 {
-        fields.insert("rsvp.session.proto", one(parts.session.protocol.into()));
-        fields.insert("rsvp.session.port", one(parts.session.port.into()));
-    }
-    let flows = if parts.style == Style::FixedFilter { parts.fixed.len() } else { 2 };
-    let senders = match (has(10), has(11)) {
-        (true, _) => &parts.filters[..flows],
-        (_, true) => &parts.filters[..1],
-        _ => &[],
-    };
-    if !senders.is_empty() {
-        fields.insert(source, senders.iter().map(|filter| filter.source.to_string()).collect());
-        let ports = (5000..).take(senders.len()).map(|port: u16| port.to_string());
-        fields.insert(port, ports.collect());
-    }
-    if has(12) {
-        fields.insert("rsvp.tspec.token_bucket_rate", vec!["250000".into()]);
-        fields.insert("rsvp.tspec.token_bucket_size", vec!["3000".into()]);
-        fields.insert("rsvp.tspec.peak_data_rate", vec!["1.25e+06".into()]);
-    }
-    if has(9) {
-        let flowspecs = raw.iter().filter(|object| object.class_num() == 9).count();
-        fields.insert("rsvp.flowspec.token_bucket_rate", vec!["250000".into(); flowspecs]);
-        fields.insert("rsvp.flowspec.token_bucket_size", vec!["3000".into(); flowspecs]);
-    }
-    if has(13) {
-        // General parameters and the four error terms, which are zero at the sender.
-        let values = ["1", "50", "1500", "0", "0", "0", "0"].map(String::from);
-        fields.insert("rsvp.adspec.uint", values.into());
-        fields.insert("rsvp.adspec.float", vec!["1.25e+06".into()]);
-        fields.insert("rsvp.adspec.break_bit", ["0", "1", "1"].map(String::from).into());
-    }
-    fields
 }
 
 fn tshark_reads_values() -> Result<(), Failed> {
@@ -291,53 +96,6 @@ fn tshark_reads_values() -> Result<(), Failed> {
         }
     }
     Ok(())
-}
-
-/// The fields that tshark is asked for in the objects of an extension, and what they must be.
-fn expected_extension_fields(message: &[u8]) -> BTreeMap<&'static str, Vec<String>> {
-    let mut fields: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut expect = |field, value: String| fields.entry(field).or_default().push(value);
-    expect("rsvp.msg", message[1].to_string());
-    expect("rsvp.message_length", message.len().to_string());
-    for object in objects(message) {
-        let object = object.expect("every object decodes");
-        expect("rsvp.object", object.raw.class_num().to_string());
-        expect("rsvp.length", object.raw.bytes.len().to_string());
-        match object.object {
-            Object::Integrity(integrity) => {
-                let hex = |octets: &[u8]| {
-                    octets.iter().map(|o| format!("{o:02x}")).collect::<Vec<_>>().join(":")
-                };
-                expect("rsvp.integrity.key_identifier", hex(&integrity.key_id.to_be_bytes()[2..]));
-                expect("rsvp.integrity.sequence_number", integrity.sequence.to_string());
-                expect("rsvp.integrity.hash", hex(integrity.digest));
-            }
-            Object::MessageId(MessageId { flags, epoch, id }) => {
-                expect("rsvp.message_id.flags", flags.to_string());
-                expect("rsvp.message_id.epoch", epoch.to_string());
-                expect("rsvp.message_id.message_id", id.to_string());
-            }
-            Object::MessageIdAck(Acknowledgement { epoch, id, .. }) => {
-                expect("rsvp.message_id_ack.epoch", epoch.to_string());
-                expect("rsvp.message_id_ack.message_id", id.to_string());
-            }
-            Object::MessageIdList(RefreshList { epoch, names: RefreshNames::Messages(ids) }) => {
-                expect("rsvp.message_id_list.epoch", epoch.to_string());
-                for id in ids {
-                    expect("rsvp.message_id_list.message_id", id.to_string());
-                }
-            }
-            Object::Hello(hello) => {
-                expect("rsvp.hello.source_instance", format!("0x{:08x}", hello.source_instance));
-                expect(
-                    "rsvp.hello.destination_instance",
-                    format!("0x{:08x}", hello.destination_instance),
-                );
-            }
-            _ => {}
-        }
-    }
-    fields
 }
 
 fn tshark_reads_extensions() -> Result<(), Failed> {

@@ -1,15 +1,16 @@
 //! The objects of the control protocol. Client and daemon share them, so they cannot disagree.
 
+mod answers;
+
 use std::net::{IpAddr, SocketAddr};
 
 use earmark_core::Rate;
-use earmark_node::{Ask, Event};
-use earmark_rsvp as rsvp;
+use earmark_node::Ask;
 use earmark_rsvp::policy::Identity;
 use earmark_wire::rsvp::Style;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+pub use answers::*;
 /// The rows of the other listings; those of `show applications` are the control socket's own.
 pub use earmark_node::{LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow};
 
@@ -282,200 +283,6 @@ impl Trace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {}
-
-/// One line from the daemon: an object with one key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Response {
-    /// The request was carried out; each kind has its own object.
-    Ok(Value),
-    /// It was not; the connection goes on, unless the code says otherwise.
-    Error(Problem),
-    /// Something happened. Comes between answers, on connections that watch or follow.
-    Event(Notice),
-}
-
-/// The answer to [`Request::Show`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rows<T> {
-    /// The rows, in the order of their keys.
-    pub rows: Vec<T>,
-    /// Whether there are more than the limit let through.
-    pub more: bool,
-}
-
-/// The answer to [`Request::Send`], [`Request::Listen`] and [`Request::Reserve`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
-    /// Names it in `release`.
-    pub application: u64,
-    /// Which end of the flow this host is.
-    pub role: Role,
-    /// The daemon's time when it began, seconds since its start; comparable with [`Notice::at_s`].
-    pub at_s: f64,
-}
-
-/// Which end of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Data starts here.
-    Sender,
-    /// Data ends here.
-    Receiver,
-}
-
-/// The answer to [`Request::Release`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
-    /// What was released.
-    pub applications: Vec<u64>,
-}
-
-/// The answer to [`Request::Trace`]. Its events name it as `application`; `traced` is the last one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TraceBegun {
-    /// Names it.
-    pub trace: u64,
-    /// Whose way it is.
-    pub sender: SenderName,
-    /// The daemon's time when it began, seconds since its start.
-    pub at_s: f64,
-}
-
-/// The answer to [`Request::Watch`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Watching {
-    /// The node's name.
-    pub node: String,
-}
-
-/// The answer to [`Request::Version`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Versions {
-    /// [`VERSION`] of the daemon.
-    pub protocol: u32,
-    /// The daemon's own.
-    pub earmark: String,
-}
-
-/// One event, with the daemon's time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Notice {
-    /// Seconds since the daemon's start.
-    pub at_s: f64,
-    /// What happened.
-    #[serde(flatten)]
-    pub event: Event,
-}
-
-/// A row of `show applications`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ApplicationRow {
-    /// Names it in `release`.
-    pub application: u64,
-    /// Which end of the flow this host is.
-    pub role: Role,
-    /// Destination of the data.
-    pub destination: IpAddr,
-    /// Destination port.
-    pub destination_port: u16,
-    /// IP protocol of the data.
-    pub ip_protocol: u8,
-    /// How senders share; `None` of a sender.
-    pub style: Option<StyleName>,
-    /// A sender itself, unless its address was left to the host; those that a receiver named, none for all.
-    pub senders: Vec<SenderName>,
-    /// Whether it ends with the connection that opened it.
-    pub held: bool,
-    /// What happened to it last, for people.
-    pub last: Option<String>,
-}
-
-/// What is wrong: for programs, for people, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct Problem {
-    /// What kind.
-    pub code: ProblemCode,
-    /// What exactly.
-    pub message: String,
-    /// What to do.
-    pub hint: String,
-}
-
-impl Problem {
-    pub(crate) fn new(
-        code: ProblemCode,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Problem {
-        Problem { code, message: message.into(), hint: hint.into() }
-    }
-}
-
-/// Kinds of [`Problem`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProblemCode {
-    /// The line is no request.
-    BadRequest,
-    /// The line is too long; it was skipped.
-    LineTooLong,
-    /// The node would not carry the request out.
-    Rejected,
-    /// No application has that number.
-    NoSuchApplication,
-    /// A limit is reached.
-    Limit,
-    /// This watcher reads too slowly; the connection ends.
-    TooSlow,
-    /// The daemon stops; the connection ends.
-    Stopping,
-}
-
-impl ProblemCode {
-    /// Its name, as in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProblemCode::BadRequest => "bad_request",
-            ProblemCode::LineTooLong => "line_too_long",
-            ProblemCode::Rejected => "rejected",
-            ProblemCode::NoSuchApplication => "no_such_application",
-            ProblemCode::Limit => "limit",
-            ProblemCode::TooSlow => "too_slow",
-            ProblemCode::Stopping => "stopping",
-        }
-    }
-}
-
-/// The application that an event is for, where it is for one.
-pub fn application_of(event: &Event) -> Option<u64> {
-    use rsvp::Event::*;
-    let event = match event {
-        Event::Rsvp(event) => event,
-        Event::NoAnswer { application, .. } => return Some(application.0),
-        Event::NotAdopted { .. } => return None,
-    };
-    match event {
-        Path { application, .. }
-        | PathGone { application, .. }
-        | Resv { application, .. }
-        | ResvGone { application, .. }
-        | PathError { application, .. }
-        | ResvError { application, .. }
-        | Confirmed { application, .. }
-        | Tracing { application, .. }
-        | Traced { application, .. }
-        | Rejected { application, .. } => Some(application.0),
-        PathState { .. }
-        | Reservation { .. }
-        | Refused { .. }
-        | LastKeyExpired { .. }
-        | NeighborLost { .. }
-        | Dropped { .. } => None,
-    }
-}
 
 fn udp() -> u8 {
     17

@@ -3,7 +3,8 @@
 use earmark_core::Time;
 use serde_json::{Value, json};
 
-use crate::{Host, Peer, SEND};
+use crate::SEND;
+use crate::host::{Host, Peer};
 
 const TRACE: &str = r#"{"trace":{"to":"10.0.9.9:5001"}}"#;
 

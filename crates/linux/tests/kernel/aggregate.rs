@@ -37,7 +37,7 @@ pub(crate) fn reserved_stream() {
     let stream = stream(&line);
     install(&line, &mut control, &stream);
     let with = run(&line, Duration::from_secs(2), || ());
-    assert_carried(&control, &stream, &with);
+    assert_carried(&mut control, &stream, &with);
     assert_best_effort_once_removed(&line, &mut control, &stream);
 }
 

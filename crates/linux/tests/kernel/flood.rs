@@ -95,12 +95,16 @@ pub(crate) fn reserved_stream(choice: ClassifierChoice) {
     line.router.run_in(|| control.install(&stream)).expect("inside").expect("installed");
     let with = run(&line, Duration::from_secs(2), || ());
     assert!((4_000_000..8_500_000).contains(&with.flood), "10 Mbit/s less the stream: {with:?}");
-    assert_carried(&control, &stream, &with);
+    assert_carried(&mut control, &stream, &with);
     assert_best_effort_once_removed(&line, &mut control, &stream);
 }
 
 /// The stream came through whole, and traffic control has counted every packet of it.
-pub(crate) fn assert_carried(control: &TrafficControl, stream: &Installation, outcome: &Outcome) {
+pub(crate) fn assert_carried(
+    control: &mut TrafficControl,
+    stream: &Installation,
+    outcome: &Outcome,
+) {
     assert_eq!(outcome.received, outcome.sent, "{outcome:?}");
     let statistics = control.statistics(stream.claim).expect("counted");
     assert_eq!(statistics.packets, u64::from(outcome.sent));

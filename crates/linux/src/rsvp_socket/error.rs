@@ -1,0 +1,56 @@
+//! What can go wrong with the signalling socket.
+
+use std::io;
+
+/// Why the sockets could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another daemon serves this network namespace already.
+    #[error("another RSVP daemon is running in this network namespace")]
+    AlreadyRunning,
+    /// The kernel refused.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// Why a message was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// Source and destination are not of the same family.
+    #[error("the addresses of an RSVP message must both be IPv4 or both IPv6")]
+    MixedFamilies,
+    /// The message is longer than an IP packet can be.
+    #[error("a message of {length} octets does not fit an IP packet")]
+    TooLong {
+        /// Octets of the message.
+        length: usize,
+    },
+    /// The message is to leave inside UDP, which no interface is set to.
+    #[error("UDP encapsulation is not switched on")]
+    NoEncapsulation,
+    /// The kernel's queues are full (`ENOBUFS` or `EAGAIN`): the message is lost, as on a congested link.
+    #[error("the kernel has no room to send now")]
+    NoRoom,
+    /// The kernel refused: no route, interface down, ...
+    #[error("cannot send: {0}")]
+    System(#[source] io::Error),
+}
+
+/// Why an interface cannot be used as it is set.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// Messages without router alert cannot be taken.
+    #[error("cannot intercept messages that carry no router alert: {0}")]
+    Intercept(#[source] io::Error),
+    /// The UDP ports cannot be opened.
+    #[error(transparent)]
+    Udp(#[from] OpenError),
+    /// The groups of UDP encapsulation cannot be joined.
+    #[error("cannot join the group of UDP encapsulation: {0}")]
+    Join(#[source] io::Error),
+}
