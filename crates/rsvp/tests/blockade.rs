@@ -49,6 +49,21 @@ fn it_ends_by_itself() {
     assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 4 of 4000"));
 }
 
+/// It holds until the last moment before 2 R have passed, and at that moment no more.
+#[test]
+fn it_ends_at_its_time() {
+    let (large, small) = ([flow(4)], [flow(2)]);
+    let mut router = blocked(resv(&large), resv(&small));
+    let moment = Duration::from_nanos(1);
+    router.pass(Duration::from_secs(60) - moment);
+    // A Path from elsewhere has the Resv for its sender sent at once, by whatever is in force; a wish does, too.
+    let wish = Resv { confirm: Some(ip(RECEIVER)), ..resv(&large) };
+    let before = told(&router.arrives(ETH2, Body::Resv(wish)));
+    router.pass(moment);
+    let after = told(&router.arrives(ETH2, Body::Resv(wish)));
+    assert_eq!((before, after), (vec![], vec!["Resv to 10.0.1.1: FF 4 of 4000".to_string()]));
+}
+
 /// It is about a sender: one that comes again afterwards has nothing to do with it.
 #[test]
 fn it_ends_with_its_sender() {

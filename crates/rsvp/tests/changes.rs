@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::{Hop, HostEvent, Rate, Route};
+use earmark_core::{Datagram, Hop, HostEvent, Input, Outgoing, Rate, Route, RouteTable};
 use earmark_rsvp::{Application, Change, Command, DropReason, Event};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr, Style};
@@ -210,6 +210,36 @@ fn a_path_tear_passes_where_its_path_did() {
     }
 }
 
+/// RFC 2205 appendix C: for hosts without raw sockets the end of a sender leaves inside UDP as well, saying the same.
+#[test]
+fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let flows = [flow(2)];
+    let mut request = resv(&flows);
+    request.hop.lih = router.engine.lih(ETH2);
+    let payload = octets(Body::Resv(request), 1);
+    router.handle(Input::Datagram(Datagram {
+        interface: ETH2,
+        source: ip(DOWNSTREAM),
+        destination: ip("10.0.2.1"),
+        ttl: 1,
+        router_alert: false,
+        encapsulated: true,
+        payload: &payload,
+    }));
+    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    let tears: Vec<_> = sent(&outcomes)
+        .into_iter()
+        .filter(|(_, message)| matches!(message.body, Body::PathTear(_)))
+        .collect();
+    let [(inside, first), (raw, second)] = &tears[..] else { panic!("two: {tears:?}") };
+    assert!(inside.encapsulated && !raw.encapsulated);
+    assert_eq!(*inside, Outgoing { encapsulated: true, ..*raw });
+    assert_eq!((raw.interface, raw.destination), (Some(ETH2), ip(RECEIVER)));
+    assert_eq!(first.body, second.body);
+}
+
 /// A sender that had no route when its routes were last looked at has them looked at again with its next Path; there
 /// may be a route that nobody spoke of.
 #[test]
@@ -223,4 +253,21 @@ fn a_sender_without_route_is_dropped_until_it_has_one() {
     assert!(matches!(events(&dropped)[..], [Event::Dropped { reason: DropReason::NoRoute, .. }]));
     router.routes = routes;
     assert_eq!(events(&router.arrives(ETH1, Body::Path(path()))), []);
+}
+
+/// Once a sender has a route again its Paths have no look at the routes, until these are said to have changed.
+#[test]
+fn a_sender_with_a_route_again_is_on_its_way() {
+    let mut router = router();
+    router.arrives(ETH1, Body::Path(path()));
+    let prefix = "10.0.9.0/24".parse().expect("a prefix");
+    let routes = core::mem::take(&mut router.routes);
+    router.host(HostEvent::RouteChanged(prefix));
+    router.pass(Duration::from_secs(3));
+    router.routes = routes;
+    router.host(HostEvent::RouteChanged(prefix));
+    router.pass(Duration::from_secs(3));
+    // Nobody speaks of these changes.
+    router.routes = RouteTable::new();
+    assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
 }

@@ -229,6 +229,26 @@ fn the_priority_may_change() {
     assert_eq!(bench.engine.counters().preempted, 1);
 }
 
+/// Two next hops ask for the same, one of them for something important. When that one has gone, what is reserved is no more
+/// important than what is left, though as much is reserved as before.
+#[test]
+fn the_priority_goes_with_the_request_that_had_it() {
+    let mut bench = with_policy(preemption(false));
+    announce(&mut bench, 1);
+    announce(&mut bench, 2);
+    let (flows, moderate) = ([flow(5)], important(3));
+    let mut other = Resv { session: session_to(1), ..resv(&flows) };
+    other.hop.address = ip("10.0.2.3");
+    other.carried = Carried::Objects(&moderate);
+    bench.arrives(ETH2, Body::Resv(other));
+    ask(&mut bench, 1, 5, &important(8));
+    assert!(verdict(&ask(&mut bench, 2, 5, &important(5))).is_some(), "less important than 8");
+    give_back(&mut bench, 1);
+    assert_eq!(bench.held(), Rate::from_mbps(5), "the other request stands");
+    ask(&mut bench, 2, 5, &important(5));
+    assert_eq!(bench.engine.counters().preempted, 1, "more important than 3");
+}
+
 fn rule(names: &[&str]) -> Rule {
     let users = names.iter().map(|name| name.parse().expect("a pattern")).collect();
     Rule { users, ..Rule::default() }

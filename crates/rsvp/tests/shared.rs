@@ -8,7 +8,7 @@ mod sharing;
 use std::time::Duration;
 
 use common::*;
-use earmark_core::{HostEvent, Rate};
+use earmark_core::{HostEvent, MulticastRoute, Rate};
 use earmark_rsvp::{Application, Command, Config, Event, ReserveRequest};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{
@@ -187,6 +187,37 @@ fn the_scope_follows_those_downstream() {
     assert_eq!(ask(&[there]), ["ResvTear to 10.0.1.1: WF 2 scope 10.0.0.1"]);
     assert_eq!(ask(&[here, there]), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
     assert_eq!(ask(&[here, there]), nothing());
+}
+
+/// SCOPE says where a request has to go on to. A sender of this host has what is reserved for all, whoever is named, and
+/// hears of it; only others are named onward.
+#[test]
+fn a_sender_of_this_host_needs_no_scope() {
+    let mut router = fork();
+    branch(&mut router, SENDER, ETH1, &[ETH2]);
+    branch(&mut router, "10.0.8.1", ETH3, &[ETH2]);
+    router.routes.insert_multicast(MulticastRoute {
+        source: Some(ip("10.0.2.1")),
+        group: group().destination,
+        incoming: None,
+        outgoing: vec![ETH2],
+    });
+    router.arrives(ETH1, to_group(Body::Path(path())));
+    let mut aside = path_of(FilterSpec { source: ip("10.0.8.1"), ..template() });
+    aside.hop.address = ip("10.0.3.2");
+    router.arrives(ETH3, to_group(Body::Path(aside)));
+    let application = Application(1);
+    let template = FilterSpec { source: ip("10.0.2.1"), ..template() };
+    router.command(Command::Session { application, session: group() });
+    router.command(Command::Sender { application, template, tspec: tspec(2), ttl: 63 });
+
+    let scope = [ip(SENDER)];
+    let request = Resv { scope: Some(List::Items(&scope)), ..wildcard(2) };
+    let outcomes = router.arrives(ETH2, to_group(Body::Resv(request)));
+    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
+    let heard = events(&outcomes);
+    let mine = |event: &Event| matches!(event, Event::Resv { filter, .. } if *filter == template);
+    assert!(heard.iter().any(mine), "{heard:?}");
 }
 
 /// Objects of unknown classes travel with shared requests too, and follow the latest message.
