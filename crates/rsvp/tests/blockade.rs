@@ -56,7 +56,7 @@ fn it_ends_at_its_time() {
     let mut router = blocked(resv(&large), resv(&small));
     let moment = Duration::from_nanos(1);
     router.pass(Duration::from_secs(60) - moment);
-    // A Path from elsewhere has the Resv for its sender sent at once, by whatever is in force; a wish does, too.
+    // A wish for confirmation goes on at once, unless its request is held back.
     let wish = Resv { confirm: Some(ip(RECEIVER)), ..resv(&large) };
     let before = told(&router.arrives(ETH2, Body::Resv(wish)));
     router.pass(moment);
