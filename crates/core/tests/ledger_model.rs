@@ -9,7 +9,7 @@ use earmark_core::admission::{
     ClaimId, Demand, EnqueueError, Ledger, LinkCapacity, Owner, Reason, RetryPolicy, Service,
     Waiting,
 };
-use earmark_core::{InterfaceId, Rate};
+use earmark_core::{Flow, InterfaceId, Rate};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
