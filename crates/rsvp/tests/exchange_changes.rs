@@ -8,8 +8,8 @@ mod naming;
 use common::*;
 use earmark_core::{HostEvent, Interface, InterfaceId};
 use earmark_wire::rsvp::{
-    AcknowledgementKind, Body, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, MessageId,
-    Path, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
+    AcknowledgementKind, Body, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, Message,
+    MessageId, Path, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
 };
 use naming::*;
 
@@ -221,8 +221,8 @@ fn an_interface_that_is_announced_late_is_no_news() {
     let up = |router: &mut Bench, up| {
         change(router, ETH2, |interface| interface.up = up);
         let outcomes = router.pass(300 * MS);
-        let paths = sent(&outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count();
-        paths
+        let is_path = |(_, message): &&(_, Message<'_>)| matches!(message.body, Body::Path(_));
+        sent(&outcomes).iter().filter(is_path).count()
     };
     let announced_late = || {
         let mut router = router();
