@@ -27,6 +27,18 @@ pub struct Outgoing {
     /// Whether it travels in a UDP packet, for a neighbour without raw sockets (RFC 2205 appendix C).
     #[serde(default)]
     pub encapsulated: bool,
+    /// Where it may travel in one datagram with other messages: the neighbour that takes all of them up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbor: Option<Neighbor>,
+}
+
+/// A neighbour, by where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbor {
+    /// Behind which interface.
+    pub interface: InterfaceId,
+    /// Its address there.
+    pub address: IpAddr,
 }
 
 /// A reservation as traffic control gets it. Installing one that is installed changes it in place.
@@ -197,6 +209,7 @@ mod tests {
         ttl: 1,
         router_alert: false,
         encapsulated: false,
+        neighbor: None,
     };
     const CLAIM: ClaimId = ClaimId { slot: 1, generation: 0 };
 

@@ -24,7 +24,7 @@ pub mod timer;
 mod units;
 
 pub use context::Context;
-pub use effects::{Effect, Effects, Installation, Outgoing};
+pub use effects::{Effect, Effects, Installation, Neighbor, Outgoing};
 pub use engine::Engine;
 pub use flow::{Flow, Prefix, PrefixError};
 pub use input::{Datagram, HostEvent, Input};

@@ -272,6 +272,7 @@ mod tests {
             ttl: 62,
             router_alert: true,
             encapsulated: false,
+            neighbor: None,
         };
         let claim = ClaimId { slot: 1, generation: 2 };
         let mut effects = Effects::<u32>::new();

@@ -255,7 +255,8 @@ impl<K: Kernel> Driver<K> {
     /// the rounds come to an end.
     fn carry_out(&mut self, now: Time) {
         while !self.inside.effects.is_empty() {
-            let effects = mem::take(&mut self.inside.effects);
+            let mut effects = mem::take(&mut self.inside.effects);
+            self.inside.node.bundle(&mut effects);
             let mut refused = Vec::new();
             for effect in effects.iter() {
                 if let Some((claim, failure)) = self.perform(effect) {

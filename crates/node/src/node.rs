@@ -179,6 +179,13 @@ impl Node {
         }
     }
 
+    /// A last step over the effects of one input, or of several in their order, before they are carried out: messages
+    /// that go to the same neighbour leave together, where it understands that ([`Rsvp::bundle`]). Left out, each leaves
+    /// by itself.
+    pub fn bundle(&mut self, out: &mut Effects<Event>) {
+        self.rsvp.bundle(&self.interfaces, out);
+    }
+
     /// When [`Input::Expire`] is due next.
     pub fn next_deadline(&self) -> Option<Time> {
         self.rsvp.next_deadline().map(|(at, _)| at)

@@ -134,6 +134,8 @@ impl Timing {
 pub struct Reduction {
     /// Whether this node takes part, with neighbours that say that they do.
     pub enabled: bool,
+    /// Whether messages to such a neighbour that are there at the same time leave in one datagram.
+    pub bundle: bool,
     /// Longest delay of an acknowledgement that no message of ours takes along; well below a neighbour's Rf.
     pub acknowledge_within: Duration,
     /// What happens to messages that nobody acknowledges.
@@ -155,6 +157,7 @@ impl Default for Reduction {
     fn default() -> Self {
         Reduction {
             enabled: true,
+            bundle: true,
             acknowledge_within: Duration::from_millis(10),
             retransmission: Retransmission::default(),
             burst: 16,

@@ -114,6 +114,7 @@ impl Rsvp {
             ttl: NEIGHBOR_TTL,
             router_alert: true,
             encapsulated: false,
+            neighbor: None,
         };
         let partner = self.exchange.partner_towards(turn, None, receiver);
         self.send_once(turn, Letter::new(how).past(partner), Body::ResvConf(confirmation));
@@ -148,6 +149,7 @@ impl Rsvp {
             ttl: datagram.ttl - 1,
             router_alert: true,
             encapsulated: false,
+            neighbor: None,
         };
         self.send_once(turn, Letter::new(how).past(partner), Body::ResvConf(*confirmation));
     }

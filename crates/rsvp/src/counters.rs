@@ -3,6 +3,8 @@
 use earmark_wire::rsvp::MessageType;
 use serde::{Deserialize, Serialize};
 
+use crate::exchange::Bundled;
+
 /// Why a message was thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -178,6 +180,10 @@ pub struct ReductionCounters {
     pub repeated: u64,
     /// Messages that were never acknowledged and left to their refreshes.
     pub given_up: u64,
+    /// Messages that left in Bundles.
+    pub bundled: u64,
+    /// Messages that came in Bundles.
+    pub unbundled: u64,
 }
 
 impl ReductionCounters {
@@ -190,6 +196,8 @@ impl ReductionCounters {
             ("acknowledged", self.acknowledged),
             ("repeated", self.repeated),
             ("given_up", self.given_up),
+            ("bundled", self.bundled),
+            ("unbundled", self.unbundled),
         ]
         .into_iter()
         .map(|(name, n)| ("reduction", name, n))
@@ -203,6 +211,12 @@ impl Counters {
         if let Some(counter) = self.received.get_mut(place(kind)) {
             *counter += 1;
         }
+    }
+
+    /// Counts messages out that were brought together.
+    pub(crate) fn bundle(&mut self, bundled: Bundled) {
+        self.sent[place(MessageType::Bundle)] += bundled.bundles;
+        self.reduction.bundled += bundled.messages;
     }
 
     /// Counts a message out.

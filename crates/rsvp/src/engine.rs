@@ -10,6 +10,7 @@ use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salv
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
 use crate::exchange::names::Name;
+use crate::exchange::unbundled;
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_neighbor;
 use crate::repair::Changed;
@@ -99,9 +100,15 @@ impl Rsvp {
         if message.body.session().is_none() {
             return self.neighbor_speaks(turn, datagram, message, takes_part);
         }
-        if let Some(send_ttl) = bundled {
-            message.send_ttl = send_ttl;
-        }
+        let alone;
+        let datagram = match bundled {
+            None => datagram,
+            Some(send_ttl) => {
+                message.send_ttl = send_ttl;
+                alone = unbundled(datagram, &message.body);
+                &alone
+            }
+        };
         // RFC 2209, MESSAGE ARRIVES: what is on its way to another node goes on, but for the kinds that every node
         // on the way must look at.
         let for_every_node =

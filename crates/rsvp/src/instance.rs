@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
+use earmark_core::{Context, Datagram, Effects, InterfaceId, Interfaces, Outgoing, Time};
 use earmark_wire::rsvp::Body;
 
 use crate::api::Event;
@@ -110,6 +110,13 @@ impl Rsvp {
         &self.counters
     }
 
+    /// Brings messages to one neighbour together into Bundles (RFC 2961 section 3): a last step over the effects of one
+    /// input or of several, in their order. Left out, each message leaves by itself.
+    pub fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) {
+        let bundled = self.exchange.bundle(interfaces, out);
+        self.counters.bundle(bundled);
+    }
+
     /// Passes a message on as a router would that does not speak RSVP.
     pub(crate) fn relay<E: From<Event>>(
         &mut self,
@@ -145,6 +152,7 @@ impl Rsvp {
             ttl: datagram.ttl - 1,
             router_alert: datagram.router_alert,
             encapsulated: false,
+            neighbor: None,
         };
         turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }

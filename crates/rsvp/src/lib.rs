@@ -92,7 +92,7 @@ mod way;
 pub use api::*;
 pub use config::{Config, HelloTiming, Reduction, Retransmission, Timing};
 pub use counters::{Counters, DropReason, MESSAGES, ReductionCounters};
-pub use exchange::Liveness;
+pub use exchange::{Bundled, Bundler, Envelope, Liveness};
 pub use instance::{PROTOCOL, Rsvp};
 pub use merge::least_upper_bound;
 pub use state::TimerKind;

@@ -81,7 +81,7 @@ impl Rsvp {
         outgoing: InterfaceId,
         sending: Sending,
     ) {
-        let message_id = self.name_path(turn, index, outgoing, sending);
+        let (partner, message_id) = self.name_path(turn, index, outgoing, sending);
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
@@ -105,7 +105,7 @@ impl Rsvp {
             let letter = Letter::new(Outgoing { encapsulated: true, ..how }).named(message_id);
             self.exchange.send(&mut self.counters, turn.out, letter, Body::Path(path));
         }
-        let letter = Letter::new(how).named(message_id);
+        let letter = Letter::new(how).past(partner).named(message_id);
         self.exchange.send(&mut self.counters, turn.out, letter, Body::Path(path));
     }
 
@@ -137,6 +137,7 @@ impl Rsvp {
             ttl,
             router_alert: true,
             encapsulated: false,
+            neighbor: None,
         };
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
@@ -298,6 +299,7 @@ pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
         ttl: NEIGHBOR_TTL,
         router_alert: false,
         encapsulated: false,
+        neighbor: None,
     }
 }
 

@@ -82,6 +82,7 @@ impl Network {
         };
         let mut effects = core::mem::take(&mut self.effects);
         engine.handle(self.now, input, &mut effects);
+        engine.bundle(&mut effects);
         let mut refused = Vec::new();
         for effect in effects.iter() {
             self.carry_out(node, &effects, effect, &mut refused);

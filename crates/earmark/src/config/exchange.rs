@@ -13,6 +13,7 @@ use super::source::Source;
 #[serde(deny_unknown_fields)]
 pub(super) struct ReductionTable {
     enabled: Option<bool>,
+    bundle: Option<bool>,
     acknowledge_within: Option<Spanned<String>>,
     retransmit_after: Option<Spanned<String>>,
     transmissions: Option<Spanned<u32>>,
@@ -54,6 +55,7 @@ impl Source<'_> {
         let defaults = Reduction::default();
         Ok(Reduction {
             enabled: table.enabled.unwrap_or(defaults.enabled),
+            bundle: table.bundle.unwrap_or(defaults.bundle),
             acknowledge_within: self.duration(
                 table.acknowledge_within.as_ref(),
                 Duration::ZERO..=ms(1_000),

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::{Neighbor, Time};
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, List, Message, MessageId, RefreshList,
     RefreshNames, Srefresh,
@@ -25,13 +25,13 @@ const ACKNOWLEDGEMENTS: usize = 100;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Said {
     /// The neighbour wants to know that it has arrived.
-    AcknowledgeTo(IpAddr, Acknowledgement),
+    AcknowledgeTo(Neighbor, Acknowledgement),
     /// The neighbour has got what was said of a session, or does not know it.
     Session(AcknowledgementKind, u32),
 }
 
 /// What a message whose maker is `hop` says beside its body.
-pub(super) fn said<'m>(message: &'m Message<'_>, hop: IpAddr) -> impl Iterator<Item = Said> + 'm {
+pub(super) fn said<'m>(message: &'m Message<'_>, hop: Neighbor) -> impl Iterator<Item = Said> + 'm {
     let wanted = message.message_id.filter(|id| id.flags & MessageId::ACK_DESIRED != 0);
     let acknowledgement = wanted.map(|MessageId { epoch, id, .. }| {
         let kind = AcknowledgementKind::Ack;
@@ -49,7 +49,7 @@ pub(super) fn number(session: u32) -> MessageId {
 /// What is to be said to the neighbour.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    neighbor: Option<IpAddr>,
+    neighbor: Option<Neighbor>,
     pending: Vec<Acknowledgement>,
     /// By session, whether it is refreshed in summaries.
     listed: Vec<bool>,
@@ -65,6 +65,11 @@ impl Exchange {
         let listed = vec![false; sessions as usize];
         let (neighbor, pending, due) = (None, Vec::new(), Time::ZERO);
         Exchange { neighbor, pending, listed, next: 0, due, refresh }
+    }
+
+    /// Who takes part at the other end of the link, once it has been heard.
+    pub(super) fn neighbor(&self) -> Option<Neighbor> {
+        self.neighbor
     }
 
     /// Whether a session needs no refresh of its own.
@@ -95,7 +100,7 @@ impl Exchange {
 
     /// Writes the next message to the neighbour; gives to whom it goes, or `None` where nothing is due.
     pub(super) fn write_next(&mut self, now: Time, octets: &mut Vec<u8>) -> Option<IpAddr> {
-        let neighbor = self.neighbor?;
+        let neighbor = self.neighbor?.address;
         if !self.pending.is_empty() {
             let count = self.pending.len().min(ACKNOWLEDGEMENTS);
             let acknowledgements = List::Items(&self.pending[..count]);
@@ -130,17 +135,20 @@ pub(super) fn message(body: Body<'_>) -> Message<'_> {
 
 #[cfg(test)]
 mod tests {
+    use earmark_core::InterfaceId;
+
     use super::*;
 
     #[test]
     fn what_is_acknowledged_is_summarized_within_a_round() {
         let router = IpAddr::from([10, 0, 0, 2]);
+        let neighbor = Neighbor { interface: InterfaceId(2), address: router };
         let refresh = Duration::from_secs(30);
         let mut exchange = Exchange::new(1_000, refresh);
         let mut octets = Vec::new();
         assert_eq!(exchange.write_next(Time::from_secs(1), &mut octets), None, "to nobody");
         let wanted = Acknowledgement { kind: AcknowledgementKind::Ack, epoch: 9, id: 7 };
-        assert_eq!(exchange.follow(Said::AcknowledgeTo(router, wanted)), None);
+        assert_eq!(exchange.follow(Said::AcknowledgeTo(neighbor, wanted)), None);
         for session in [3, 999, 1_000] {
             exchange.follow(Said::Session(AcknowledgementKind::Ack, session));
         }

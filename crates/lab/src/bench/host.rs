@@ -15,9 +15,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_core::{Datagram, Outgoing, Time};
+use earmark_core::{Datagram, Effect, Effects, Neighbor, Outgoing, Time};
 use earmark_linux::RsvpSocket;
+use earmark_rsvp::{Bundler, Envelope};
 use earmark_wire::rsvp::{Body, Message, RsvpHop};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ const BATCHES: usize = 8;
 const MESSAGES: usize = 64;
 /// How often progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(50);
+/// Largest IP packet of its link, octets.
+const MTU: u32 = 1_500;
 /// The longest wait for a message, so that the end of the standard input is noticed.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
@@ -192,9 +195,10 @@ struct Host {
     random: Stream,
     start: Time,
     heard: Vec<Heard>,
-    /// What is to be sent at the end of a turn: how, and which of the octets.
-    outbox: Vec<(Outgoing, Range<usize>)>,
-    octets: Vec<u8>,
+    /// What is to be sent at the end of a turn.
+    outbox: Effects<Infallible>,
+    /// As a daemon does, it sends what goes to the same neighbour in one packet, if that takes part in refresh reduction.
+    bundler: Bundler,
     /// A message before it has its place in the outbox.
     message: Vec<u8>,
     progress: Progress,
@@ -214,8 +218,8 @@ impl Host {
             random: RandomStreams::new(u64::from(u32::from(order.here))).stream("refresh"),
             start: now(),
             heard: Vec::new(),
-            outbox: Vec::new(),
-            octets: Vec::new(),
+            outbox: Effects::new(),
+            bundler: Bundler::default(),
             message: Vec::new(),
             progress: Progress::default(),
             order,
@@ -339,10 +343,15 @@ impl Host {
 
     /// Says what refresh reduction has to say.
     fn exchange(&mut self) -> bool {
-        let Some(exchange) = &mut self.exchange else { return false };
-        let Some(neighbor) = exchange.write_next(now(), &mut self.message) else { return false };
-        self.send(self.order.here.into(), neighbor, false);
-        true
+        let now = now();
+        let mut said = false;
+        while let Some(exchange) = &mut self.exchange
+            && let Some(neighbor) = exchange.write_next(now, &mut self.message)
+        {
+            self.send(self.order.here.into(), neighbor, false);
+            said = true;
+        }
+        said
     }
 
     /// Sends this end's message about a session for the first time.
@@ -385,19 +394,23 @@ impl Host {
             ttl: TTL,
             router_alert,
             encapsulated: false,
+            // Whatever leaves passes the only neighbour.
+            neighbor: self.exchange.as_ref().and_then(Exchange::neighbor),
         };
-        let start = self.octets.len();
-        self.octets.extend_from_slice(&self.message);
-        self.outbox.push((out, start..self.octets.len()));
+        self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
     }
 
     /// Hands the kernel what is to be sent.
     fn flush(&mut self) {
-        let Host { socket, outbox, octets, progress, .. } = self;
-        let messages = outbox.iter().map(|(out, range)| (out, &octets[range.clone()]));
+        let Host { socket, outbox, bundler, progress, order, .. } = self;
+        let (source, flags) = (order.here.into(), Message::REFRESH_REDUCTION);
+        bundler.bundle(outbox, |_| Some(Envelope { source, flags, mtu: MTU }));
+        let messages = outbox.iter().filter_map(|effect| match effect {
+            Effect::Send(out, range) => Some((out, outbox.octets(range))),
+            _ => None,
+        });
         socket.send_all(messages, |_, _| progress.unsent += 1);
         outbox.clear();
-        octets.clear();
     }
 
     fn progress(&self) -> Progress {
@@ -416,11 +429,18 @@ impl Host {
 /// What a message means to this end; nothing where it is none of its business.
 fn understand(order: &Order, datagram: &Datagram<'_>, heard: &mut Vec<Heard>) {
     let Ok(message) = Message::parse(datagram.payload) else { return heard.push(Heard::Error) };
-    let maker = match &message.body {
+    let address = match &message.body {
+        Body::Bundle(bundle) => {
+            for payload in bundle.iter() {
+                understand(order, &Datagram { payload, ..*datagram }, heard);
+            }
+            return;
+        }
         Body::Path(path) => path.hop.address,
         Body::Resv(resv) => resv.hop.address,
         _ => datagram.source,
     };
+    let maker = Neighbor { interface: datagram.interface, address };
     heard.extend(said(&message, maker).map(Heard::Beside));
     let Some(number) = message.body.session().and_then(|session| order.sessions.number(session))
     else {

@@ -166,6 +166,7 @@ mod tests {
             ttl: 63,
             router_alert: true,
             encapsulated: false,
+            neighbor: None,
         };
         Header::new(&out, 3_000).expect("fits")
     }
@@ -209,6 +210,7 @@ mod tests {
             ttl: 1,
             router_alert: false,
             encapsulated: false,
+            neighbor: None,
         };
         assert!(matches!(Header::new(&out, 8), Err(SendError::MixedFamilies)));
     }

@@ -54,6 +54,7 @@ pub(crate) fn host_and_router() {
             ttl: 17,
             router_alert: true,
             encapsulated: false,
+            neighbor: None,
         };
         let to_neighbor = |destination, interface, encapsulated| Outgoing {
             router_alert: false,
@@ -107,6 +108,7 @@ pub(crate) fn only_where_wanted() {
         ttl: 17,
         router_alert: true,
         encapsulated: false,
+        neighbor: None,
     };
     host.send(&path, &MESSAGE).expect("sent");
     assert_nothing(&mut router);

@@ -200,6 +200,7 @@ pub(crate) fn signalling(choice: ClassifierChoice) {
         ttl: 255,
         router_alert: false,
         encapsulated: false,
+        neighbor: None,
     };
     const COUNT: u32 = 100;
     let messages = || {

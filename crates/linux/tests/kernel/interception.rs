@@ -41,6 +41,7 @@ fn path(source: IpAddr, destination: IpAddr, interface: InterfaceId) -> Outgoing
         ttl: 64,
         router_alert: true,
         encapsulated: false,
+        neighbor: None,
     }
 }
 

@@ -22,6 +22,7 @@ fn path(router_alert: bool) -> Outgoing {
         ttl: 64,
         router_alert,
         encapsulated: false,
+        neighbor: None,
     }
 }
 

@@ -1,9 +1,10 @@
-//! Messages between text and octets: a line for the header and how it travels, and one for each object.
+//! Messages between text and octets: a line for the header and how it travels, and one for each object. A Bundle has a line
+//! for each message in it, `Path flags=1`, and behind that the lines of its objects.
 
 use std::net::IpAddr;
 
 use earmark_wire::checksum::checksum;
-use earmark_wire::rsvp::{self, MessageType};
+use earmark_wire::rsvp::{self, Body, Message, MessageType};
 
 use crate::object::{self, Handles, class_named};
 use crate::show::hexadecimal;
@@ -46,17 +47,40 @@ pub(crate) fn read(
         Some(kind) => kind,
         None => {
             let name = words.next("message type")?;
-            let named = |code: &u8| MessageType::from_code(*code).name() == name;
-            (1..=u8::MAX).find(named).ok_or_else(|| format!("no message is called {name}"))?
+            kind_named(name).ok_or_else(|| format!("no message is called {name}"))?
         }
     };
     let mut draft = way(words)?;
     draft.kind = kind;
     draft.change_header(words)?;
-    for line in body {
-        draft.objects.push(object::read(line, handles)?);
-    }
+    draft.objects = match MessageType::from_code(kind) {
+        MessageType::Bundle => messages(body, handles, &draft)?,
+        _ => body.iter().map(|line| object::read(line, handles)).collect::<Result<_, _>>()?,
+    };
     Ok(draft)
+}
+
+fn kind_named(name: &str) -> Option<u8> {
+    (1..=u8::MAX).find(|code| MessageType::from_code(*code).name() == name)
+}
+
+/// The messages of a Bundle: each begins with its name. Where they do not say otherwise, Send_TTL is that of the Bundle.
+fn messages(body: &[&str], handles: &Handles, bundle: &Draft) -> Result<Vec<Vec<u8>>, Fault> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    for line in body {
+        let mut words = Words::of(line);
+        match (kind_named(words.next("message or object")?), drafts.last_mut()) {
+            (Some(kind), _) => {
+                let mut draft = Draft { kind, flags: 0, objects: Vec::new(), ..bundle.clone() };
+                draft.change_header(&mut words)?;
+                words.end()?;
+                drafts.push(draft);
+            }
+            (None, Some(draft)) => draft.objects.push(object::read(line, handles)?),
+            (None, None) => return Err(format!("`{line}`: a message comes first")),
+        }
+    }
+    drafts.iter().map(Draft::octets).collect()
 }
 
 /// How a message travels, whatever it says: `from 10.0.0.1 to 10.0.9.9 ttl=63 alert`.
@@ -156,9 +180,6 @@ pub(crate) fn show(octets: &[u8], ttl: u8, handles: &Handles) -> (String, Vec<St
     let (Some((header, objects)), 0) = (octets.split_first_chunk::<8>(), checksum(octets)) else {
         return ("octets".into(), vec![hexadecimal(octets)]);
     };
-    let Some(frames) = frames(objects) else {
-        return ("octets".into(), vec![hexadecimal(octets)]);
-    };
     let [first, kind, _, _, send_ttl, ..] = *header;
     let mut head = MessageType::from_code(kind).name().to_string();
     if first & 0x0f != 0 {
@@ -167,6 +188,16 @@ pub(crate) fn show(octets: &[u8], ttl: u8, handles: &Handles) -> (String, Vec<St
     if send_ttl != ttl {
         head += &format!(" send_ttl={send_ttl}");
     }
+    if let Ok(Message { body: Body::Bundle(bundle), .. }) = Message::parse(octets) {
+        let within = bundle.iter().flat_map(|octets| {
+            let (head, objects) = show(octets, ttl, handles);
+            std::iter::once(head).chain(objects)
+        });
+        return (head, within.collect());
+    }
+    let Some(frames) = frames(objects) else {
+        return ("octets".into(), vec![hexadecimal(octets)]);
+    };
     let line = |(object, bytes)| match object {
         Ok(object) => object::show(&object, handles),
         Err(_) => object::raw(bytes),

@@ -124,6 +124,7 @@ impl<'t> Player<'t> {
         let mut effects = Effects::new();
         let before = self.malformed();
         self.node.handle(self.now, input, &mut effects);
+        self.node.bundle(&mut effects);
         let (topology, handles, sent) = (self.topology, &self.handles, &mut self.sent);
         let text = Names { topology, handles, sent }.show(&effects, when);
         let news = self.malformed().into_iter().filter(|count| !before.contains(count));

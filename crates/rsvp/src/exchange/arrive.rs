@@ -254,6 +254,7 @@ impl Rsvp {
     ) {
         for payload in bundle.iter() {
             (turn.name, turn.owed) = (Name::NONE, None);
+            self.counters.reduction.unbundled += 1;
             self.message_arrives(turn, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }
     }
@@ -263,6 +264,18 @@ impl super::Exchange {
     /// Whether acknowledgements wait to be sent.
     fn is_owed(&self, partner: Index) -> bool {
         self.partners.get(partner).is_some_and(|partner| !partner.pending.is_empty())
+    }
+}
+
+/// A message from a Bundle as it would have come alone: to whoever is at the end of its way.
+pub(crate) fn unbundled<'d>(datagram: &Datagram<'d>, body: &Body<'_>) -> Datagram<'d> {
+    let on_the_way =
+        |source, destination| Datagram { source, destination, router_alert: true, ..*datagram };
+    match body {
+        Body::Path(path) => on_the_way(path.sender.template.source, path.session.destination),
+        Body::PathTear(tear) => on_the_way(tear.template.source, tear.session.destination),
+        Body::ResvConf(confirmation) => on_the_way(datagram.source, confirmation.confirm),
+        _ => *datagram,
     }
 }
 

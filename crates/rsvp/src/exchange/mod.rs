@@ -12,6 +12,8 @@
 //!
 //! Tears, errors and confirmations have no state to be made from; a copy of each waits in their place.
 //!
+//! What several inputs bring about for one partner can leave in one datagram: see [`Bundler`].
+//!
 //! # Listening
 //!
 //! State blocks keep the name under which a neighbour last spoke of them, and [`names::Names`] finds them by it. A
@@ -31,6 +33,7 @@
 
 mod arrive;
 mod book;
+mod bundle;
 mod hello;
 pub(crate) mod names;
 mod partner;
@@ -48,12 +51,14 @@ use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::timer::TimerId;
-use earmark_core::{InterfaceId, Outgoing, Time};
+use earmark_core::{Effects, InterfaceId, Interfaces, Neighbor, Outgoing, Time};
 
 use crate::config::{Config, Reduction};
 use crate::state::{Index, NONE};
 use crate::view::{NeighborView, ReductionView};
+pub(crate) use arrive::unbundled;
 use book::{Book, Standing};
+pub use bundle::{Bundled, Bundler, Envelope};
 pub use hello::Liveness;
 use partner::Partners;
 use retries::Retries;
@@ -76,6 +81,9 @@ pub(crate) struct Exchange {
     retry_timer: Option<(TimerId, Time)>,
     /// When the next burst of messages that are sent again may begin.
     next_burst: Time,
+    /// Whether a message was sent that may travel with others, since Bundles were made last.
+    has_company: bool,
+    bundler: Bundler,
     /// Spreads acknowledgements and summary refreshes.
     jitter: Stream,
     /// Instances of Hello.
@@ -103,6 +111,8 @@ impl Exchange {
             answer_timer: None,
             retry_timer: None,
             next_burst: Time::ZERO,
+            has_company: false,
+            bundler: Bundler::default(),
             jitter: random.stream("rsvp/exchange"),
             instances: random.stream("rsvp/hello"),
         }
@@ -149,6 +159,21 @@ impl Exchange {
     /// Our epoch, and how many messages wait for their acknowledgement.
     pub(crate) fn outlook(&self) -> (u32, usize) {
         (self.book.epoch(), self.retries.len())
+    }
+
+    /// Makes Bundles of what was sent to partners.
+    pub(crate) fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) -> Bundled {
+        if !core::mem::take(&mut self.has_company) {
+            return Bundled::default();
+        }
+        let (partners, flags) = (&self.partners, self.settings.flags());
+        self.bundler.bundle(out, |Neighbor { interface, address }| {
+            // It may have ceased to be one since it was written to.
+            let partner = partners.find(interface, address).and_then(|index| partners.get(index));
+            let link =
+                partner.filter(|partner| partner.capable).and(interfaces.by_id(interface))?;
+            Some(Envelope { source: link.address_like(address)?, flags, mtu: link.mtu })
+        })
     }
 
     /// Takes an entry out of whatever roster it stands in.

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use earmark_core::timer::TimingWheel;
-use earmark_core::{Effects, InterfaceId, Outgoing, Time};
+use earmark_core::{Effects, InterfaceId, Neighbor, Outgoing, Time};
 use earmark_wire::rsvp::{Body, List, Message, MessageId};
 
 use super::book::Subject;
@@ -151,6 +151,17 @@ impl Exchange {
         Some(MessageId { flags, epoch: self.book.epoch(), id })
     }
 
+    /// How a message leaves, and with whom it may travel: what a partner takes up may go to it together with others.
+    #[inline]
+    fn companionable(&mut self, letter: &Letter) -> Outgoing {
+        let how = letter.how;
+        let partner = letter.receiver().filter(|_| self.settings.bundle && !how.encapsulated);
+        let Some(partner) = partner.and_then(|index| self.partners.get(index)) else { return how };
+        self.has_company = true;
+        let neighbor = Neighbor { interface: partner.interface, address: partner.address };
+        Outgoing { neighbor: Some(neighbor), ..how }
+    }
+
     /// Writes a message into the effects and counts it.
     pub(crate) fn send<E>(
         &mut self,
@@ -159,7 +170,8 @@ impl Exchange {
         letter: Letter,
         body: Body<'_>,
     ) {
-        let Letter { how, to, message_id } = letter;
+        let Letter { to, message_id, .. } = letter;
+        let how = self.companionable(&letter);
         let flags = self.settings.flags();
         let mut message = Message { flags, message_id, ..Message::new(how.ttl, body) };
         let partner = match to {
@@ -201,7 +213,7 @@ impl Exchange {
         let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.book.epoch(), self.book.number());
         let message_id = Some(MessageId { flags, epoch, id });
         self.send(counters, turn.out, Letter { message_id, ..letter }, body);
-        let how = letter.how;
+        let how = self.companionable(&letter);
         let flags = self.settings.flags();
         let message = Message { flags, message_id, ..Message::new(how.ttl, body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();

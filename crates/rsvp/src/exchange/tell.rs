@@ -12,7 +12,8 @@ use crate::pool::FILTERS_PER_MESSAGE;
 use crate::state::{Asked, Blocked, Holder, Index, NONE};
 
 impl Rsvp {
-    /// The MESSAGE_ID of the Path of a sender that is about to leave through an interface.
+    /// The partner that takes up the Path of a sender that is about to leave through an interface, and the MESSAGE_ID
+    /// for it.
     #[inline]
     pub(crate) fn name_path<E>(
         &mut self,
@@ -20,9 +21,9 @@ impl Rsvp {
         sender: Index,
         outgoing: InterfaceId,
         sending: Sending,
-    ) -> Option<MessageId> {
+    ) -> (Option<Index>, Option<MessageId>) {
         if self.exchange.is_alone() {
-            return None;
+            return (None, None);
         }
         let destination = self.store.session_of(sender).destination;
         let partner = self.exchange.partner_towards(turn, Some(outgoing), destination);
@@ -36,7 +37,7 @@ impl Rsvp {
         if was_listed && !self.exchange.is_listed(told) {
             self.refresh_by_itself(turn.now, subject);
         }
-        id
+        (partner, id)
     }
 
     /// The MESSAGE_ID of the Resv for a sender that is about to leave to `partner`.

@@ -5,6 +5,7 @@
 //!   [ left ] 10.0.1.1 ----- 10.0.1.2 [ middle ] 10.0.2.1 ----- 10.0.2.2 [ right ]
 //!               eth2        eth1                eth2           eth1
 //! ```
+#![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use earmark_core::{
     Outgoing, Rate, Route, RouteTable, Time,
 };
 use earmark_rsvp::{Application, Command, Config, Event, ReserveRequest, Rsvp};
-use earmark_wire::rsvp::{FilterSpec, Message, MessageType, Session, SourceSelector};
+use earmark_wire::rsvp::{Body, FilterSpec, Message, MessageType, Session, SourceSelector};
 
 use crate::common::{ETH1, ETH2, flowspec, ip, tspec};
 
@@ -97,6 +98,10 @@ pub(crate) struct Chain {
     pub(crate) confirmed: BTreeSet<u64>,
     /// Applications at the left that know of a reservation.
     pub(crate) reserved: BTreeSet<u64>,
+    /// Whether messages leave in Bundles, where there are several for one neighbour.
+    pub(crate) bundles: bool,
+    /// What each node wants done next.
+    effects: [Effects<Event>; 3],
     under_way: BTreeMap<(Time, u64), Letter>,
     entered: u64,
 }
@@ -116,6 +121,8 @@ impl Chain {
             seen: Vec::new(),
             confirmed: BTreeSet::new(),
             reserved: BTreeSet::new(),
+            bundles: true,
+            effects: std::array::from_fn(|_| Effects::new()),
             under_way: BTreeMap::new(),
             entered: 0,
         }
@@ -146,24 +153,41 @@ impl Chain {
 
     /// The right waits for session `number`, and the left begins to send.
     pub(crate) fn open(&mut self, number: u16) {
-        let application = Application(number.into());
-        self.command(RIGHT, Command::Session { application, session: session(number) });
-        self.command(LEFT, Command::Session { application, session: session(number) });
-        let (template, tspec) = (template(number), tspec(1));
-        self.command(LEFT, Command::Sender { application, template, tspec, ttl: 63 });
+        self.open_together([number]);
+    }
+
+    /// The same for several at once.
+    pub(crate) fn open_together(&mut self, numbers: impl IntoIterator<Item = u16>) {
+        for number in numbers {
+            let application = Application(number.into());
+            let open =
+                || Input::Command(Command::Session { application, session: session(number) });
+            self.engine_handles(RIGHT, open());
+            self.engine_handles(LEFT, open());
+            let (template, tspec) = (template(number), tspec(1));
+            let send = Command::Sender { application, template, tspec, ttl: 63 };
+            self.engine_handles(LEFT, Input::Command(send));
+        }
+        self.carry_out(RIGHT);
+        self.carry_out(LEFT);
     }
 
     /// One end gives session `number` up.
     pub(crate) fn close(&mut self, node: usize, number: u16) {
-        self.command(node, Command::Release { application: Application(number.into()) });
-        if node == LEFT {
-            // Who leaves is not told what it leaves behind.
-            self.reserved.remove(&number.into());
-        }
+        self.close_together(node, [number]);
     }
 
-    fn command(&mut self, node: usize, command: Command) {
-        self.handle(node, Input::Command(command));
+    /// The same for several at once.
+    pub(crate) fn close_together(&mut self, node: usize, numbers: impl IntoIterator<Item = u16>) {
+        for number in numbers {
+            let release = Command::Release { application: Application(number.into()) };
+            self.engine_handles(node, Input::Command(release));
+            if node == LEFT {
+                // Who leaves is not told what it leaves behind.
+                self.reserved.remove(&number.into());
+            }
+        }
+        self.carry_out(node);
     }
 
     /// Lets time pass.
@@ -190,11 +214,13 @@ impl Chain {
         self.now = end;
     }
 
+    /// Everything that is there now arrives, and what it brings about at a node leaves together.
     fn deliver(&mut self) {
-        let Some((_, (node, interface, how, octets))) = self.under_way.pop_first() else { return };
-        self.handle(
-            node,
-            Input::Datagram(Datagram {
+        while let Some(arrival) = self.under_way.first_entry()
+            && arrival.key().0 <= self.now
+        {
+            let (node, interface, how, octets) = arrival.remove();
+            let datagram = Datagram {
                 interface,
                 source: how.source,
                 destination: how.destination,
@@ -202,24 +228,43 @@ impl Chain {
                 router_alert: how.router_alert,
                 encapsulated: false,
                 payload: &octets,
-            }),
-        );
+            };
+            self.engine_handles(node, Input::Datagram(datagram));
+        }
+        for node in [LEFT, MIDDLE, RIGHT] {
+            self.carry_out(node);
+        }
     }
 
     fn handle(&mut self, at: usize, input: Input<'_, Command>) {
+        self.engine_handles(at, input);
+        self.carry_out(at);
+    }
+
+    fn engine_handles(&mut self, at: usize, input: Input<'_, Command>) {
         let node = &mut self.nodes[at];
-        let mut out: Effects<Event> = Effects::new();
         let context = &mut Context {
             routes: &node.routes,
             interfaces: &node.interfaces,
             ledger: &mut node.ledger,
         };
-        node.engine.handle(self.now, input, context, &mut out);
-        for effect in out.iter() {
-            match effect {
-                Effect::Send(how, range) => self.leave(at, *how, out.octets(range)),
-                Effect::Notify(event) => self.happen(at, event),
-                _ => {}
+        node.engine.handle(self.now, input, context, &mut self.effects[at]);
+    }
+
+    /// Does what a node wants done, and what follows from that.
+    fn carry_out(&mut self, at: usize) {
+        while !self.effects[at].is_empty() {
+            let mut out = std::mem::take(&mut self.effects[at]);
+            let node = &mut self.nodes[at];
+            if self.bundles {
+                node.engine.bundle(&node.interfaces, &mut out);
+            }
+            for effect in out.iter() {
+                match effect {
+                    Effect::Send(how, range) => self.leave(at, *how, out.octets(range)),
+                    Effect::Notify(event) => self.happen(at, event),
+                    _ => {}
+                }
             }
         }
     }
@@ -230,7 +275,8 @@ impl Chain {
                 let request =
                     ReserveRequest::FixedFilter { filter: *template, flowspec: flowspec(1) };
                 let application = *application;
-                self.command(RIGHT, Command::Reserve { application, request, confirm: true });
+                let reserve = Command::Reserve { application, request, confirm: true };
+                self.engine_handles(RIGHT, Input::Command(reserve));
             }
             Event::Confirmed { application, .. } => {
                 self.confirmed.insert(application.0);
@@ -249,6 +295,14 @@ impl Chain {
         let message = Message::parse(octets).expect("what we send can be read");
         let sight = Sight { from, at: self.now, kind: message.body.message_type() };
         self.seen.push(sight);
+        if let Body::Bundle(bundle) = message.body {
+            assert!(octets.len() <= 1_480, "a packet of the link holds it");
+            assert!(bundle.iter().count() > 1, "no need for one");
+            self.seen.extend(bundle.iter().map(|octets| {
+                let message = Message::parse(octets).expect("what we send can be read");
+                Sight { kind: message.body.message_type(), ..sight }
+            }));
+        }
         let routed = || self.nodes[from].routes.lookup_interface(how.destination);
         let interface = how.interface.unwrap_or_else(routed);
         let (node, arriving) = match (from, interface) {

@@ -1,0 +1,273 @@
+//! Bundles between engines (RFC 2961 section 3): what is said at once leaves in few packets, and nothing else changes.
+
+#[path = "common/chain.rs"]
+mod chain;
+mod common;
+#[path = "common/naming.rs"]
+mod naming;
+#[path = "common/signing.rs"]
+mod signing;
+
+use std::collections::BTreeSet;
+
+use chain::*;
+use common::{
+    Bench, DOWNSTREAM, ETH1, ETH2, Outcome, RECEIVER, UPSTREAM, flow, ip, path, path_tear, resv,
+    router,
+};
+use earmark_core::{Interface, InterfaceId, MulticastRoute, Neighbor, Outgoing, Rate};
+use earmark_rsvp::integrity::Algorithm;
+use earmark_rsvp::{Config, Timing};
+use earmark_wire::rsvp::{Body, Bundle, Message, MessageType, Path, Session};
+use naming::*;
+use proptest::prelude::*;
+use signing::{KEY, key, settings};
+
+/// A chain in which everybody knows what everybody can do, because one session is up.
+fn warm(config: Config) -> Chain {
+    let mut chain = Chain::new(config);
+    chain.open(1);
+    chain.pass(SECOND);
+    assert_eq!(chain.population(), [(1, 1); 3]);
+    chain
+}
+
+/// The packets of `chain` since then: messages less those that were in Bundles.
+fn packets(chain: &Chain, mark: usize) -> usize {
+    let in_bundles: u64 =
+        chain.nodes.iter().map(|node| node.engine.counters().reduction.bundled).sum();
+    chain.seen.len() - mark - in_bundles as usize
+}
+
+/// A hundred sessions, all at once: a Bundle holds eight or more messages of each kind.
+#[test]
+fn many_set_ups_cost_few_packets() {
+    let mut chain = warm(Config::default());
+    let mark = chain.seen.len();
+    chain.open_together(2..=101);
+    chain.pass(100 * MS);
+    assert_eq!(chain.confirmed.len(), 101);
+    assert_eq!(chain.population(), [(101, 101); 3]);
+    let packets = packets(&chain, mark);
+    assert!(packets <= 600 / 8 + 8, "{packets} packets for 600 messages and acknowledgements");
+    let counters = chain.nodes[MIDDLE].engine.counters();
+    assert!(counters.reduction.bundled >= 300, "{:?}", counters.reduction);
+    assert!(counters.reduction.unbundled >= 300, "{:?}", counters.reduction);
+
+    let mark = chain.seen.len() - chain.nodes.iter().map(bundled).sum::<usize>();
+    chain.close_together(RIGHT, 2..=51);
+    chain.close_together(LEFT, 52..=101);
+    chain.pass(100 * MS);
+    assert_eq!(chain.population(), [(51, 1); 3]);
+    let packets = chain.seen.len() - chain.nodes.iter().map(bundled).sum::<usize>() - mark;
+    assert!(packets <= 200 / 8 + 8, "{packets} packets for 200 tears and acknowledgements");
+}
+
+fn bundled(node: &Node) -> usize {
+    node.engine.counters().reduction.bundled as usize
+}
+
+/// Where they are switched off, or the neighbour takes no part, each message is a packet.
+#[test]
+fn without_them_each_message_is_a_packet() {
+    let mut off = Config::default();
+    off.reduction.bundle = false;
+    let mut apart = Config::default();
+    apart.reduction.enabled = false;
+    for config in [off, apart] {
+        let mut chain = warm(config);
+        chain.open_together(2..=20);
+        chain.pass(100 * MS);
+        assert_eq!(chain.confirmed.len(), 20);
+        assert!(chain.seen.iter().all(|sight| sight.kind != MessageType::Bundle));
+    }
+}
+
+/// Each message of a Bundle has its INTEGRITY, and the peer verifies them in the order in which they were signed.
+#[test]
+fn signed_messages_travel_in_bundles() {
+    let mut settings = settings(vec![key(KEY, Algorithm::HmacSha256)]);
+    settings.window = 1; // no message may be late
+    let mut chain = warm(Config { integrity: settings, ..Config::default() });
+    chain.open_together(2..=101);
+    chain.pass(100 * MS);
+    assert_eq!(chain.confirmed.len(), 101);
+    for node in &chain.nodes {
+        let counters = node.engine.counters();
+        assert_eq!(counters.dropped.iter().sum::<u64>(), 0, "{counters:?}");
+        assert!(counters.reduction.bundled >= 90, "{:?}", counters.reduction);
+    }
+}
+
+/// A Bundle that is lost is lost with all its messages, which are sent again.
+#[test]
+fn a_lost_bundle_is_made_up_for() {
+    for from in [LEFT, MIDDLE, RIGHT] {
+        let mut chain = warm(Config::default());
+        let mut lost = false;
+        chain.fate = Box::new(move |sight| {
+            if (sight.from, sight.kind) == (from, MessageType::Bundle) && !lost {
+                lost = true;
+                return Fate::IsLost;
+            }
+            Fate::Arrives
+        });
+        chain.open_together(2..=20);
+        chain.pass(400 * MS);
+        assert!(chain.confirmed.len() < 20, "something is missing");
+        chain.pass(200 * MS);
+        assert_eq!(chain.confirmed.len(), 20);
+        assert_eq!(chain.population(), [(20, 20); 3]);
+    }
+}
+
+/// With whom the messages of `outcomes` may travel.
+fn companions(outcomes: &[Outcome]) -> Vec<(MessageType, Option<Neighbor>)> {
+    let sent = common::sent(outcomes);
+    sent.iter().map(|(how, message)| (message.body.message_type(), how.neighbor)).collect()
+}
+
+fn at(interface: InterfaceId, address: &str) -> Option<Neighbor> {
+    Some(Neighbor { interface, address: ip(address) })
+}
+
+/// One of several sessions to the receiver.
+fn session_of(port: u16) -> Session {
+    Session { port, ..common::session() }
+}
+
+/// Only what a partner takes up may travel with other messages to it.
+#[test]
+fn strangers_groups_and_udp_get_no_bundles() {
+    let (mut router, ..) = settled();
+    let other = Path { session: session_of(9), ..path() };
+    let outcomes = path_named(&mut router, other, named(7));
+    assert_eq!(companions(&outcomes), [(MessageType::Path, at(ETH2, DOWNSTREAM))]);
+    let outcomes = resv_named(&mut router, 1, Some(named(101)));
+    assert_eq!(companions(&outcomes), [(MessageType::Resv, at(ETH1, UPSTREAM))]);
+
+    // Nobody has heard of the next hop yet.
+    let mut fresh = common::router();
+    let outcomes = path_named(&mut fresh, path(), named(1));
+    assert_eq!(companions(&outcomes), [(MessageType::Path, None)]);
+    let mut group = common::router();
+    introduce(&mut group);
+    let outcomes = group_path(&mut group);
+    assert_eq!(companions(&outcomes), [(MessageType::Path, None)]);
+}
+
+fn group_path(router: &mut Bench) -> Vec<Outcome> {
+    let group = ip("239.1.2.3");
+    router.routes.insert_multicast(MulticastRoute {
+        source: None,
+        group,
+        incoming: Some(ETH1),
+        outgoing: vec![ETH2],
+    });
+    let session = Session { destination: group, ..common::session() };
+    path_named(router, Path { session, ..path() }, named(1))
+}
+
+fn bundle_of(messages: &[Message<'_>]) -> Vec<u8> {
+    let octets: Vec<u8> = messages.iter().flat_map(bytes).collect();
+    bytes(&front(Body::Bundle(Bundle::new(&octets).expect("messages")), None))
+}
+
+/// A message of a Bundle that this router has no business with goes on as if it had come alone: from its sender to its
+/// destination, for every node on the way.
+#[test]
+fn what_a_bundle_brings_is_relayed_as_if_it_had_come_alone() {
+    let mut router = router();
+    let plain = Interface {
+        bandwidth: Rate::ZERO,
+        ..router.interfaces.by_id(ETH2).expect("known").clone()
+    };
+    router.interfaces.set(plain);
+    let messages = [Body::Path(path()), Body::PathTear(path_tear())];
+    let bundle = bundle_of(&messages.map(|body| front(body, None)));
+    let outcomes = router.octets_arrive(ETH1, ip("10.0.1.2"), 64, &bundle);
+    let hows: Vec<Outgoing> = common::sent(&outcomes).iter().map(|(how, _)| *how).collect();
+    assert_eq!(hows.len(), 2);
+    for how in hows {
+        assert_eq!((how.source, how.destination), (path().sender.template.source, ip(RECEIVER)));
+        assert_eq!((how.ttl, how.router_alert), (63, true));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Crowds of sessions that come and go, with losses: what comes out is the same with Bundles and without.
+    #[test]
+    fn states_are_the_same_with_bundles_and_without(
+        seed: u64,
+        percent in 0..15_u64,
+        steps in proptest::collection::vec((0..4_u8, 0..6_u16, 1..2_000_u32), 1..15),
+    ) {
+        const CROWD: u16 = 20;
+        let crowd = |number: u16| 1 + number * CROWD..1 + (number + 1) * CROWD;
+        let timing = Timing { refresh: 5 * SECOND, ..Timing::default() };
+        let config = Config { timing, ..Config::default() };
+        let mut together = Chain::new(config.clone());
+        together.disturb(seed, percent);
+        let mut apart = Chain::new(config);
+        apart.bundles = false;
+        for chain in [&mut together, &mut apart] {
+            let mut open = BTreeSet::new();
+            for &(step, number, wait) in &steps {
+                match step {
+                    0 if open.remove(&number) => chain.close_together(LEFT, crowd(number)),
+                    1 if open.remove(&number) => chain.close_together(RIGHT, crowd(number)),
+                    2 | 3 if open.insert(number) => {
+                        // Whichever end still has them open must close them first.
+                        chain.close_together(LEFT, crowd(number));
+                        chain.close_together(RIGHT, crowd(number));
+                        chain.pass(60 * SECOND);
+                        chain.open_together(crowd(number));
+                    }
+                    _ => {}
+                }
+                chain.pass(wait * MS);
+            }
+            chain.pass(120 * SECOND);
+        }
+        // Whatever has been lost just now comes back.
+        for _ in 0..60 {
+            if together.population() != apart.population() {
+                together.pass(SECOND);
+            }
+        }
+        prop_assert_eq!(together.population(), apart.population());
+        prop_assert_eq!(&together.reserved, &apart.reserved);
+        prop_assert_eq!(bundled(&apart.nodes[LEFT]), 0);
+    }
+}
+
+/// A reservation that is asked for in a Bundle is confirmed in one.
+#[test]
+fn reservations_and_acknowledgements_go_back_together() {
+    let mut router = router();
+    introduce(&mut router);
+    let paths: Vec<_> = (1..=5)
+        .map(|n| {
+            front(Body::Path(Path { session: session_of(n), ..path() }), Some(named(n.into())))
+        })
+        .collect();
+    router.octets_arrive(ETH1, ip("10.0.1.2"), 64, &bundle_of(&paths));
+    let flows = [flow(1)];
+    let resvs: Vec<_> = (1..=5)
+        .map(|n| {
+            let mut resv = resv(&flows);
+            resv.session = session_of(n);
+            resv.hop.lih = router.engine.lih(ETH2);
+            front(Body::Resv(resv), Some(named(100 + u32::from(n))))
+        })
+        .collect();
+    let outcomes = router.octets_arrive(ETH2, ip("10.0.2.1"), 64, &bundle_of(&resvs));
+    let asked = companions(&outcomes);
+    assert_eq!(asked, [(MessageType::Resv, at(ETH1, UPSTREAM)); 5]);
+    assert_eq!(acknowledged(&outcomes).len(), 5, "all Paths, with the first Resv");
+    let outcomes = router.pass(10 * MS);
+    assert_eq!(companions(&outcomes), [(MessageType::Ack, at(ETH2, DOWNSTREAM))]);
+    assert_eq!(acknowledged(&outcomes).len(), 5, "all Resvs, in one message");
+}
