@@ -13,6 +13,7 @@ use earmark_core::Rate;
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Settings, Testbed};
 use earmark_lab::topology::{DEMO, Topology};
+use earmark_linux::link;
 use earmark_node::Event;
 use earmark_rsvp as rsvp;
 use earmark_wire::intserv::TokenBucket;
@@ -63,10 +64,10 @@ const KINDS: [Kind; 7] = [
     (6, "ResvTear"),
     (7, "ResvConf"),
 ];
-/// Those of RFC 2961 that occur in any case, and Hello, which is asked for here.
-const EXCHANGE: [Kind; 3] = [(13, "Ack"), (15, "Srefresh"), (20, "Hello")];
-/// What occurs where several messages happen to leave at once.
+/// Several messages in one.
 pub(crate) const BUNDLE: Kind = (12, "Bundle");
+/// Those of RFC 2961, and Hello, which is asked for here.
+const EXCHANGE: [Kind; 4] = [BUNDLE, (13, "Ack"), (15, "Srefresh"), (20, "Hello")];
 /// Those of RFC 2747.
 const HANDSHAKE: [Kind; 2] = [(25, "Integrity Challenge"), (26, "Integrity Response")];
 
@@ -156,6 +157,11 @@ fn record(variant: Variant) -> Result<Recorded> {
             Ok(r1.show_counters()?["rsvp"]["sent"]["path_err"].as_u64() == Some(1))
         })?;
     }
+    // Bundle: what the link says of itself in the Path messages through it is told anew, of all sessions at once.
+    link::set_mtu(testbed.namespace(1), "eth1", 1_400)?;
+    network.wait("the Bundle", |r1| {
+        Ok(r1.show_counters()?["rsvp"]["sent"]["bundle"].as_u64() >= Some(1))
+    })?;
     // Refreshes, of which there are as many as time passes.
     std::thread::sleep(REFRESH * 2);
     // ResvTear, then PathTear.
