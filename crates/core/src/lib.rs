@@ -14,6 +14,7 @@ mod context;
 mod effects;
 mod engine;
 mod flow;
+pub mod growth;
 mod input;
 mod interface;
 pub mod random;

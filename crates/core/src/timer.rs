@@ -16,7 +16,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use crate::Time;
+use crate::{Time, growth};
 
 /// Length of a tick, nanoseconds.
 const TICK: u64 = 1_000_000;
@@ -266,7 +266,8 @@ impl<T: Copy> TimingWheel<T> {
             // Memory ends long before the numbers do: 2^32 timers take 100 GB.
             let index = self.timers.len() as u32;
             let generation = NonZeroU32::MIN;
-            self.timers.push(Timer { deadline, previous: NIL, next: NIL, generation, payload });
+            let timer = Timer { deadline, previous: NIL, next: NIL, generation, payload };
+            growth::push(&mut self.timers, timer);
             return index;
         }
         let index = self.free;

@@ -55,6 +55,34 @@ fn known_path_tear(sessions: u32) -> Case {
     case(population, arrival)
 }
 
+/// Numbers in one summary; more do not fit into a packet.
+const NUMBERS: u32 = 300;
+
+/// A summary that refreshes the Paths of sessions in the order in which they were set up.
+fn summary(sessions: u32) -> Case {
+    let population = Population::reduced(sessions);
+    let first = sessions / 2;
+    let arrival = population.summary(first..first + NUMBERS);
+    case(population, arrival)
+}
+
+/// Likewise, in no order at all.
+fn shuffled_summary(sessions: u32) -> Case {
+    let population = Population::reduced(sessions);
+    // 7 919 is a prime, and so no session comes twice.
+    let order = (0..NUMBERS).map(|number| number * 7_919 % sessions);
+    let arrival = population.summary(order);
+    case(population, arrival)
+}
+
+/// A router that has a summary to send.
+fn due_summary(sessions: u32) -> Box<Population> {
+    let mut population = Population::reduced(sessions);
+    population.wait();
+    population.forget_effects();
+    Box::new(population)
+}
+
 /// How many sessions are resident. The largest population takes a minute a benchmark, so it has to be asked for.
 fn populations() -> Vec<u32> {
     // Read when this is compiled: the runner gives the measured process no environment.
@@ -104,8 +132,42 @@ fn path_tear(mut case: Case) -> Case {
     case
 }
 
+// 300 sessions at once, so the count is to be divided by that.
+#[library_benchmark(setup = summary)]
+#[benches::sessions(iter = populations())]
+fn summary_of_300(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark(setup = shuffled_summary)]
+#[benches::sessions(iter = populations())]
+fn summary_of_300_shuffled(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+// As many as fit into a packet of 1 500 octets, which are 311.
+#[library_benchmark(setup = due_summary)]
+#[benches::sessions(iter = populations())]
+fn summary_sent(mut population: Box<Population>) -> Box<Population> {
+    black_box(population.expire());
+    population
+}
+
 library_benchmark_group!(
     name = messages,
-    benchmarks = [path_new, path_refreshed, resv_new, resv_refreshed, path_tear]
+    benchmarks = [
+        path_new,
+        path_refreshed,
+        resv_new,
+        resv_refreshed,
+        path_tear,
+        summary_of_300,
+        summary_of_300_shuffled,
+        summary_sent
+    ]
 );
 main!(library_benchmark_groups = messages);

@@ -20,8 +20,8 @@ mod neighbors;
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
-use earmark_core::InterfaceId;
 use earmark_core::timer::TimingWheel;
+use earmark_core::{InterfaceId, growth};
 use earmark_wire::rsvp::{SenderTemplate, Session};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -286,11 +286,10 @@ impl Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
-/// Makes room for one more block. A slab that doubled would leave half of a large memory empty, so it grows by an
-/// eighth, and copies each block some eight times in all.
-pub(crate) fn grow<T>(slab: &mut Slab<T>) {
+/// Makes room for one more block.
+fn grow<T>(slab: &mut Slab<T>) {
     if slab.len() == slab.capacity() {
-        slab.reserve_exact((slab.len() / 8).max(64));
+        slab.reserve_exact(growth::step(slab.len()));
     }
 }
 

@@ -3,10 +3,12 @@
 //! Numbers are given out in rising order for as long as the node lives, under one epoch (RFC 2961 section 4.5). An entry
 //! changes its number whenever something new is said, so that acknowledgements of what was said before mean nothing.
 
-use hashbrown::HashTable;
-use slab::Slab;
+use alloc::vec::Vec;
 
-use crate::state::Index;
+use earmark_core::growth;
+use hashbrown::HashTable;
+
+use crate::state::{Index, NONE};
 
 /// The state that an entry's message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +37,17 @@ pub(crate) enum Standing {
 
 #[derive(Clone, Copy, Debug)]
 struct Told {
+    /// In a vacant entry the next vacant one.
     id: u32,
     /// A [`Subject`], the kind in the two highest bits.
     subject: u32,
     partner: Index,
-    /// In the roster of the partner; [`OPEN`] in none.
+    /// In the roster of the partner; [`OPEN`] in none, [`VACANT`] where this is no entry.
     place: u32,
 }
 
 const OPEN: u32 = u32::MAX;
+const VACANT: u32 = u32::MAX - 1;
 /// Kinds of subject. Blocks take so much memory that no index ever needs these bits.
 const RESV: u32 = 1 << 30;
 const SHARED: u32 = 2 << 30;
@@ -54,7 +58,10 @@ const KINDS: u32 = 3 << 30;
 pub(crate) struct Book {
     epoch: u32,
     next: u32,
-    entries: Slab<Told>,
+    /// Entries and vacant ones; a slab's would be larger by half.
+    entries: Vec<Told>,
+    /// First of the vacant ones.
+    vacant: Index,
     /// From number to entry. We choose the numbers, so any spreading of them will do.
     by_id: HashTable<Index>,
 }
@@ -65,7 +72,8 @@ impl Book {
         Book {
             epoch: seed as u32 & 0x00ff_ffff,
             next: (seed >> 32) as u32,
-            entries: Slab::new(),
+            entries: Vec::new(),
+            vacant: NONE,
             by_id: HashTable::new(),
         }
     }
@@ -94,8 +102,17 @@ impl Book {
             Subject::Resv(sender) => sender | RESV,
             Subject::Shared(pool) => pool | SHARED,
         };
-        crate::store::grow(&mut self.entries);
-        let entry = self.entries.insert(Told { id, subject, partner: 0, place: OPEN }) as Index;
+        let told = Told { id, subject, partner: 0, place: OPEN };
+        let entry = match self.entries.get_mut(self.vacant as usize) {
+            Some(vacant) => {
+                let next = core::mem::replace(vacant, told).id;
+                core::mem::replace(&mut self.vacant, next)
+            }
+            None => {
+                growth::push(&mut self.entries, told);
+                (self.entries.len() - 1) as Index
+            }
+        };
         self.index(entry, id);
         entry
     }
@@ -112,7 +129,10 @@ impl Book {
     /// Takes out an entry, which must be [`Standing::Open`].
     pub(crate) fn remove(&mut self, entry: Index) {
         self.unindex(entry);
-        self.entries.remove(entry as usize);
+        let told = &mut self.entries[entry as usize];
+        debug_assert_eq!(told.place, OPEN, "it stands in the book, and in no roster");
+        (told.id, told.place) = (self.vacant, VACANT);
+        self.vacant = entry;
     }
 
     /// The entry of this number.
@@ -185,7 +205,10 @@ mod tests {
         );
         assert_eq!((book.subject(path), book.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
         book.remove(resv);
-        assert_eq!((book.find(second), book.entries.len()), (None, 1));
+        assert_eq!(book.find(second), None);
+        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| book.enter(subject));
+        assert_eq!(entries, [resv, 2], "what is vacant is used first");
+        assert_eq!(book.subject(resv), Subject::Shared(1));
     }
 
     #[test]

@@ -12,6 +12,9 @@ use earmark_core::Time;
 
 use crate::config::Retransmission;
 
+/// Messages that a queue keeps room for while it is empty. What many set-ups at once have needed is given back.
+const KEPT: usize = 1_024;
+
 /// One message that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
@@ -88,7 +91,12 @@ impl Retries {
                     .filter_map(|(stage, (_, queue))| Some((stage, queue.front()?.due)))
                     .filter(|&(_, due)| due <= now)
                     .min_by_key(|&(_, due)| due)?;
-                (Stage::Sent(stage as u8), self.stages[stage].1.pop_front()?)
+                let queue = &mut self.stages[stage].1;
+                let item = queue.pop_front()?;
+                if queue.is_empty() && queue.capacity() > KEPT {
+                    *queue = VecDeque::new();
+                }
+                (Stage::Sent(stage as u8), item)
             }
         };
         self.len -= 1;

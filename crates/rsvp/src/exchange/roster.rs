@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::{Time, growth};
 
 /// Names in rounds. A name is a Message_Identifier of ours; its place is an index that its owner keeps.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Roster {
 
     /// Enters a name; gives its place.
     pub(crate) fn push(&mut self, id: u32) -> u32 {
-        self.ids.push(id);
+        growth::push(&mut self.ids, id);
         (self.ids.len() - 1) as u32
     }
 

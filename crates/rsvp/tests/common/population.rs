@@ -3,22 +3,29 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate,
-    Route, RouteTable, Time,
+    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
+    Rate, Route, RouteTable, Time,
 };
 use earmark_rsvp::{Config, Event, Rsvp};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message, Path, PathTear,
-    Resv, RsvpHop, SenderDescriptor, Session, SourceSelector,
+    Acknowledgement, AcknowledgementKind, Body, Carried, FilterSpec, FixedFilterFlow,
+    FlowDescriptors, List, Message, MessageId, Path, PathTear, RefreshList, RefreshNames, Resv,
+    RsvpHop, SenderDescriptor, Session, SourceSelector, Srefresh,
 };
 
 const UPSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
+
+/// Message type of a summary refresh (RFC 2961 section 5.2).
+const SREFRESH: u8 = 15;
+/// The life of the neighbours.
+const EPOCH: u32 = 1;
 
 const TSPEC: SenderTspec = TokenBucket {
     rate: 8_000.0,
@@ -52,6 +59,96 @@ impl Population {
             (sessions as usize, sessions as usize, sessions as usize)
         );
         population
+    }
+
+    /// Likewise, between neighbours that take part in refresh reduction and have acknowledged everything, so that all is
+    /// refreshed by number. Set-ups come at 10 000 a second.
+    pub fn reduced(sessions: u32) -> Population {
+        let mut population = Population::empty();
+        // Neighbours show what they can do; to acknowledge something of another life means nothing.
+        let nothing = [MessageId { flags: 0, epoch: u32::MAX >> 8, id: 0 }];
+        population.acknowledge(&nothing);
+        for number in 0..sessions {
+            let mut told = Vec::new();
+            for arrival in [population.path(number), population.resv(number)] {
+                population.handle(&arrival.named(number));
+                told.extend(population.names_sent());
+            }
+            population.acknowledge(&told);
+            population.pass(Duration::from_micros(100));
+        }
+        population.pass(Duration::from_secs(8));
+        assert_eq!(population.engine.population().0, sessions as usize);
+        let summarized: usize = population
+            .engine
+            .neighbors()
+            .filter_map(|neighbor| neighbor.reduction)
+            .map(|reduction| reduction.summarized)
+            .sum();
+        assert_eq!(summarized, 2 * sessions as usize, "every Path and every Resv");
+        population
+    }
+
+    /// Both neighbours acknowledge all this, each what was for it; the rest it has never heard of.
+    fn acknowledge(&mut self, names: &[MessageId]) {
+        for neighbor in [UPSTREAM, DOWNSTREAM] {
+            self.handle(&Arrival::acknowledging(neighbor, names));
+        }
+    }
+
+    /// Names of what was sent last.
+    fn names_sent(&self) -> Vec<MessageId> {
+        let messages = self.out.iter().filter_map(|effect| match effect {
+            Effect::Send(_, range) => Message::parse(self.out.octets(range)).ok(),
+            _ => None,
+        });
+        messages.filter_map(|message| message.message_id).collect()
+    }
+
+    /// Lets time pass, timer by timer; gives the summary refreshes that leave meanwhile.
+    pub fn pass(&mut self, duration: Duration) -> Vec<Vec<u8>> {
+        let end = self.now + duration;
+        let mut summaries = Vec::new();
+        while let Some((at, _)) = self.engine.next_deadline().filter(|&(at, _)| at <= end) {
+            self.now = self.now.max(at);
+            self.expire();
+            summaries.extend(self.out.iter().filter_map(|effect| match effect {
+                Effect::Send(_, range) if self.out.octets(range)[1] == SREFRESH => {
+                    Some(self.out.octets(range).to_vec())
+                }
+                _ => None,
+            }));
+        }
+        self.now = end;
+        summaries
+    }
+
+    /// Lets time pass until what is due next is due, without doing it.
+    pub fn wait(&mut self) {
+        let (at, _) = self.engine.next_deadline().expect("summaries are due");
+        self.now = self.now.max(at);
+    }
+
+    /// What is due is done.
+    #[inline(never)]
+    pub fn expire(&mut self) -> usize {
+        let context = &mut Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        self.out.clear();
+        self.engine.handle(self.now, Input::Expire, context, &mut self.out);
+        self.out.len()
+    }
+
+    /// A summary of the previous hop that refreshes the Paths of these sessions.
+    pub fn summary(&self, sessions: impl Iterator<Item = u32>) -> Arrival {
+        let ids: Vec<u32> = sessions.collect();
+        let names = RefreshNames::Messages(List::Items(&ids));
+        let lists = [RefreshList { epoch: EPOCH, names }];
+        let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
+        Arrival::of(UPSTREAM, Message::new(62, body))
     }
 
     /// The router before anybody came.
@@ -163,7 +260,44 @@ pub struct Arrival {
 
 impl Arrival {
     fn new(interface: InterfaceId, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
-        let message = Message::new(62, body);
+        Arrival::write(interface, source, destination, &Message::new(62, body))
+    }
+
+    /// This message under a number, of a node that takes part in refresh reduction.
+    fn named(&self, id: u32) -> Arrival {
+        let message = Message::parse(&self.octets).expect("it was written");
+        let message_id = Some(MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id });
+        let message = Message { flags: Message::REFRESH_REDUCTION, message_id, ..message };
+        Arrival::write(self.interface, self.source, self.destination, &message)
+    }
+
+    /// A neighbour acknowledges messages of these names.
+    fn acknowledging(neighbor: IpAddr, names: &[MessageId]) -> Arrival {
+        let kind = AcknowledgementKind::Ack;
+        let names: Vec<Acknowledgement> = names
+            .iter()
+            .map(|&MessageId { epoch, id, .. }| Acknowledgement { kind, epoch, id })
+            .collect();
+        let acknowledgements = List::Items(&names);
+        Arrival::of(neighbor, Message { acknowledgements, ..Message::new(62, Body::Ack) })
+    }
+
+    /// A message of a neighbour that takes part in refresh reduction, to this router.
+    fn of(neighbor: IpAddr, message: Message<'_>) -> Arrival {
+        let (interface, here) = match neighbor {
+            UPSTREAM => (InterfaceId(1), Ipv4Addr::new(192, 0, 2, 2)),
+            _ => (InterfaceId(2), Ipv4Addr::new(198, 51, 100, 1)),
+        };
+        let message = Message { flags: Message::REFRESH_REDUCTION, ..message };
+        Arrival::write(interface, neighbor, here.into(), &message)
+    }
+
+    fn write(
+        interface: InterfaceId,
+        source: IpAddr,
+        destination: IpAddr,
+        message: &Message<'_>,
+    ) -> Arrival {
         let mut octets = vec![0; message.buffer_len()];
         message.emit(&mut octets).expect("it fits");
         Arrival { interface, source, destination, octets }
