@@ -173,6 +173,31 @@ fn unknown_names_are_told_back() {
     assert_eq!(sent(&outcomes).len(), 1);
 }
 
+/// Senders that follow each other in memory need not be of the same neighbour, nor need their names follow each other.
+#[test]
+fn names_in_a_row_are_told_apart() {
+    let mut router = router();
+    let of = |port, hop| {
+        let mut path = path();
+        path.sender.template.selector = SourceSelector::Port(port);
+        path.hop.address = ip(hop);
+        path
+    };
+    path_named(&mut router, of(1, UPSTREAM), named(1));
+    path_named(&mut router, of(2, "10.0.1.3"), named(2));
+    path_named(&mut router, of(3, UPSTREAM), named(9));
+    path_named(&mut router, of(4, UPSTREAM), named(3));
+    router.pass(10 * MS);
+    summary(&mut router, ETH1, &[1, 2, 9, 3, 4]);
+    let nacks = [2, 4].map(|id| acknowledgement(AcknowledgementKind::Nack, named(id)));
+    assert_eq!(acknowledged(&router.pass(10 * MS)), nacks);
+    // Those that were named live on, the other one does not.
+    router.pass(150 * SECOND);
+    summary(&mut router, ETH1, &[3, 9, 1]);
+    router.pass(100 * SECOND);
+    assert_eq!(router.engine.population().1, 3);
+}
+
 /// Lists as long as a datagram, again and again: bounded answers, no state, nothing kept.
 #[test]
 fn endless_lists_have_bounded_answers() {

@@ -58,6 +58,11 @@ impl Named {
         }
     }
 
+    /// The block of the same kind behind it, if there is one.
+    pub(crate) fn next(self) -> Named {
+        Named(self.0 & Named::RESERVATION | (self.0 & !Named::RESERVATION).wrapping_add(1))
+    }
+
     pub(crate) fn block(self) -> (Block, Index) {
         if self.0 & Named::RESERVATION == 0 {
             (Block::Sender, self.0)

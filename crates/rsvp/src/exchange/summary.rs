@@ -6,7 +6,7 @@ use core::time::Duration;
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshList, RefreshNames, Srefresh};
 
-use super::names::Name;
+use super::names::{Name, Named};
 use super::send::Letter;
 use crate::instance::{Rsvp, Turn};
 use crate::refresh::to_neighbor;
@@ -86,52 +86,52 @@ impl Rsvp {
         let expires_at =
             turn.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
         let neighbor = self.store.find_neighbor(interface, address);
-        let mut refreshed = false;
+        let mut reminder = Reminder { neighbor, expires_at, last: None };
         for list in srefresh.lists {
             let name = |id| Name { epoch: list.epoch, id };
             match list.names {
                 RefreshNames::Messages(ids) => {
                     for id in ids {
-                        if self.refresh_named(neighbor, name(id), expires_at) {
-                            refreshed = true;
-                        } else {
+                        if !self.refresh_named(&mut reminder, name(id)) {
                             self.does_not_know(turn, index, name(id));
                         }
                     }
                 }
                 RefreshNames::Sources(items) => {
                     for item in items {
-                        if self.refresh_named(neighbor, name(item.id), expires_at) {
-                            refreshed = true;
-                        } else if forwards(turn, interface, item.source, datagram.destination) {
+                        if !self.refresh_named(&mut reminder, name(item.id))
+                            && forwards(turn, interface, item.source, datagram.destination)
+                        {
                             self.does_not_know(turn, index, name(item.id));
                         }
                     }
                 }
                 RefreshNames::Multicast(items) => {
                     for item in items {
-                        if self.refresh_named(neighbor, name(item.id), expires_at) {
-                            refreshed = true;
-                        } else if forwards(turn, interface, item.source, item.destination) {
+                        if !self.refresh_named(&mut reminder, name(item.id))
+                            && forwards(turn, interface, item.source, item.destination)
+                        {
                             self.does_not_know(turn, index, name(item.id));
                         }
                     }
                 }
             }
         }
-        if let Some(neighbor) = neighbor.filter(|_| refreshed) {
+        if let Some(neighbor) = neighbor.filter(|_| reminder.last.is_some()) {
             self.store.neighbors[neighbor as usize].heard = turn.now;
         }
     }
 
     /// Refreshes the state that a neighbour named so; gives whether there is any.
     #[inline]
-    fn refresh_named(&mut self, neighbor: Option<Index>, name: Name, expires_at: Time) -> bool {
-        let Some(named) = neighbor.and_then(|neighbor| self.store.find_named(neighbor, name))
-        else {
+    fn refresh_named(&mut self, reminder: &mut Reminder, name: Name) -> bool {
+        let &mut Reminder { neighbor, expires_at, last } = reminder;
+        let named = neighbor.and_then(|neighbor| self.store.find_named_after(last, neighbor, name));
+        let Some(named) = named else {
             self.counters.reduction.unknown += 1;
             return false;
         };
+        reminder.last = Some(named);
         self.counters.reduction.refreshed += 1;
         match named.block() {
             (Block::Sender, index) => {
@@ -154,6 +154,15 @@ impl Rsvp {
     fn does_not_know<E>(&mut self, turn: &Turn<'_, '_, E>, partner: Index, name: Name) {
         self.acknowledge(turn.now, partner, AcknowledgementKind::Nack, name);
     }
+}
+
+/// What a summary does to the blocks that it names.
+struct Reminder {
+    /// Who sent it; `None` where no state hangs on the sender.
+    neighbor: Option<Index>,
+    expires_at: Time,
+    /// The block that was refreshed last.
+    last: Option<Named>,
 }
 
 /// Whether this node would pass on what that source sends to that group, if it came in there (RFC 2961 section 5.3).
