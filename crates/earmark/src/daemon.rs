@@ -28,6 +28,7 @@ use crate::control::{Hub, Listener, ListenerError};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
 use crate::record::Recorder;
+use crate::reload::Reload;
 use crate::system::{System, plan, with_cause};
 use crate::user::User;
 use crate::watch::Watch;
@@ -169,8 +170,8 @@ fn start(
     info!(node = %node_config.name, seed = node_config.seed, "the node");
     let mut driver = Driver::new(node_config, system, recorder);
     let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver);
-    let keys = config.integrity.as_ref().map(|integrity| (integrity.keys.clone(), origin));
-    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), keys)
+    let reload = Reload::new(config, origin);
+    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), reload)
         .map_err(DaemonError::system("wait for events"))
 }
 
@@ -213,7 +214,11 @@ fn links(config: &Config, initial: &[Update]) -> Result<Links, ConfigError> {
     Ok(links)
 }
 
-fn node_config(config: &Config, keys: Option<&KeyFile>, origin: Timestamp) -> NodeConfig {
+pub(crate) fn node_config(
+    config: &Config,
+    keys: Option<&KeyFile>,
+    origin: Timestamp,
+) -> NodeConfig {
     NodeConfig {
         name: config.name.clone(),
         // The standard library's own keys come from the system's source of randomness.

@@ -7,22 +7,19 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_linux::clock::Clock;
-use earmark_node::{Command, Input};
-use jiff::Timestamp;
 use rustix::event::epoll;
 use rustix::fs::Timespec;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use tracing::{info, warn};
 
-use crate::config::KeyFile;
 use crate::control::{ClientId, Hub, Listener};
 use crate::driver::Driver;
+use crate::reload::Reload;
 use crate::system::System;
 use crate::watch::Watch;
 
@@ -43,8 +40,7 @@ pub(crate) struct EventLoop {
     pub(crate) watch: Watch,
     pub(crate) listener: Listener,
     pub(crate) hub: Hub,
-    /// The key file, to be read again on SIGHUP, and the moment when the clock began.
-    keys: Option<(PathBuf, Timestamp)>,
+    reload: Reload,
     set: WaitSet,
     signals: Signals,
 }
@@ -56,7 +52,7 @@ impl EventLoop {
         watch: Watch,
         listener: Listener,
         hub: Hub,
-        keys: Option<(PathBuf, Timestamp)>,
+        reload: Reload,
     ) -> io::Result<EventLoop> {
         let signals = Signals::catch()?;
         let mut set = WaitSet::new()?;
@@ -65,7 +61,7 @@ impl EventLoop {
         set.add(Source::Messages, driver.kernel_ref().socket.as_fd())?;
         set.add(Source::Mirror, watch.mirror.as_fd())?;
         set.add(Source::Listener, listener.as_fd())?;
-        Ok(EventLoop { clock, driver, watch, listener, hub, keys, set, signals })
+        Ok(EventLoop { clock, driver, watch, listener, hub, reload, set, signals })
     }
 
     /// Serves until a signal ends it.
@@ -85,7 +81,8 @@ impl EventLoop {
                         return Ok(());
                     }
                     if told.reload {
-                        self.reload_keys();
+                        let now = self.clock.now();
+                        self.reload.read(now, &mut self.watch, &mut self.driver);
                     }
                     continue;
                 }
@@ -120,20 +117,6 @@ impl EventLoop {
         }
         self.hub.publish(now, &mut self.driver);
         Ok(())
-    }
-
-    /// Reads the key file again. One that cannot be used leaves the keys as they are.
-    fn reload_keys(&mut self) {
-        let Some((path, origin)) = &self.keys else { return };
-        match KeyFile::load(path) {
-            Ok(file) => {
-                info!(keys = file.len(), "keys read again");
-                let keys = file.keys(*origin);
-                let command = earmark_rsvp::Command::Keys { keys };
-                self.driver.handle(self.clock.now(), Input::Command(Command::Rsvp(command)));
-            }
-            Err(error) => warn!(%error, "the old keys stay"),
-        }
     }
 
     fn accept(&mut self) {

@@ -15,6 +15,7 @@ pub mod describe;
 pub mod driver;
 mod event_loop;
 pub mod record;
+mod reload;
 mod system;
 pub mod units;
 mod user;

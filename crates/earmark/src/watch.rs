@@ -74,6 +74,37 @@ impl Watch {
         }
     }
 
+    /// The settings are these from now on.
+    pub(crate) fn renew(&mut self, now: Time, config: &Config, driver: &mut Driver<System>) {
+        self.lifetime = config.lifetime();
+        self.every = config.reconcile;
+        self.next_reconciliation = self.next_reconciliation.min(now + self.every);
+        for new in &config.interfaces {
+            let old = self.configured.insert(new.name.clone(), new.clone());
+            if old.as_ref().is_some_and(|old| old.says_the_same_as(new)) {
+                continue;
+            }
+            let known = driver.node().interfaces().by_name(&new.name);
+            let Some(Interface { id, name, addresses, mtu, up, .. }) = known.cloned() else {
+                continue; // it will be as it should when it comes back
+            };
+            if old.is_some() {
+                let kernel = driver.kernel();
+                if let Err(error) = kernel.signal_through(id, new) {
+                    warn!(interface = %name, "{}", with_cause(&error));
+                }
+                if let Err(error) = kernel.take_over(id, new) {
+                    warn!(interface = %name, "{}", with_cause(&error));
+                }
+            }
+            self.apply(
+                now,
+                Update::Interface(InterfaceState { id, name, addresses, mtu, up }),
+                driver,
+            );
+        }
+    }
+
     /// Does what is due by now.
     pub(crate) fn house_keeping(&mut self, now: Time, driver: &mut Driver<System>) {
         if self.next_reconciliation <= now {

@@ -13,11 +13,14 @@ mod trace;
 use std::io::{BufReader, Read};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use earmark::control::protocol::LONGEST_LINE;
 use earmark::record::replay;
 use earmark_core::Time;
 use earmark_core::record::Octets;
+use earmark_node::{Command, Input};
+use earmark_rsvp::{Renewal, Timing};
 use host::{Host, Peer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -307,20 +310,27 @@ fn a_recording_replays_to_the_same_effects() {
     let mut host = Host::recorded(Some(&file));
     let mut peer = host.connect();
     host.ask(&mut peer, SEND);
-    for _ in 0..3 {
+    for refresh in 0..3 {
         host.now = host.driver.next_deadline().expect("a refresh");
         host.driver.expire(host.now);
+        if refresh == 1 {
+            let timing = Timing { refresh: Duration::from_secs(7), ..Timing::default() };
+            let renewal = Renewal { timing, ..Renewal::from(earmark_rsvp::Config::default()) };
+            let command = earmark_rsvp::Command::Renew(Box::new(renewal));
+            host.driver.handle(host.now, Input::Command(Command::Rsvp(command)));
+        }
     }
     let sent: Vec<String> =
         host.driver.kernel().sent.drain(..).map(|(_, octets)| Octets(octets).to_string()).collect();
     assert_eq!(sent.len(), 4, "a Path and three refreshes");
+    assert_eq!((sent[0] == sent[1], sent[2] == sent[3]), (true, false), "the last has another R");
 
     let mut effects = Vec::new();
     let recording = BufReader::new(std::fs::File::open(&file).unwrap());
     let inputs = replay(recording, &[], &mut effects).unwrap();
     std::fs::remove_file(&file).unwrap();
-    // Interface, route, the session and its sender, three expirations.
-    assert_eq!(inputs, 7);
+    // Interface, route, the session and its sender, three expirations, and other settings before the last.
+    assert_eq!(inputs, 8);
     let lines = effects.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
     let replayed: Vec<String> = lines
         .map(|line| serde_json::from_slice::<Value>(line).unwrap())

@@ -9,18 +9,18 @@ use std::net::UdpSocket;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use earmark::control::protocol::{Listen, Send};
+use earmark::control::protocol::{LinkRow, Listen, Send};
 use earmark_core::Rate;
 use earmark_linux::link;
-use host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, join, line, pair, until};
+use host::{ETH0, Host, Outcome, PATIENCE, PROGRAM, check, join, line, log, pair, until, wait};
 use libtest_mimic::{Arguments, Failed, Trial};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 14] = [
+    let tests: [Test; 15] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
             a_host_without_raw_sockets_signals_inside_udp,
         ),
         ("an_interface_may_come_back", an_interface_may_come_back),
+        ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (
             "queues_that_are_taken_over_void_reservations",
             queues_that_are_taken_over_void_reservations,
@@ -358,6 +359,73 @@ fn an_interface_may_come_back() -> Outcome {
     let output =
         a.earmark(&["reserve", "--to", "10.0.1.2:5001", "--rate", "2Mbit", "--timeout", "15s"])?;
     check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))
+}
+
+/// SIGHUP: a wider link, a rule that refuses what is reserved already, one more interface. What is reserved stays and keeps
+/// its class; new requests meet the new settings. A file with a mistake changes nothing, and the log says where it is.
+fn settings_change_and_reservations_stay() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    a.start(ETH0)?;
+    b.start(ETH0)?;
+    link::create_veth(&a.namespace, "eth1", &b.namespace, "eth1")?;
+    let ask = |port: u16, mbps: u32| -> Outcome {
+        b.client()?.listen(Listen::new(([10, 0, 1, 2], port).into()))?;
+        a.client()?
+            .sender(Send::new(([10, 0, 1, 2], port).into(), Rate::from_mbps(mbps.into())))?;
+        Ok(())
+    };
+    let links = || -> Result<Vec<(String, u64, u64)>, Failed> {
+        let rows = a.client()?.show_links()?.rows;
+        let row =
+            |row: LinkRow| (row.interface, row.reservable_bps.as_bps(), row.held_bps.as_bps());
+        Ok(rows.into_iter().map(row).collect())
+    };
+    let eth0 = |reservable, held| ("eth0".to_owned(), reservable, held);
+    let reload = || -> Outcome {
+        let daemon = a.daemon.as_ref().ok_or("no daemon")?;
+        Ok(kill_process(Pid::from_child(daemon), Signal::HUP)?)
+    };
+    ask(5001, 2)?;
+    until("it is reserved", || Ok((links()? == [eth0(7_500_000, 2_000_000)]).then_some(())))?;
+    let removed = || -> Result<serde_json::Value, Failed> {
+        Ok(a.client()?.show_counters()?["driver"]["removed"].clone())
+    };
+    let before = removed()?;
+
+    a.configure("max_sessions = many\n")?;
+    reload()?;
+    let wide = ETH0.replace("10Mbit", "20Mbit").replace("16", "32");
+    let eth1 = "[[interface]]\nname = \"eth1\"\nbandwidth = \"4Mbit\"\nqueues = \"none\"\n";
+    let rule = "[[policy.rule]]\naction = \"refuse\"\ndestinations = [\"10.0.1.2/32\"]\n";
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    check(links()? == [eth0(7_500_000, 2_000_000)], "nothing has changed")?;
+    a.configure(&format!("{wide}{eth1}{rule}"))?;
+    reload()?;
+    let both = [eth0(15_000_000, 2_000_000), ("eth1".to_owned(), 3_000_000, 0)];
+    until("the settings are new", || Ok((links()? == both).then_some(())))?;
+    ask(5002, 1)?;
+    let refused = |log: &str| log.contains("policy");
+    until("the rule refuses", || {
+        let rows = b.client()?.show_applications()?.rows;
+        Ok(rows.iter().any(|row| refused(&format!("{row:?}").to_lowercase())).then_some(()))
+    })?;
+    // Longer than state lives that is not refreshed.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    check(links()? == both, "the old reservation stays")?;
+    check(before.is_u64() && removed()? == before, "and so does its class")?;
+    a.configure(&wide)?;
+    reload()?;
+    until("the rule is gone", || Ok((links()?[0] == eth0(15_000_000, 3_000_000)).then_some(())))?;
+
+    let mut daemon = a.daemon.take().ok_or("no daemon")?;
+    kill_process(Pid::from_child(&daemon), Signal::TERM)?;
+    check(wait(&mut daemon)? == Some(0), "status 0")?;
+    let said = log(&mut daemon);
+    for words in ["c.toml:5: rsvp.max_sessions", "interface eth0: classes", "interface eth1, which"]
+    {
+        check(said.contains(words), &format!("{words}: {said}"))?;
+    }
+    Ok(())
 }
 
 /// Somebody else replaces the queues of a link: its reservations are void, and said to be, until the queues are ours

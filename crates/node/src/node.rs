@@ -168,8 +168,12 @@ impl Node {
             Input::Expire => self.rsvp(now, earmark_core::Input::Expire, out),
             Input::Host(update) => self.host_changes(now, update, out),
             Input::Command(Command::Rsvp(command)) => {
-                if let rsvp::Command::Release { application } = &command {
-                    self.receivers.forget(*application);
+                match &command {
+                    rsvp::Command::Release { application } => self.receivers.forget(*application),
+                    rsvp::Command::Renew(renewal) => {
+                        self.ledger.set_preemption(renewal.policy.preemption);
+                    }
+                    _ => {}
                 }
                 self.rsvp(now, earmark_core::Input::Command(command), out);
             }

@@ -3,10 +3,12 @@
 mod common;
 
 use common::*;
+use earmark_core::admission::{PreemptionPolicy, Priority};
 use earmark_core::{Flow, Rate};
-use earmark_node::{Event, HostUpdate, SenderName};
-use earmark_rsvp::Change;
-use earmark_wire::rsvp::{Body, ErrorCode, ErrorSpec};
+use earmark_node::{Command, Event, HostUpdate, Input, SenderName};
+use earmark_rsvp::policy::{Rule, Settings};
+use earmark_rsvp::{Change, Renewal};
+use earmark_wire::rsvp::{Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Session};
 
 fn the_flow() -> Flow {
     Flow {
@@ -187,4 +189,34 @@ fn state_is_shown_in_rows() {
     let counted = |name| node.counters().find(|&(_, group, n, _)| group == "received" && n == name);
     assert_eq!(counted("path").map(|(.., count)| count), Some(1));
     assert_eq!(counted("resv").map(|(.., count)| count), Some(1));
+}
+
+/// Preemption that is switched on while the node runs reaches the ledger: what was reserved before has the lowest priority,
+/// and makes room.
+#[test]
+fn preemption_may_begin_later() {
+    let (mut router, _) = reserved();
+    let important = FilterSpec { source: ip("10.0.0.2"), ..template() };
+    let mut path = path(None);
+    path.session = Session { port: 5_006, ..session() };
+    path.sender.template = important;
+    path.sender.tspec = tspec(7);
+    let path = router.path(path);
+    let flows = [FixedFilterFlow { filter: important, ..flow(7) }];
+    let refusal = resv_err(&router.resv(&path, &flows)).expect("2 + 7 Mbit/s are too much");
+    assert_eq!(refusal.code, ErrorCode::AdmissionControlFailure);
+
+    let rule = Rule {
+        sources: vec!["10.0.0.2/32".parse().expect("a range")],
+        priority: Some(Priority::new(5, 5)),
+        ..Rule::default()
+    };
+    let preemption = Some(PreemptionPolicy::default());
+    let policy = Settings { preemption, rules: vec![rule], ..Settings::default() };
+    let renewal = Renewal { policy, ..Renewal::from(earmark_rsvp::Config::default()) };
+    let command = earmark_rsvp::Command::Renew(Box::new(renewal));
+    let outcomes = router.handle(Input::Command(Command::Rsvp(command)));
+    assert_eq!((outcomes, router.held("eth2")), (vec![], Some(Rate::from_mbps(2))));
+    router.resv(&path, &flows);
+    assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)));
 }

@@ -1,5 +1,6 @@
 //! The application interface of RFC 2205 section 3.11.1 as values: commands down, upcalls up.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -12,6 +13,7 @@ use crate::counters::DropReason;
 use crate::diagnostics::{Trace, TraceEnd, TraceHop};
 use crate::integrity::Key;
 use crate::policy::Identity;
+use crate::renewal::Renewal;
 
 /// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,6 +76,8 @@ pub enum Command {
         /// All of them.
         keys: Vec<Key>,
     },
+    /// These are the settings from now on, as far as they may change. Reservations that stand are left alone.
+    Renew(Box<Renewal>),
 }
 
 /// The style-dependent part of a reservation.

@@ -73,7 +73,7 @@ impl Rsvp {
                 self.interface_changes(turn, interface);
             }
         }
-        if !self.config.proxies.senders.is_empty() {
+        if !self.announced.is_empty() {
             self.start_proxies(turn);
         }
     }

@@ -44,6 +44,7 @@ impl Rsvp {
                 (application, self.trace(turn, application, &trace))
             }
             Command::Keys { keys } => return self.replace_keys(turn, keys),
+            Command::Renew(renewal) => return self.renew(turn, *renewal),
         };
         if let Err(reason) = done {
             turn.out.notify(Event::Rejected { application, reason });
@@ -171,6 +172,32 @@ impl Rsvp {
         let done =
             opened.and_then(|()| self.define_sender(turn, application, template, tspec, ttl));
         if let Err(reason) = done {
+            turn.out.notify(Event::Rejected { application, reason });
+        }
+    }
+
+    /// A sender of another host is announced no more, if it was.
+    pub(crate) fn end_proxy<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        application: Application,
+    ) {
+        // Where there was no way to its destination it has never begun, and so has no session to end.
+        let _ = self.release_application(turn, application);
+    }
+
+    /// A sender of another host has another TSpec or TTL.
+    pub(crate) fn change_proxy<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        place: usize,
+        proxy: &SenderProxy,
+    ) {
+        let SenderProxy { template, tspec, ttl, .. } = *proxy;
+        let application = Application::proxy(place);
+        if self.applications.open.contains_key(&application)
+            && let Err(reason) = self.define_sender(turn, application, template, tspec, ttl)
+        {
             turn.out.notify(Event::Rejected { application, reason });
         }
     }

@@ -19,6 +19,7 @@ use crate::exchange::{Exchange, Letter};
 use crate::integrity::Integrity;
 use crate::limits::Throttle;
 use crate::policy::Policy;
+use crate::proxy::SenderProxy;
 use crate::repair::Repairs;
 use crate::state::Index;
 use crate::store::Store;
@@ -44,6 +45,8 @@ pub struct Rsvp {
     pub(crate) counters: Counters,
     /// What follows from changed routes.
     pub(crate) repairs: Repairs,
+    /// The senders that are announced for others, by place; `None` where one was until the settings changed.
+    pub(crate) announced: Vec<Option<SenderProxy>>,
     /// Interfaces behind which somebody speaks through UDP (RFC 2205 appendix C).
     pub(crate) encapsulating: BTreeSet<InterfaceId>,
     /// Spreads refreshes over [0.5 R, 1.5 R].
@@ -83,6 +86,7 @@ impl Rsvp {
             policy: Policy::new(&config.policy).map(Box::new),
             throttle: Throttle::default(),
             exchange: Exchange::new(&config, random),
+            announced: config.proxies.senders.iter().copied().map(Some).collect(),
             config,
             store: Store::new(random.stream("rsvp/hash").hash_key()),
             applications: Applications::default(),

@@ -23,7 +23,7 @@ use crate::api::{Application, Change, Event};
 use crate::error::ResvFault;
 use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Holder, Index, Origin};
+use crate::state::{Holder, Index, NONE, Origin};
 use crate::traffic::Request;
 use crate::way::Way;
 
@@ -75,6 +75,18 @@ impl Application {
     /// The one in whose name receivers are answered for; no driver must hand it out, nor those just below it, in whose
     /// names senders are announced.
     pub const PROXY: Application = Application(u64::MAX);
+
+    /// The one in whose name the sender at a place in the list is announced.
+    pub(crate) fn proxy(place: usize) -> Application {
+        Application(Application::PROXY.0 - 1 - place as u64)
+    }
+}
+
+impl SenderProxy {
+    /// Whether another one is about the same sender of the same session, whatever it announces.
+    pub(crate) fn is_of_the_same_flow(&self, other: &SenderProxy) -> bool {
+        (self.session, self.template) == (other.session, other.template)
+    }
 }
 
 impl ReceiverProxy {
@@ -112,6 +124,15 @@ impl Rsvp {
     ) {
         if !self.config.proxies.receivers.is_empty() {
             self.answer_as_proxy(turn, index);
+        }
+    }
+
+    /// Likewise, after the proxies have changed.
+    pub(crate) fn answer_anew<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        self.answer_as_proxy(turn, index);
+        if !self.config.proxies.receivers.is_empty() && self.store.psb(index).path_told != NONE {
+            // What is refused is tried again with each refresh, so there must be some.
+            self.path_refresh(turn, index);
         }
     }
 
@@ -234,15 +255,15 @@ impl Rsvp {
 
     /// Whether an application's senders are other hosts.
     pub(crate) fn speaks_for_others(&self, application: Application) -> bool {
-        let senders = self.config.proxies.senders.len() as u64;
+        let senders = self.announced.len() as u64;
         (Application::PROXY.0 - senders..Application::PROXY.0).contains(&application.0)
     }
 
     /// Announces those senders whose destinations can be reached by now.
     pub(crate) fn start_proxies<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
-        for place in 0..self.config.proxies.senders.len() {
-            let proxy = self.config.proxies.senders[place];
-            let application = Application(Application::PROXY.0 - 1 - place as u64);
+        for place in 0..self.announced.len() {
+            let Some(proxy) = self.announced[place] else { continue };
+            let application = Application::proxy(place);
             if self.applications.open.contains_key(&application) {
                 continue;
             }

@@ -45,12 +45,23 @@ pub(crate) enum Changed {
 pub(crate) struct Repairs {
     /// Changes that wait for their delay to pass.
     noted: Vec<Changed>,
-    /// Changes that senders are being looked up for, and the next place in the slab of senders.
-    sweep: Option<(Vec<Changed>, usize)>,
+    /// Whether receivers are answered for otherwise than before, which waits likewise.
+    answers_changed: bool,
+    /// The look at all senders that is under way.
+    sweep: Option<Sweep>,
     /// Whether a timer is armed for the two.
     armed: bool,
     /// Ways that senders have left, the oldest first; the timer is armed while there are any.
     departures: VecDeque<Departure>,
+}
+
+/// A look at all senders, some in each turn.
+#[derive(Debug)]
+struct Sweep {
+    changes: Vec<Changed>,
+    answers_changed: bool,
+    /// The next place in the slab of senders.
+    next: usize,
 }
 
 /// A way that a sender's data takes no more. It says all that a PathTear says, as its sender may be gone by then.
@@ -100,27 +111,41 @@ impl Rsvp {
         }
     }
 
+    /// Receivers are answered for otherwise than before: W later each sender is answered anew.
+    pub(crate) fn answers_change(&mut self, now: Time) {
+        self.repairs.answers_changed = !self.store.psbs.is_empty();
+        if self.repairs.answers_changed && !self.repairs.armed {
+            self.arm_repair(now + self.config.repair_delay);
+        }
+    }
+
     /// The delay has passed, or a sweep goes on.
     pub(crate) fn repair_is_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
         self.repairs.armed = false;
-        let (changes, start) = match self.repairs.sweep.take() {
-            Some(sweep) => sweep,
-            None => (core::mem::take(&mut self.repairs.noted), 0),
-        };
-        let end = (start + SENDERS_PER_TURN).min(self.store.psbs.capacity());
-        for index in start..end {
+        let Repairs { noted, answers_changed, sweep, .. } = &mut self.repairs;
+        let mut sweep = sweep.take().unwrap_or_else(|| Sweep {
+            changes: core::mem::take(noted),
+            answers_changed: core::mem::take(answers_changed),
+            next: 0,
+        });
+        let end = (sweep.next + SENDERS_PER_TURN).min(self.store.psbs.capacity());
+        for index in sweep.next..end {
             let Some(psb) = self.store.psbs.get(index) else { continue };
             let destination = self.store.session(psb.session).session.destination;
             let source = psb.template.source;
-            if changes.iter().any(|changed| changed.concerns(source, destination)) {
+            if sweep.changes.iter().any(|changed| changed.concerns(source, destination)) {
                 self.repair_sender(turn, index as Index);
+            }
+            if sweep.answers_changed && self.store.psbs.contains(index) {
+                self.answer_anew(turn, index as Index);
             }
         }
         if end < self.store.psbs.capacity() {
-            self.repairs.sweep = Some((changes, end));
+            sweep.next = end;
+            self.repairs.sweep = Some(sweep);
             // The next millisecond is another turn, so that others have theirs in between.
             self.arm_repair(turn.now + Duration::from_millis(1));
-        } else if !self.repairs.noted.is_empty() {
+        } else if !self.repairs.noted.is_empty() || self.repairs.answers_changed {
             self.arm_repair(turn.now + self.config.repair_delay);
         }
     }

@@ -60,7 +60,10 @@ Example:
   earmark daemon --config /etc/earmark.toml
 
 It logs to standard error and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
-ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead.")]
+ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead.
+
+On SIGHUP it reads configuration and keys again. What is reserved stays; new work meets the new settings. The log names
+what waits for a restart, and a file with a mistake changes nothing.")]
     Daemon(DaemonOptions),
     /// Write an example configuration, or check one.
     #[command(subcommand)]

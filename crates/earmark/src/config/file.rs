@@ -157,6 +157,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     };
     let interfaces = source.interfaces(file.interface)?;
     Ok(Config {
+        file: None,
         name,
         seed: file.node.seed,
         control: source.control(file.control)?,

@@ -1,4 +1,4 @@
-//! The daemon's settings: one TOML file, read once at start.
+//! The daemon's settings: one TOML file, read at start, and again on SIGHUP ([`Config::renew`]).
 //!
 //! [`Config::load`] either gives settings that make sense, or a [`ConfigError`] that names file, line and key and says
 //! what to write instead. What cannot be known before the daemon runs (whether an interface exists) gives the same kind of
@@ -10,6 +10,7 @@ mod file;
 mod keys;
 mod policy;
 mod proxy;
+mod renewal;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use earmark_wire::rsvp::Dscp;
 
 pub use error::{ConfigError, Place};
 pub use keys::KeyFile;
+pub use renewal::Renewed;
 
 /// A configuration to start from, with every setting explained. `earmark config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -35,6 +37,8 @@ pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
 /// All settings of one daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    /// The file that says all this, to be read again when the daemon is told to.
+    pub file: Option<PathBuf>,
     /// The node's name, for people; the host's name by default.
     pub name: String,
     /// Where the random streams start; drawn from the system at start where there is none.
@@ -189,6 +193,7 @@ impl Config {
     /// Settings with every default, for a daemon that serves `socket`; interfaces are for the caller to add.
     pub fn new(name: impl Into<String>, socket: impl Into<PathBuf>) -> Config {
         Config {
+            file: None,
             name: name.into(),
             seed: None,
             control: Control { socket: socket.into(), group: None },
@@ -216,7 +221,8 @@ impl Config {
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
-        Config::parse(&text, path)
+        let config = Config::parse(&text, path)?;
+        Ok(Config { file: Some(path.to_owned()), ..config })
     }
 
     /// Reads a text; `path` only serves the errors.

@@ -170,6 +170,11 @@ impl Partners {
         self.by_address.keys().copied()
     }
 
+    /// Everybody, in the order of their addresses.
+    pub(crate) fn all(&self) -> Vec<Index> {
+        self.by_address.values().copied().collect()
+    }
+
     /// The partners behind an interface.
     pub(crate) fn behind(&self, interface: InterfaceId) -> Vec<Index> {
         let first = (interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED));

@@ -39,6 +39,17 @@ impl Rsvp {
         }
     }
 
+    /// Messages say something else from now on, R perhaps: everybody is told, and rounds of summaries begin anew.
+    pub(crate) fn tell_everybody(&mut self, now: Time) {
+        for index in self.exchange.partners.all() {
+            let summary = self.exchange.partners.get_mut(index).and_then(|p| p.summary.take());
+            if let Some(timer) = summary {
+                self.store.timers.cancel(timer);
+            }
+            self.tell_again(now, index);
+        }
+    }
+
     /// Of an interface much goes into messages: address, MTU, bandwidth. What has been told through it is told anew, as a
     /// refresh would, but for partners to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour, and
     /// an interface that is announced to be up says nothing if messages got through before. After it was down it does.

@@ -12,7 +12,7 @@ use super::rules::Used;
 /// What policy has decided about a reservation that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// The number of the rule that fitted; `None` where none did.
+    /// The number of the account of the rule that fitted; `None` where none did.
     pub(crate) rule: Option<usize>,
     /// The name it is counted under; empty for those who give none.
     pub(crate) account: String,

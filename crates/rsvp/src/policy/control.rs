@@ -22,7 +22,7 @@ use crate::traffic::Request;
 impl Policy {
     /// The rule that decides on a request, with its number. `Err` where none fits and that is a refusal.
     fn rule_for(&self, ask: &Ask<'_>) -> Result<Option<(usize, &Rule)>, PolicyControlError> {
-        let mut rules = self.settings.rules.iter().enumerate();
+        let mut rules = self.numbers.iter().copied().zip(&self.settings.rules);
         match (rules.find(|(_, rule)| rule.fits(ask)), self.settings.otherwise) {
             (Some(found), _) => Ok(Some(found)),
             (None, Action::Allow) => Ok(None),

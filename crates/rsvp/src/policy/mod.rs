@@ -63,13 +63,40 @@ pub struct Settings {
 #[derive(Debug)]
 pub(crate) struct Policy {
     settings: Settings,
+    /// The number under which each rule has its account; no two rules of this node's life have the same.
+    numbers: Vec<usize>,
+    next_number: usize,
     accounts: Accounts,
 }
 
 impl Policy {
     /// `None` where nothing is configured.
     pub(crate) fn new(settings: &Settings) -> Option<Policy> {
-        (*settings != Settings::default())
-            .then(|| Policy { settings: settings.clone(), accounts: Accounts::default() })
+        (*settings != Settings::default()).then(|| {
+            let (numbers, next_number) = Default::default();
+            let (empty, accounts) = (Settings::default(), Accounts::default());
+            let mut policy = Policy { settings: empty, numbers, next_number, accounts };
+            policy.renew(settings);
+            policy
+        })
+    }
+
+    /// Takes other settings. What was granted under a rule counts on under the one that fits the same requests.
+    pub(crate) fn renew(&mut self, settings: &Settings) {
+        let mut before: Vec<(usize, &Rule)> =
+            self.numbers.iter().copied().zip(&self.settings.rules).collect();
+        let mut numbers = Vec::with_capacity(settings.rules.len());
+        for rule in &settings.rules {
+            let same = before.iter().position(|(_, old)| old.fits_the_same(rule));
+            numbers.push(match same {
+                Some(found) => before.remove(found).0,
+                None => {
+                    self.next_number += 1;
+                    self.next_number - 1
+                }
+            });
+        }
+        self.numbers = numbers;
+        self.settings = settings.clone();
     }
 }

@@ -103,6 +103,20 @@ impl Rule {
             && is_named(&self.applications, &ask.evidence.applications)
     }
 
+    /// Whether two rules are for the same requests, whatever they do with them.
+    pub(crate) fn fits_the_same(&self, other: &Rule) -> bool {
+        let conditions = |rule: &Rule| Rule {
+            action: Action::default(),
+            flow: None,
+            total: None,
+            interface_total: None,
+            priority: None,
+            highest_priority: None,
+            ..rule.clone()
+        };
+        conditions(self) == conditions(other)
+    }
+
     /// Whether a request that fits may go on, or with which error value of "policy control failure" it is refused.
     pub(crate) fn judge(&self, ask: &Ask<'_>, used: Used) -> Result<(), PolicyControlError> {
         if self.action == Action::Refuse {

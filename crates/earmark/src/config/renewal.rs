@@ -1,0 +1,172 @@
+//! A configuration that is read again while the daemon runs: what can be taken over, and what waits for a restart.
+
+use super::{Config, ConfigError, InterfaceConfig};
+
+/// What came of reading the file again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Renewed {
+    /// The settings from now on: the new ones, but for what is named below.
+    pub config: Config,
+    /// Keys that say something else than when the daemon started, and keep their old values until it starts again.
+    pub waiting: Vec<String>,
+}
+
+impl Config {
+    /// Takes of `new` what may change while the daemon runs that was started with these settings. Interfaces that are new
+    /// must be among `present`, the names that this host has; they take part from now on, and belong to these settings too.
+    ///
+    /// # Errors
+    /// This host does not have a new interface.
+    pub fn renew(&mut self, new: Config, present: &[String]) -> Result<Renewed, ConfigError> {
+        let mut waiting = Vec::new();
+        let mut interfaces = Vec::new();
+        let mut added = Vec::new();
+        for interface in &new.interfaces {
+            let known = self.interfaces.iter().find(|known| known.name == interface.name);
+            match known {
+                Some(known) => interfaces.push(known.renew(interface, &mut waiting)),
+                None if !present.contains(&interface.name) => {
+                    return Err(interface.unknown(present));
+                }
+                None if interface.integrity.is_some() => {
+                    waiting.push(format!("interface {}: integrity", interface.name));
+                }
+                None => added.push(interface.clone()),
+            }
+        }
+        for gone in &self.interfaces {
+            if new.interfaces.iter().all(|interface| interface.name != gone.name) {
+                waiting.push(format!("interface {}, which is not there any more", gone.name));
+                interfaces.push(gone.clone());
+            }
+        }
+        self.interfaces.extend(added.iter().cloned());
+        interfaces.extend(added);
+        for (key, differs) in [
+            ("node.name", self.name != new.name),
+            ("node.seed", self.seed != new.seed),
+            ("control", self.control != new.control),
+            ("rsvp.udp_only", self.udp_only != new.udp_only),
+            ("rsvp.reduction", self.reduction != new.reduction),
+            ("rsvp.hello", self.hello != new.hello),
+            ("integrity", self.integrity != new.integrity),
+            ("daemon.record", self.record != new.record),
+            ("daemon.user", self.user != new.user),
+            (
+                "daemon.keep_reservations_on_exit",
+                self.keep_reservations_on_exit != new.keep_reservations_on_exit,
+            ),
+        ] {
+            if differs {
+                waiting.push(key.to_owned());
+            }
+        }
+        let config = Config {
+            interfaces,
+            timing: new.timing,
+            limits: new.limits,
+            policy: new.policy,
+            proxies: new.proxies,
+            diagnostics: new.diagnostics,
+            reconcile: new.reconcile,
+            ..self.clone()
+        };
+        Ok(Renewed { config, waiting })
+    }
+}
+
+impl InterfaceConfig {
+    /// Takes of `new` what may change; names the rest.
+    fn renew(&self, new: &InterfaceConfig, waiting: &mut Vec<String>) -> InterfaceConfig {
+        for (key, differs) in [
+            ("classes", self.classes != new.classes),
+            ("queues", self.queues != new.queues),
+            ("integrity", self.integrity != new.integrity),
+        ] {
+            if differs {
+                waiting.push(format!("interface {}: {key}", self.name));
+            }
+        }
+        InterfaceConfig {
+            classes: self.classes,
+            queues: self.queues,
+            integrity: self.integrity,
+            ..new.clone()
+        }
+    }
+
+    /// Whether another one says the same, wherever in the file.
+    pub(crate) fn says_the_same_as(&self, other: &InterfaceConfig) -> bool {
+        *self == InterfaceConfig { place: self.place.clone(), ..other.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use earmark_core::Rate;
+
+    use super::*;
+
+    const STARTED: &str = "[node]\nname = \"r1\"\n\
+        [[interface]]\nname = \"eth0\"\nbandwidth = \"10Mbit\"\n\
+        [[interface]]\nname = \"eth1\"\nbandwidth = \"10Mbit\"\n";
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, Path::new("r1.toml")).expect("it can be read")
+    }
+
+    fn present() -> Vec<String> {
+        ["lo", "eth0", "eth1", "eth2"].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn what_can_change_does_and_what_cannot_is_named() {
+        let mut started = config(STARTED);
+        let text = STARTED.replace("\"r1\"", "\"r9\"").replacen(
+            "\"10Mbit\"",
+            "\"20Mbit\"\nqueues = \"none\"\nneighbors = [\"10.0.0.1/32\"]",
+            1,
+        );
+        let text = format!(
+            "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nreduction.enabled = false\n\
+             [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n"
+        );
+        let Renewed { config: renewed, waiting } =
+            started.renew(config(&text), &present()).expect("all interfaces are there");
+        assert_eq!(
+            waiting,
+            ["interface eth0: queues", "node.name", "rsvp.reduction", "daemon.user"]
+        );
+        let new = config(&text);
+        assert_eq!((renewed.timing, renewed.limits), (new.timing, new.limits));
+        assert_eq!((renewed.policy, renewed.reconcile), (new.policy, new.reconcile));
+        assert_eq!((renewed.name.as_str(), renewed.user), ("r1", None));
+        assert_eq!(renewed.reduction, started.reduction);
+        let [eth0, eth1] = &renewed.interfaces[..] else { panic!("{:?}", renewed.interfaces) };
+        assert_eq!((eth0.bandwidth, eth0.queues), (Rate::from_mbps(20), Default::default()));
+        assert_eq!(eth0.limits.neighbors.len(), 1);
+        assert!(eth1.says_the_same_as(&started.interfaces[1]), "only its line is another");
+        // The file goes back to what it was.
+        let Renewed { config: renewed, waiting } =
+            started.renew(config(STARTED), &present()).expect("all interfaces are there");
+        assert_eq!((renewed, waiting), (started, vec![]));
+    }
+
+    #[test]
+    fn interfaces_may_come_but_not_go() {
+        let mut started = config(STARTED);
+        let eth2 = "[[interface]]\nname = \"eth2\"\nbandwidth = \"1Mbit\"\n";
+        let added = format!("{STARTED}{eth2}");
+        let error = started.renew(config(&added), &["eth0".to_owned()]).unwrap_err();
+        assert_eq!((error.place.line, error.place.key.as_str()), (10, "interface.name"));
+        let Renewed { config: renewed, waiting } =
+            started.renew(config(&added), &present()).expect("it is there");
+        assert_eq!((renewed.interfaces.len(), waiting), (3, vec![]));
+        let Renewed { config: renewed, waiting } =
+            started.renew(config(STARTED), &present()).expect("it is there");
+        assert_eq!(renewed.interfaces.len(), 3);
+        assert_eq!(waiting, ["interface eth2, which is not there any more"]);
+    }
+}

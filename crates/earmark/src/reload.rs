@@ -1,0 +1,69 @@
+//! Reading the configuration again while the daemon runs (SIGHUP): settings, and the keys of neighbours.
+
+use std::path::PathBuf;
+
+use earmark_core::Time;
+use earmark_node::{Command, Input};
+use earmark_rsvp::Renewal;
+use jiff::Timestamp;
+use tracing::{info, warn};
+
+use crate::config::{Config, ConfigError, KeyFile, Renewed};
+use crate::daemon::node_config;
+use crate::driver::Driver;
+use crate::system::System;
+use crate::watch::Watch;
+
+/// What has to be known for it.
+pub(crate) struct Reload {
+    /// The settings as the file had them when the daemon started; `None` where they come from no file.
+    started: Option<Config>,
+    /// The key file.
+    keys: Option<PathBuf>,
+    /// The moment when the clock began, by which keys count their time.
+    origin: Timestamp,
+}
+
+impl Reload {
+    pub(crate) fn new(config: &Config, origin: Timestamp) -> Reload {
+        // What the command line said otherwise is no difference to be told of.
+        let started = config.file.as_ref().and_then(|file| Config::load(file).ok());
+        let keys = config.integrity.as_ref().map(|integrity| integrity.keys.clone());
+        Reload { started, keys, origin }
+    }
+
+    /// Reads everything again. What cannot be used leaves the old in force, and the log says where it is wrong.
+    pub(crate) fn read(&mut self, now: Time, watch: &mut Watch, driver: &mut Driver<System>) {
+        match self.settings(driver) {
+            None => {}
+            Some(Ok(Renewed { config, waiting })) => {
+                for key in waiting {
+                    warn!("a change that waits for a restart of the daemon: {key}");
+                }
+                watch.renew(now, &config, driver);
+                let renewal = Renewal::from(node_config(&config, None, self.origin).rsvp);
+                let command = earmark_rsvp::Command::Renew(Box::new(renewal));
+                driver.handle(now, Input::Command(Command::Rsvp(command)));
+                info!("settings read again");
+            }
+            Some(Err(error)) => warn!(%error, "the old settings stay"),
+        }
+        let Some(path) = &self.keys else { return };
+        match KeyFile::load(path) {
+            Ok(file) => {
+                info!(keys = file.len(), "keys read again");
+                let command = earmark_rsvp::Command::Keys { keys: file.keys(self.origin) };
+                driver.handle(now, Input::Command(Command::Rsvp(command)));
+            }
+            Err(error) => warn!(%error, "the old keys stay"),
+        }
+    }
+
+    fn settings(&mut self, driver: &Driver<System>) -> Option<Result<Renewed, ConfigError>> {
+        let started = self.started.as_mut()?;
+        let path = started.file.clone()?;
+        let present: Vec<String> =
+            driver.node().interfaces().iter().map(|interface| interface.name.clone()).collect();
+        Some(Config::load(&path).and_then(|new| started.renew(new, &present)))
+    }
+}

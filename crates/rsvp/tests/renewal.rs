@@ -1,0 +1,194 @@
+//! Settings that change while the engine runs: new work meets the new ones, and what stands stays.
+
+mod common;
+#[path = "common/naming.rs"]
+mod naming;
+
+use common::*;
+use earmark_core::{HostEvent, Rate};
+use earmark_rsvp::policy::{Action, Rule};
+use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy};
+use earmark_rsvp::{Command, Config, Renewal, limits, policy, proxy};
+use earmark_wire::rsvp::{
+    AcknowledgementKind, Body, Dscp, ErrorCode, Path, PathErr, PathTear, Resv, ResvErr, Session,
+};
+use naming::*;
+
+/// The settings are the default ones from now on, but for some.
+fn renew(bench: &mut Bench, change: impl FnOnce(&mut Renewal)) -> Vec<Outcome> {
+    let mut renewal = Renewal::from(Config::default());
+    change(&mut renewal);
+    bench.command(Command::Renew(Box::new(renewal)))
+}
+
+fn session_to(port: u16) -> Session {
+    Session { port, ..session() }
+}
+
+/// A Path arrives; gives the error that answers it.
+fn announce(bench: &mut Bench, port: u16) -> Option<ErrorCode> {
+    let path = Path { session: session_to(port), ..path() };
+    error(&bench.arrives(ETH1, Body::Path(path)))
+}
+
+/// A Resv arrives; gives the error that answers it.
+fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Option<ErrorCode> {
+    let flows = [flow(mbps)];
+    let resv = Resv { session: session_to(port), ..resv(&flows) };
+    error(&bench.arrives(ETH2, Body::Resv(resv)))
+}
+
+fn error(outcomes: &[Outcome]) -> Option<ErrorCode> {
+    sent(outcomes).into_iter().find_map(|(_, message)| match message.body {
+        Body::PathErr(PathErr { error, .. }) | Body::ResvErr(ResvErr { error, .. }) => {
+            Some(error.code)
+        }
+        _ => None,
+    })
+}
+
+/// Two senders with reservations are there when the limit becomes one.
+#[test]
+fn limits_are_for_new_work() {
+    let mut bench = router();
+    for port in [1, 2] {
+        assert_eq!((announce(&mut bench, port), ask(&mut bench, port, 1)), (None, None));
+    }
+    let limits = limits::Settings { per_neighbor: Some(1), ..limits::Settings::default() };
+    assert_eq!(renew(&mut bench, |new| new.limits = limits), []);
+    for port in [1, 2] {
+        assert_eq!((announce(&mut bench, port), ask(&mut bench, port, 1)), (None, None));
+    }
+    assert_eq!(ask(&mut bench, 2, 2), None, "what is there may change");
+    assert_eq!(announce(&mut bench, 3), Some(ErrorCode::RsvpSystemError));
+    assert_eq!((bench.engine.population(), bench.held()), ((2, 2, 2), Rate::from_mbps(3)));
+
+    assert_eq!(renew(&mut bench, |new| new.max_sessions = 3), []);
+    assert_eq!((announce(&mut bench, 3), ask(&mut bench, 3, 1)), (None, None));
+    assert_eq!(announce(&mut bench, 4), Some(ErrorCode::RsvpSystemError));
+}
+
+/// What was granted counts on when the limit of its rule changes, and when the rule moves; a rule that refuses leaves what
+/// stands alone.
+#[test]
+fn rules_that_change_go_on_counting() {
+    let from =
+        |range: &str| Rule { sources: vec![range.parse().expect("a range")], ..Rule::default() };
+    let total = |mbps| Rule { total: Some(Rate::from_mbps(mbps)), ..from("10.0.0.0/24") };
+    let rules = |rules: &[Rule]| {
+        let rules = rules.to_vec();
+        move |new: &mut Renewal| {
+            new.policy = policy::Settings { rules, ..policy::Settings::default() };
+        }
+    };
+    let refused = Some(ErrorCode::PolicyControlFailure);
+    let mut bench = router();
+    for port in 1..=4 {
+        announce(&mut bench, port);
+    }
+    renew(&mut bench, rules(&[total(2)]));
+    assert_eq!((ask(&mut bench, 1, 2), ask(&mut bench, 2, 1)), (None, refused));
+    renew(&mut bench, rules(&[from("10.7.0.0/24"), total(3)]));
+    assert_eq!((ask(&mut bench, 2, 1), ask(&mut bench, 3, 1)), (None, refused));
+    let none = Rule { action: Action::Refuse, ..from("10.0.0.0/24") };
+    renew(&mut bench, rules(&[none]));
+    assert_eq!((ask(&mut bench, 1, 2), ask(&mut bench, 3, 1)), (None, refused));
+    assert_eq!(bench.held(), Rate::from_mbps(3));
+    renew(&mut bench, rules(&[total(4)]));
+    assert_eq!((ask(&mut bench, 3, 1), ask(&mut bench, 4, 1)), (None, refused));
+    renew(&mut bench, rules(&[]));
+    assert_eq!(ask(&mut bench, 4, 1), None);
+}
+
+/// A proxy that is named begins to answer the senders that are there; one that is named no more ends what it began, and
+/// nobody else's.
+#[test]
+fn receivers_are_answered_for_as_the_settings_say() {
+    let (mut bench, first, _) = settled();
+    assert_eq!(bench.held(), Rate::from_mbps(2));
+    announce(&mut bench, 7);
+    let behind_eth2 = ReceiverProxy {
+        interfaces: vec!["eth2".to_owned()],
+        rate: Some(Rate::from_mbps(1)),
+        port: Some(7),
+        ..ReceiverProxy::default()
+    };
+    let receivers = vec![behind_eth2];
+    renew(&mut bench, |new| new.proxies = proxy::Settings { receivers, ..Default::default() });
+    let outcomes = bench.pass(3 * SECOND);
+    assert_eq!(bench.held(), Rate::from_mbps(3));
+    // Refused answers are tried again with refreshes, so there are some from now on.
+    let sent = sent(&outcomes);
+    let paths = sent.iter().filter(|(_, message)| matches!(message.body, Body::Path(_)));
+    assert_eq!(paths.clone().count(), 2);
+    assert!(paths.clone().all(|(_, message)| message.message_id.is_none()), "{first:?}");
+
+    renew(&mut bench, |_| {});
+    bench.pass(3 * SECOND);
+    assert_eq!(bench.held(), Rate::from_mbps(2));
+}
+
+/// Who stays is not interrupted, who changes is announced anew, who goes is taken back, who comes is announced.
+#[test]
+fn senders_are_announced_as_the_settings_say() {
+    let proxy = |port, mbps| SenderProxy {
+        session: session_to(port),
+        template: template(),
+        tspec: tspec(mbps),
+        ttl: 16,
+    };
+    let mut bench = router();
+    let mut announces = |senders: &[SenderProxy]| {
+        let senders = senders.to_vec();
+        let outcomes = renew(&mut bench, |new| {
+            new.proxies = proxy::Settings { senders, ..Default::default() };
+        });
+        let mut said = Vec::new();
+        for (_, message) in sent(&outcomes) {
+            said.push(match message.body {
+                Body::Path(Path { session, sender, .. }) => {
+                    (session.port, Some((sender.tspec.rate / 125_000.0) as u32))
+                }
+                Body::PathTear(PathTear { session, .. }) => (session.port, None),
+                other => panic!("{other:?}"),
+            });
+        }
+        said
+    };
+    assert_eq!(announces(&[proxy(1, 1), proxy(2, 1)]), [(1, Some(1)), (2, Some(1))]);
+    assert_eq!(announces(&[proxy(2, 1), proxy(1, 1)]), []);
+    assert_eq!(announces(&[proxy(3, 4), proxy(2, 5)]), [(1, None), (2, Some(5)), (3, Some(4))]);
+    assert_eq!(announces(&[]), [(3, None), (2, None)]);
+    assert_eq!(bench.engine.population(), (0, 0, 0));
+    assert_eq!(bench.host(HostEvent::InterfaceChanged(ETH2)), [], "nor does it come back");
+}
+
+/// Neighbours keep state by the R that they were told, so they are told of another one; and of other code points.
+#[test]
+fn what_messages_say_is_told_anew() {
+    let (mut bench, path, resv) = settled();
+    assert_eq!(renew(&mut bench, |_| {}), []);
+    let outcomes = bench.pass(100 * MS);
+    assert!(sent(&outcomes).is_empty(), "nothing has changed");
+    renew(&mut bench, |new| {
+        new.timing.refresh = 10 * SECOND;
+        new.dclass = [("eth1".to_owned(), vec![Dscp(46)])].into();
+    });
+    let outcomes = bench.pass(100 * MS);
+    let mut told = (false, false);
+    for (_, message) in sent(&outcomes) {
+        let id = message.message_id.expect("both take part");
+        match message.body {
+            Body::Path(said) => told.0 = said.refresh_ms == 10_000 && id.id > path.id,
+            Body::Resv(said) => {
+                let marked = said.carried.iter().next().is_some();
+                told.1 = said.refresh_ms == 10_000 && marked && id.id > resv.id;
+                acks(&mut bench, ETH1, &[acknowledgement(AcknowledgementKind::Ack, id)]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(told, (true, true));
+    let outcomes = bench.pass(12 * SECOND);
+    assert!(!names_in(&outcomes).is_empty(), "summaries keep the new pace");
+}
