@@ -6,7 +6,9 @@ use core::net::IpAddr;
 
 use earmark_core::Time;
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{Carried, FilterSpec, SenderTemplate, Session, SourceSelector, Style};
+use earmark_wire::rsvp::{
+    Carried, FilterSpec, List, SenderTemplate, Session, SourceSelector, Style,
+};
 
 use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
@@ -253,8 +255,9 @@ impl Rsvp {
             ReserveRequest::SharedExplicit { filters, .. } => filters,
             ReserveRequest::Wildcard { .. } => &[],
         };
-        let specs = self.senders_towards(session, &key, style, named, None);
-        let specs = specs.map_err(|_| Rejection::NoSuchSender)?;
+        let mut specs = Vec::new();
+        self.senders_towards(session, &key, style, List::Items(named), None, &mut specs)
+            .map_err(|_| Rejection::NoSuchSender)?;
         self.change_own_style(turn, application, session, style)?;
         let carried = Kept::of(self.applications.carried(application));
         let mut request = Request {

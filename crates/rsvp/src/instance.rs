@@ -7,7 +7,7 @@ use core::net::IpAddr;
 
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Interfaces, Outgoing, Time};
-use earmark_wire::rsvp::Body;
+use earmark_wire::rsvp::{Body, FilterSpec};
 
 use crate::api::Event;
 use crate::applications::Applications;
@@ -53,6 +53,8 @@ pub struct Rsvp {
     pub(crate) jitter: Stream,
     /// Room to compose an ADSPEC in.
     pub(crate) scratch: Vec<u8>,
+    /// Senders that the request being treated names, kept for its room.
+    pub(crate) named: Vec<FilterSpec>,
     /// What makes the logical interface handles of this engine's life differ from those of its last one.
     pub(crate) lih_offset: u32,
     /// Questions about sessions that are under way.
@@ -95,6 +97,7 @@ impl Rsvp {
             encapsulating: BTreeSet::new(),
             jitter: random.stream("rsvp/jitter"),
             scratch: Vec::new(),
+            named: Vec::new(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }
     }

@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
-use earmark_wire::rsvp::{ErrorCode, FilterSpec, FlowDescriptors, Resv, ResvTear, Session, Style};
+use earmark_wire::rsvp::{
+    ErrorCode, FilterSpec, FlowDescriptors, List, Resv, ResvTear, Session, Style,
+};
 
 use crate::api::{Change, Event, Filters};
 use crate::error::ResvFault;
@@ -25,20 +27,25 @@ impl Rsvp {
         outgoing: InterfaceId,
         expires_at: Time,
     ) {
-        let Err(fault) = self.shared_request(turn, resv, outgoing, expires_at) else { return };
+        // Taken out for as long as it is needed, so that a refresh allocates nothing.
+        let mut named = core::mem::take(&mut self.named);
+        let done = self.shared_request(turn, resv, outgoing, expires_at, &mut named);
+        self.named = named;
+        let Err(fault) = done else { return };
         let in_place = self.keep_shared(turn.now, resv, outgoing, expires_at);
         let fault = ResvFault { in_place, ..fault };
         let filters = filters_of(&resv.flows);
         self.refuse(turn, datagram, resv, outgoing, resv.flows, filters.into(), &fault);
     }
 
-    /// Refreshes the request of a next hop, or makes or changes it.
+    /// Refreshes the request of a next hop, or makes or changes it. `specs` is room for the senders that it is for.
     fn shared_request<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         resv: &Resv<'_>,
         outgoing: InterfaceId,
         expires_at: Time,
+        specs: &mut Vec<FilterSpec>,
     ) -> Result<(), ResvFault> {
         let Some(session) = self.store.find_session(&resv.session) else {
             return Err(ResvFault::new(ErrorCode::NoPathInformation, 0));
@@ -50,8 +57,11 @@ impl Rsvp {
         let Some(flowspec) = flowspec_of(&resv.flows) else {
             return Err(ResvFault::bad_flowspec());
         };
-        let wanted = filters_of(&resv.flows);
-        let specs = self.senders_towards(session, &resv.session, style, &wanted, Some(outgoing))?;
+        let wanted = match resv.flows {
+            FlowDescriptors::SharedExplicit(_, filters) => filters,
+            _ => List::EMPTY,
+        };
+        self.senders_towards(session, &resv.session, style, wanted, Some(outgoing), specs)?;
         let origin = Origin::Neighbor(outgoing, resv.hop);
         let rsb = self.find_shared(session, Some(outgoing), origin);
         mark(Checkpoint::FindRsb);
@@ -60,9 +70,9 @@ impl Rsvp {
         }
         if let Some(rsb) = rsb
             && resv.confirm.is_none()
-            && self.is_same_shared_request(rsb, &flowspec, resv, &specs)
+            && self.is_same_shared_request(rsb, &flowspec, resv, specs)
         {
-            self.refresh_shared(turn.now, rsb, &specs, expires_at);
+            self.refresh_shared(turn.now, rsb, specs, expires_at);
             self.remember_shared(turn, rsb, wanted.len());
             return Ok(());
         }
@@ -135,32 +145,34 @@ impl Rsvp {
         Err(ResvFault::new(ErrorCode::ConflictingStyle, present.option_vector()))
     }
 
-    /// The senders that filters name and whose data takes a way, in ascending order: those that have a part in a shared
-    /// reservation there. Empty for WF, if there is any sender at all.
+    /// Writes into `matching` the senders that filters name and whose data takes a way, in ascending order: those that
+    /// have a part in a shared reservation there. None for WF, if there is any sender at all.
     pub(crate) fn senders_towards(
         &self,
         session: Index,
         key: &Session,
         style: Style,
-        filters: &[FilterSpec],
+        filters: List<'_, FilterSpec>,
         outgoing: Option<InterfaceId>,
-    ) -> Result<Vec<FilterSpec>, ResvFault> {
+        matching: &mut Vec<FilterSpec>,
+    ) -> Result<(), ResvFault> {
         let none = ResvFault::new(ErrorCode::NoSenderInformation, 0);
+        matching.clear();
         if filters.len() > self.config.max_senders as usize {
             return Err(ResvFault::too_much());
         }
         if style == Style::Wildcard {
             let any = self.store.senders_of(session).any(|i| self.store.psb(i).goes(outgoing));
-            return if any { Ok(Vec::new()) } else { Err(none) };
+            return if any { Ok(()) } else { Err(none) };
         }
-        let goes = |filter: &&FilterSpec| {
+        let goes = |filter: &FilterSpec| {
             let sender = self.store.find_sender(key, filter);
             sender.is_some_and(|psb| self.store.psb(psb).goes(outgoing))
         };
-        let mut matching: Vec<FilterSpec> = filters.iter().filter(goes).copied().collect();
+        matching.extend(filters.iter().filter(goes));
         matching.sort_unstable();
         matching.dedup();
-        if matching.is_empty() { Err(none) } else { Ok(matching) }
+        if matching.is_empty() { Err(none) } else { Ok(()) }
     }
 
     /// The request of a next hop or application in a session's shared reservation on an outgoing interface.

@@ -190,7 +190,13 @@ impl Population {
 
     /// The Path of session `number`.
     pub fn path(&self, number: u32) -> Arrival {
+        self.path_from(number, 4000)
+    }
+
+    /// The Path of another sender of session `number`, by its port.
+    pub fn path_from(&self, number: u32, port: u16) -> Arrival {
         let (session, template) = names(number);
+        let template = FilterSpec { selector: SourceSelector::Port(port), ..template };
         let path = Path {
             session,
             hop: RsvpHop { address: UPSTREAM, lih: 5 },
@@ -216,8 +222,28 @@ impl Population {
 
     /// The Resv for session `number`.
     pub fn resv(&self, number: u32) -> Arrival {
-        let (session, filter) = names(number);
+        let (_, filter) = names(number);
         let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
+        self.resv_for(number, FlowDescriptors::FixedFilter(List::Items(&[flow])))
+    }
+
+    /// The Resv with which the senders of session `number` on these ports share a reservation.
+    pub fn shared_resv(&self, number: u32, ports: &[u16]) -> Arrival {
+        let (_, filter) = names(number);
+        let on = |&port: &u16| FilterSpec { selector: SourceSelector::Port(port), ..filter };
+        let filters: Vec<FilterSpec> = ports.iter().map(on).collect();
+        let flowspec = Some(FlowSpec::ControlledLoad(TSPEC));
+        self.resv_for(number, FlowDescriptors::SharedExplicit(flowspec, List::Items(&filters)))
+    }
+
+    /// The Resv with which all senders of session `number` share a reservation.
+    pub fn wildcard_resv(&self, number: u32) -> Arrival {
+        let flowspec = Some(FlowSpec::ControlledLoad(TSPEC));
+        self.resv_for(number, FlowDescriptors::Wildcard(flowspec))
+    }
+
+    fn resv_for(&self, number: u32, flows: FlowDescriptors<'_>) -> Arrival {
+        let (session, _) = names(number);
         let resv = Resv {
             session,
             hop: RsvpHop { address: DOWNSTREAM, lih: self.engine.lih(InterfaceId(2)) },
@@ -225,7 +251,7 @@ impl Population {
             confirm: None,
             scope: None,
             carried: Carried::Objects(&[]),
-            flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+            flows,
         };
         let here = "198.51.100.1".parse().expect("an address");
         Arrival::new(InterfaceId(2), DOWNSTREAM, here, Body::Resv(resv))
