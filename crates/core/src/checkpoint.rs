@@ -43,6 +43,10 @@ pub enum Checkpoint {
     TearRsb,
     /// The session is gone.
     TearSession,
+    /// A message that says nothing new was noted (protocols of one pass).
+    Refresh,
+    /// The message went on, as it was or edited.
+    Forward,
     /// The outgoing message was composed.
     Compose,
     /// Timers were armed or have fired.
@@ -53,7 +57,7 @@ pub enum Checkpoint {
 
 impl Checkpoint {
     /// All of them, in the order of their numbers: `ALL[n] as u8 == n`.
-    pub const ALL: [Checkpoint; 20] = [
+    pub const ALL: [Checkpoint; 22] = [
         Checkpoint::Begin,
         Checkpoint::Parse,
         Checkpoint::Integrity,
@@ -71,6 +75,8 @@ impl Checkpoint {
         Checkpoint::TearPsb,
         Checkpoint::TearRsb,
         Checkpoint::TearSession,
+        Checkpoint::Refresh,
+        Checkpoint::Forward,
         Checkpoint::Compose,
         Checkpoint::Timers,
         Checkpoint::End,
@@ -96,6 +102,8 @@ impl Checkpoint {
             Checkpoint::TearPsb => "tear_psb",
             Checkpoint::TearRsb => "tear_rsb",
             Checkpoint::TearSession => "tear_session",
+            Checkpoint::Refresh => "refresh",
+            Checkpoint::Forward => "forward",
             Checkpoint::Compose => "compose",
             Checkpoint::Timers => "timers",
             Checkpoint::End => "end",

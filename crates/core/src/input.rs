@@ -50,6 +50,14 @@ pub enum HostEvent {
         /// The system's error number, for the error message of the protocol.
         errno: u16,
     },
+    /// Bandwidth was given back, and a request that waited for it is the next in line; see
+    /// [`crate::admission::Ledger::next_grantable`]. Its owner claims at once, or nobody does.
+    Grantable {
+        /// Of which link.
+        interface: InterfaceId,
+        /// Who waited.
+        owner: Owner,
+    },
     /// The ledger has displaced a claim for the sake of a more important one; see
     /// [`crate::admission::Ledger::next_displaced`].
     Displaced(Displaced),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{flow, owner};
 use earmark_core::admission::{
-    ClaimId, Demand, EnqueueError, Ledger, LinkCapacity, Owner, Reason, RetryPolicy, Service,
+    ClaimId, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Reason, RetryPolicy, Service,
     Waiting,
 };
 use earmark_core::{Flow, InterfaceId, Rate};
@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
 
-const POLICY: RetryPolicy = RetryPolicy { threshold: 3, capacity: 4 };
+const POLICY: RetryPolicy =
+    RetryPolicy { threshold: 3, capacity: 4, discipline: Discipline::HeadOfLine };
 
 /// What a test does to both. Links, flows and owners are few, so that they meet.
 #[derive(Clone, Debug)]

@@ -61,6 +61,8 @@ impl Rsvp {
             HostEvent::Displaced(Displaced { claim, owner, kept, by }) => {
                 self.give_way(turn, claim, owner, kept, by);
             }
+            // What it refuses it answers, and the receiver asks again; it has nobody wait.
+            HostEvent::Grantable { .. } => {}
             HostEvent::RouteChanged(prefix) => {
                 self.routes_change(turn.now, Changed::Prefix(prefix));
             }

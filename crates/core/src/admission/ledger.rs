@@ -329,15 +329,15 @@ impl Ledger {
         withdrawn
     }
 
-    /// Takes the head of a link's queue out, if the link can grant it now; its owner should claim at once. The head
-    /// blocks those behind it. Call it until it gives `None`.
+    /// Takes the request out of a link's queue whose turn it is ([`Discipline`](super::Discipline)), if the link can
+    /// grant it now; its owner should claim at once. Call it until it gives `None`.
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
         let entry = self.links.get_mut(&link)?;
-        let head = entry.queue.head().filter(|w| entry.admit(Rate::ZERO, &w.demand).is_ok());
-        match head {
-            Some(head) => {
-                entry.queue.withdraw(head.owner);
-                Some(head.owner)
+        let fits = |waiting: &Waiting| entry.admit(Rate::ZERO, &waiting.demand).is_ok();
+        match entry.queue.next(self.policy.discipline, fits) {
+            Some(next) => {
+                entry.queue.withdraw(next.owner);
+                Some(next.owner)
             }
             None => {
                 self.freed.remove(&link);

@@ -26,7 +26,7 @@ pub use demand::{guaranteed_delay_us, guaranteed_rate};
 pub use ledger::{Ledger, LostLink};
 pub use link::{AdoptError, LinkCapacity, LinkStatus};
 pub use preemption::{Displaced, PreemptionPolicy, Priority};
-pub use queue::{EnqueueError, RetryPolicy, Waiting};
+pub use queue::{Discipline, EnqueueError, LOOKAHEAD, RetryPolicy, Waiting};
 
 /// Names a claim, in the ledger and in traffic control. Not reused soon: a slot number and a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub struct Owner {
 pub enum Protocol {
     /// RFC 2205.
     Rsvp,
+    /// Pan and Schulzrinne, *Lightweight Resource Reservation Signaling*.
+    Yessir,
 }
 
 /// The service that is wanted, and with it the rule of admission.

@@ -8,21 +8,40 @@
 
 use alloc::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Demand, Owner};
 
+/// Whose turn it is when bandwidth was given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Discipline {
+    /// The head's alone, as published: who asks for little does not pass who asks for much.
+    #[default]
+    HeadOfLine,
+    /// That of the first who fits, of the [`LOOKAHEAD`] longest waiting: more is used, but who asks for much may starve.
+    FirstFit,
+}
+
+/// Requests that [`Discipline::FirstFit`] looks at, so that the work for one release has a bound.
+pub const LOOKAHEAD: usize = 64;
+
 /// How eagerly refused requests are retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
     /// The threshold T: requests refused more often than this do not wait in the queue. 0 switches it off.
     pub threshold: u32,
     /// How many requests may wait for one link.
     pub capacity: usize,
+    /// Whose turn it is.
+    pub discipline: Discipline,
 }
 
 impl Default for RetryPolicy {
     /// T = 1, which served best under high load in the study; 1024 requests.
     fn default() -> Self {
-        RetryPolicy { threshold: 1, capacity: 1_024 }
+        RetryPolicy { threshold: 1, capacity: 1_024, discipline: Discipline::HeadOfLine }
     }
 }
 
@@ -96,8 +115,17 @@ impl RetryQueue {
         self.tickets.remove(&owner).is_some_and(|t| self.by_ticket.remove(&t).is_some())
     }
 
-    pub(super) fn head(&self) -> Option<Waiting> {
-        self.by_ticket.first_key_value().map(|(_, waiting)| *waiting)
+    /// Whose turn it is, of those that `fits` says can be served.
+    pub(super) fn next(
+        &self,
+        discipline: Discipline,
+        fits: impl Fn(&Waiting) -> bool,
+    ) -> Option<Waiting> {
+        let candidates = match discipline {
+            Discipline::HeadOfLine => 1,
+            Discipline::FirstFit => LOOKAHEAD,
+        };
+        self.iter().take(candidates).find(|waiting| fits(waiting)).copied()
     }
 
     /// Takes out those of which `keep` says no.

@@ -206,6 +206,35 @@ fn freed_bandwidth_goes_to_those_who_wait_in_turn() {
     assert!(!ledger.withdraw(LINK, owner(5)));
 }
 
+/// By the other discipline those that fit pass those that do not, but none looks past the first of a long line.
+#[test]
+fn who_fits_first_may_pass_the_head() {
+    let mut ledger = ledger();
+    let discipline = Discipline::FirstFit;
+    ledger.set_retry_policy(RetryPolicy { discipline, ..RetryPolicy::default() });
+    ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
+    for (block, rate) in [(2, 4), (3, 1), (4, 2), (5, 1)] {
+        assert_eq!(ledger.enqueue(LINK, waiting(block, rate)), Ok(()));
+    }
+    for (block, rate) in [(3, 1), (5, 1)] {
+        assert_eq!(ledger.next_grantable(), Some((LINK, owner(block))));
+        ledger.claim(LINK, owner(block), &flow(3), demand(rate)).expect("it was said to fit");
+    }
+    assert_eq!(ledger.next_grantable(), None);
+    let mut long = ledger;
+    for block in 10..10 + LOOKAHEAD as u32 {
+        assert_eq!(long.enqueue(LINK, waiting(block, 5)), Ok(()));
+    }
+    assert_eq!(
+        long.enqueue(
+            LINK,
+            Waiting { demand: Demand { rate: Rate::ZERO, ..demand(0) }, ..waiting(9, 0) }
+        ),
+        Ok(())
+    );
+    assert_eq!(long.next_grantable(), None);
+}
+
 #[test]
 fn the_line_moves_on_when_its_head_leaves() {
     let mut ledger = ledger();
@@ -220,7 +249,7 @@ fn the_line_moves_on_when_its_head_leaves() {
 #[test]
 fn whoever_asks_again_keeps_the_place_until_the_threshold() {
     let mut ledger = ledger();
-    ledger.set_retry_policy(RetryPolicy { threshold: 2, capacity: 2 });
+    ledger.set_retry_policy(RetryPolicy { threshold: 2, capacity: 2, ..RetryPolicy::default() });
     let all = ledger.claim(LINK, owner(1), &flow(1), demand(5)).expect("fits");
     assert_eq!(ledger.enqueue(LINK, waiting(2, 2)), Ok(()));
     assert_eq!(ledger.enqueue(LINK, waiting(3, 2)), Ok(()));
