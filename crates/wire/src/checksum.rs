@@ -20,7 +20,7 @@ pub fn sum(octets: &[u8]) -> u16 {
         }
         total = add(total, u64::from_ne_bytes(last));
     }
-    u16::from_be(fold(total))
+    u16::from_be(fold_words(total))
 }
 
 /// The checksum to be written over `octets`, whose checksum field holds zero: the complement of their [`sum`].
@@ -29,20 +29,44 @@ pub fn checksum(octets: &[u8]) -> u16 {
     !sum(octets)
 }
 
-/// One's complement addition: the carry comes in again at the low end.
-#[inline]
-fn add(a: u64, b: u64) -> u64 {
-    let (sum, carry) = a.overflowing_add(b);
-    sum + u64::from(carry)
+/// What a checksum changes by when octets that it covers do, so that it need not be computed anew (RFC 1624).
+///
+/// A message that is edited in transit keeps a wrong checksum wrong: whoever damaged it stays found out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Difference(u64);
+
+impl Difference {
+    /// `new` is covered in the place of `old`; either may be empty. Both begin an even number of octets into what the
+    /// checksum covers, and where their lengths differ these differ by an even number, so that nothing behind them
+    /// changes its place in a word.
+    #[inline]
+    pub fn replace(&mut self, old: &[u8], new: &[u8]) {
+        let change = u64::from(!sum(old)) + u64::from(sum(new));
+        self.0 = add(self.0, change);
+    }
+
+    /// The checksum after the changes, where `checksum` was right, or wrong, before: equation 3 of RFC 1624.
+    #[inline]
+    pub fn apply(self, checksum: u16) -> u16 {
+        !fold_words(self.0 + u64::from(!checksum))
+    }
 }
 
+/// A sum of 16-bit words with its carries brought in.
 #[inline]
-fn fold(total: u64) -> u16 {
+fn fold_words(total: u64) -> u16 {
     let total = (total & 0xffff_ffff) + (total >> 32);
     let total = (total & 0xffff) + ((total >> 16) & 0xffff) + (total >> 32);
     let total = (total & 0xffff) + (total >> 16);
     let total = (total & 0xffff) + (total >> 16);
     total as u16 // below 2^16 after the last fold
+}
+
+/// One's complement addition: the carry comes in again at the low end.
+#[inline]
+fn add(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u64::from(carry)
 }
 
 #[cfg(test)]
@@ -69,7 +93,35 @@ mod tests {
         assert_eq!(checksum(&[0xff; 64]), 0);
     }
 
+    /// The example of RFC 1624 section 4, where the older equation gives another answer.
+    #[test]
+    fn the_example_of_the_update() {
+        let mut difference = Difference::default();
+        difference.replace(&[0x55, 0x55], &[0x32, 0x85]);
+        assert_eq!(difference.apply(0xdd2f), 0x0000);
+        assert_eq!(Difference::default().apply(0x1234), 0x1234);
+    }
+
     proptest! {
+        /// Changing, inserting and taking out octets gives the checksum that the new octets have.
+        #[test]
+        fn an_update_gives_what_computing_anew_does(
+            before in proptest::collection::vec(any::<u8>(), 2..40),
+            old in proptest::collection::vec(any::<[u8; 2]>(), 0..20),
+            new in proptest::collection::vec(any::<[u8; 2]>(), 0..20),
+            after in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let before = &before[..before.len() & !1];
+            let (old, new) = (old.as_flattened(), new.as_flattened());
+            let checked = checksum(&[before, old, &after].concat());
+            let mut difference = Difference::default();
+            difference.replace(old, new);
+            let expected = checksum(&[before, new, &after].concat());
+            let updated = difference.apply(checked);
+            // Zero has two forms in one's complement.
+            prop_assert!(updated == expected || (updated ^ expected) == 0xffff && updated.min(expected) == 0);
+        }
+
         #[test]
         fn agrees_with_the_definition(octets in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(sum(&octets), slow_sum(&octets));

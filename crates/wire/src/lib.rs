@@ -5,8 +5,9 @@
 //! | [`rsvp`] | RSVP version 1 (RFC 2205), with refresh reduction, Hello, INTEGRITY, diagnostics and policy |
 //! | [`intserv`] | the traffic and service specifications of RFC 2210, which RSVP and YESSIR carry |
 //! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
-//! | [`udp`] | the header of UDP, to be written only |
-//! | [`checksum`] | the sum that IP and RSVP share (RFC 1071) |
+//! | [`rtcp`] | the control packets of RTP (RFC 3550), and [`yessir`] that rides in them |
+//! | [`udp`] | the header of UDP |
+//! | [`checksum`] | the sum that IP, UDP and RSVP share (RFC 1071), and how it follows changes (RFC 1624) |
 //!
 //! Two promises hold for every format, and are tested as properties: `parse(emit(m)) == m` for every value `m`, and
 //! `emit(parse(b)) == b` for every canonical `b`: reserved bits zero, objects in the recommended order, nothing omitted
@@ -27,7 +28,9 @@ pub mod intserv;
 pub mod ipv4;
 pub mod ipv6;
 pub mod rsvp;
+pub mod rtcp;
 pub mod udp;
 mod writer;
+pub mod yessir;
 
 pub use writer::EmitError;

@@ -1,4 +1,4 @@
-//! The header of UDP (RFC 768), for what leaves through a socket that takes whole IP packets.
+//! The header of UDP (RFC 768), for what arrives from and leaves through sockets that handle whole IP packets.
 
 use core::net::IpAddr;
 
@@ -8,7 +8,108 @@ use crate::writer::EmitError;
 /// Length of the header, octets.
 pub const HEADER: usize = 8;
 /// IP protocol number.
-const PROTOCOL: u8 = 17;
+pub const PROTOCOL: u8 = 17;
+
+/// Why octets are not a UDP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// Too short for the header.
+    #[error("the UDP header ends at octet {0} of 8")]
+    Truncated(usize),
+    /// The length, at octet 4, is below that of the header, or leads past the end.
+    #[error("UDP Length at octet 4 is {0}, which is not that of the packet")]
+    Length(u16),
+}
+
+/// How the checksum of a packet stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// None was sent.
+    Absent,
+    /// It is right.
+    Right,
+    /// It is that of the pseudo-header alone: the sender's kernel left the rest to a network card. On a link that has
+    /// none, such as a pair of virtual interfaces, packets are seen in this form.
+    LeftToHardware,
+    /// It is wrong.
+    Wrong,
+}
+
+/// A UDP packet whose lengths have been looked at. Octets behind UDP's length (padding of the link) are not part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// The checksum as it stands there.
+    pub checksum: u16,
+    /// What is behind the header.
+    pub payload: &'a [u8],
+    /// Header and payload.
+    octets: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Reads header and payload. The checksum is not looked at: it covers addresses that are not here.
+    ///
+    /// # Errors
+    /// Lengths that do not fit.
+    #[inline]
+    pub fn parse(octets: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        let Some(&[s0, s1, d0, d1, l0, l1, c0, c1]) = octets.first_chunk::<HEADER>() else {
+            return Err(ParseError::Truncated(octets.len()));
+        };
+        let length = u16::from_be_bytes([l0, l1]);
+        let packet = octets.get(..usize::from(length)).filter(|packet| packet.len() >= HEADER);
+        let octets = packet.ok_or(ParseError::Length(length))?;
+        Ok(Packet {
+            source_port: u16::from_be_bytes([s0, s1]),
+            destination_port: u16::from_be_bytes([d0, d1]),
+            checksum: u16::from_be_bytes([c0, c1]),
+            payload: &octets[HEADER..],
+            octets,
+        })
+    }
+
+    /// Header and payload, without what is behind them.
+    pub fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// Looks at the checksum. Addresses of two families make it [`Checksum::Wrong`], and so does leaving it out in IPv6
+    /// (RFC 8200 section 8.1).
+    #[inline]
+    pub fn verify(&self, source: IpAddr, destination: IpAddr) -> Checksum {
+        let length = self.octets.len() as u16; // it was read from 16 bits
+        let Some(pseudo) = pseudo_header(source, destination, length) else {
+            return Checksum::Wrong;
+        };
+        if self.checksum == 0 {
+            return if source.is_ipv4() { Checksum::Absent } else { Checksum::Wrong };
+        }
+        match add(pseudo, checksum::sum(self.octets)) {
+            0xffff => Checksum::Right,
+            _ if self.checksum == pseudo => Checksum::LeftToHardware,
+            _ => Checksum::Wrong,
+        }
+    }
+}
+
+/// The sum of the pseudo-header: RFC 768, and RFC 8200 section 8.1. `None` where the families differ.
+#[inline]
+fn pseudo_header(source: IpAddr, destination: IpAddr, length: u16) -> Option<u16> {
+    let addresses = match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            add(checksum::sum(&source.octets()), checksum::sum(&destination.octets()))
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            add(checksum::sum(&source.octets()), checksum::sum(&destination.octets()))
+        }
+        _ => return None,
+    };
+    Some(add(add(addresses, u16::from(PROTOCOL)), length))
+}
 
 /// What a header says. The addresses are IP's; UDP's checksum covers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +136,8 @@ impl Repr {
         let [l0, l1] = length.to_be_bytes();
         let header = packet.first_chunk_mut::<HEADER>().ok_or(EmitError::BufferTooShort)?;
         *header = [s0, s1, d0, d1, l0, l1, 0, 0];
-        // The pseudo-header: RFC 768, and RFC 8200 section 8.1.
-        let addresses = match (self.source, self.destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                add(checksum::sum(&source.octets()), checksum::sum(&destination.octets()))
-            }
-            (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                add(checksum::sum(&source.octets()), checksum::sum(&destination.octets()))
-            }
-            _ => return Err(EmitError::Contradiction),
-        };
-        let pseudo = add(add(addresses, u16::from(PROTOCOL)), length);
+        let pseudo = pseudo_header(self.source, self.destination, length);
+        let pseudo = pseudo.ok_or(EmitError::Contradiction)?;
         // Zero would say that there is no checksum; all ones is the same number and does not.
         let check = match !add(pseudo, checksum::sum(packet)) {
             0 => 0xffff,
@@ -57,6 +149,7 @@ impl Repr {
 }
 
 /// One's complement addition: the carry comes in again at the low end.
+#[inline]
 fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u16::from(carry)
@@ -85,6 +178,43 @@ mod tests {
         assert_eq!(packet[6..8], check.to_be_bytes());
         let six = self::packet("2001:db8::1", "2001:db8::2", b"odd");
         assert_ne!(six[6..8], packet[6..8]);
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        for (source, destination) in [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")] {
+            let mut octets = packet(source, destination, b"odd");
+            let [source, destination] = [source, destination].map(|a| a.parse().expect("one"));
+            octets.extend([0; 7]); // padding of the link
+            let read = Packet::parse(&octets).expect("it is one");
+            assert_eq!((read.source_port, read.destination_port), (53, 4_660));
+            assert_eq!((read.payload, read.octets().len()), (&b"odd"[..], 11));
+            assert_eq!(read.verify(source, destination), Checksum::Right);
+            octets[8] ^= 1;
+            let read = Packet::parse(&octets).expect("it is one");
+            assert_eq!(read.verify(source, destination), Checksum::Wrong);
+            octets[6..8].fill(0);
+            let read = Packet::parse(&octets).expect("it is one");
+            let expected = if source.is_ipv4() { Checksum::Absent } else { Checksum::Wrong };
+            assert_eq!(read.verify(source, destination), expected);
+        }
+    }
+
+    /// What a kernel writes when it means the network card to finish it: the sum of the pseudo-header, not complemented.
+    #[test]
+    fn a_checksum_that_is_left_to_hardware_is_told_from_a_wrong_one() {
+        let mut octets = packet("10.0.0.1", "10.0.0.2", b"payload");
+        let [source, destination] = ["10.0.0.1", "10.0.0.2"].map(|a| a.parse().expect("one"));
+        octets[6..8].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 17 + 15).to_be_bytes());
+        let read = Packet::parse(&octets).expect("it is one");
+        assert_eq!(read.verify(source, destination), Checksum::LeftToHardware);
+    }
+
+    #[test]
+    fn lengths_that_lie_are_named() {
+        assert_eq!(Packet::parse(&[0; 7]), Err(ParseError::Truncated(7)));
+        assert_eq!(Packet::parse(&[0, 1, 0, 2, 0, 7, 0, 0]), Err(ParseError::Length(7)));
+        assert_eq!(Packet::parse(&[0, 1, 0, 2, 0, 9, 0, 0]), Err(ParseError::Length(9)));
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! Why octets are not a compound RTCP packet, and where.
+
+use core::fmt;
+
+/// What is wrong with a compound packet (RFC 3550 section 6 and appendix A.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Octets are left that are no header.
+    Truncated,
+    /// Not version 2.
+    Version,
+    /// The length leads past the end.
+    Length,
+    /// The first packet is neither SR nor RR.
+    FirstPacket,
+    /// Padding in front of another packet, or of a length that cannot be.
+    Padding,
+    /// The count says that there is more than the packet has room for.
+    Count,
+    /// An item of a source description leads past the end, or a chunk has no end.
+    Item,
+    /// The reason for leaving leads past the end.
+    Reason,
+    /// An application's packet without room for its name.
+    Application,
+}
+
+impl ErrorKind {
+    /// A short fixed name for counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Truncated => "rtcp_truncated",
+            ErrorKind::Version => "rtcp_version",
+            ErrorKind::Length => "rtcp_length",
+            ErrorKind::FirstPacket => "rtcp_first_packet",
+            ErrorKind::Padding => "rtcp_padding",
+            ErrorKind::Count => "rtcp_count",
+            ErrorKind::Item => "rtcp_item",
+            ErrorKind::Reason => "rtcp_reason",
+            ErrorKind::Application => "rtcp_application",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ErrorKind::Truncated => "fewer than four octets are left for a packet header",
+            ErrorKind::Version => "the version is not 2",
+            ErrorKind::Length => "the length leads past the end",
+            ErrorKind::FirstPacket => "the first packet is neither SR nor RR",
+            ErrorKind::Padding => "padding that is not the last packet's, or longer than it",
+            ErrorKind::Count => "the count says more than there is room for",
+            ErrorKind::Item => "an SDES item or chunk leads past the end",
+            ErrorKind::Reason => "the reason of a BYE leads past the end",
+            ErrorKind::Application => "an APP packet without SSRC and name",
+        })
+    }
+}
+
+/// Why octets are not a compound RTCP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("RTCP, octet {offset}: {kind}")]
+pub struct ParseError {
+    /// What.
+    pub kind: ErrorKind,
+    /// Where, in octets from the start of the compound.
+    pub offset: usize,
+}
+
+impl ParseError {
+    pub(crate) const fn new(kind: ErrorKind, offset: usize) -> ParseError {
+        ParseError { kind, offset }
+    }
+}

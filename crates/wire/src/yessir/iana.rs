@@ -1,0 +1,54 @@
+//! Numbers of our encoding of YESSIR. No registry has them: no public document has YESSIR's packet layout, so these are our
+//! own, and nobody else's programs know them.
+
+code_points! {
+    /// What a fragment of the APP packet holds.
+    pub enum FragmentType: u8 {
+        Generic = 1 "GENERIC",
+        FlowspecIntserv = 2 "FLOWSPEC_INTSERV",
+        FlowspecCodec = 3 "FLOWSPEC_CODEC",
+        FlowspecClass = 4 "FLOWSPEC_CLASS",
+        FlowspecMeasured = 5 "FLOWSPEC_MEASURED",
+        LinkInfo = 6 "LINK_INFO",
+        Failure = 7 "FAILURE",
+        Auth = 8 "AUTH",
+    }
+}
+
+code_points! {
+    /// What a sender wants of the routers on the way.
+    pub enum Command: u8 {
+        Active = 1 "active: reserve",
+        Passive = 2 "passive: tell what there is",
+        Release = 3 "release: give back",
+    }
+}
+
+code_points! {
+    /// How the senders of an RTP session share.
+    pub enum Style: u8 {
+        Individual = 1 "individual: each sender for itself",
+        Shared = 2 "shared: all senders of the session together",
+    }
+}
+
+code_points! {
+    /// Why a hop has not reserved.
+    pub enum FailureReason: u8 {
+        Bandwidth = 1 "not enough bandwidth is left",
+        PacketSize = 2 "packets are larger than the link takes",
+        NotReservable = 3 "the link takes no reservations",
+        Limit = 4 "a limit of the node is reached",
+        TrafficControl = 5 "traffic control failed",
+        Flowspec = 6 "the flowspec says nothing that can be reserved",
+        Preempted = 7 "a more important reservation took its place",
+    }
+}
+
+code_points! {
+    /// Address families, as in <https://www.iana.org/assignments/address-family-numbers>.
+    pub enum AddressFamily: u8 {
+        Ipv4 = 1 "IPv4",
+        Ipv6 = 2 "IPv6",
+    }
+}

@@ -1,0 +1,451 @@
+//! The message: an APP packet of fragments, and the report that it rides in.
+
+use super::error::{ErrorKind, ParseError};
+use super::fragment::{self, Auth, FailureNote, Flowspec, Generic, HEADER, LinkInfo, OctetRate};
+use super::iana::{Command, FragmentType, Style};
+use crate::rtcp::{self, Application, Frame, Goodbye, PacketType, SenderInfo, SenderReport};
+use crate::writer::{EmitError, Writer};
+
+/// Name of the APP packet.
+pub const NAME: [u8; 4] = *b"YSSR";
+/// Its subtype: the version of the encoding.
+pub const VERSION: u8 = 1;
+
+/// What rides in a report.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The source of the report.
+    pub ssrc: u32,
+    /// What is to be done.
+    pub generic: Generic,
+    /// How much; measured, where nothing is said.
+    pub flowspec: Option<Flowspec>,
+    /// What the way offers, if the sender wants to know.
+    pub link_info: Option<LinkInfo>,
+    /// Who has not reserved.
+    pub failures: Failures<'a>,
+    /// Who vouches for it.
+    pub auth: Option<Auth>,
+    /// Fragments of types that nobody here knows, as whole fragments; others among them do not count.
+    pub others: &'a [u8],
+}
+
+impl PartialEq for Message<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.ssrc == other.ssrc
+            && self.generic == other.generic
+            && self.flowspec == other.flowspec
+            && self.link_info == other.link_info
+            && self.failures == other.failures
+            && self.auth == other.auth
+            && unknown(self.others).eq(unknown(other.others))
+    }
+}
+
+/// The entries of FAILURE, as they stand on the wire: no more than 255.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures<'a> {
+    octets: &'a [u8],
+    count: u8,
+}
+
+impl<'a> Failures<'a> {
+    /// Those that stand one behind the other in `octets`, as [`FailureNote::to_octets`] writes them. `None` where there
+    /// is something else, or more than a fragment can hold.
+    pub fn of(octets: &'a [u8]) -> Option<Failures<'a>> {
+        let (mut rest, mut count) = (octets, 0_u8);
+        while !rest.is_empty() {
+            (_, rest) = FailureNote::split(rest)?;
+            count = count.checked_add(1)?;
+        }
+        Some(Failures { octets, count })
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// One by one, the first that failed first.
+    pub fn iter(&self) -> impl Iterator<Item = FailureNote> + use<'a> {
+        let mut rest = self.octets;
+        core::iter::from_fn(move || {
+            let (note, behind) = FailureNote::split(rest)?;
+            rest = behind;
+            Some(note)
+        })
+    }
+}
+
+/// Where routers write in a message, octets from the start of the compound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The APP packet.
+    pub(super) app: usize,
+    /// End of its data, padding apart.
+    pub(super) end: usize,
+    /// LINK_INFO.
+    pub(super) link_info: Option<usize>,
+    /// FAILURE.
+    pub(super) failure: Option<usize>,
+}
+
+/// What a router reads of a compound packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Report<'a> {
+    /// Who reports.
+    pub ssrc: u32,
+    /// What it has sent, if it is a sender that reports.
+    pub sender: Option<SenderInfo>,
+    /// It leaves.
+    pub goodbye: bool,
+    /// What it wants, and where routers write.
+    pub message: Option<(Message<'a>, Places)>,
+}
+
+impl<'a> Report<'a> {
+    /// Reads a compound packet, as far as it concerns routers. Source descriptions and other applications' packets are
+    /// not looked into.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    #[inline]
+    pub fn parse(compound: &'a [u8]) -> Result<Report<'a>, ParseError> {
+        let mut report = Report { ssrc: 0, sender: None, goodbye: false, message: None };
+        for frame in rtcp::frames(compound) {
+            let frame = frame?;
+            match frame.packet_type {
+                PacketType::SenderReport if frame.offset == 0 => {
+                    let said = SenderReport::parse(&frame)?;
+                    report.ssrc = said.ssrc;
+                    report.sender = Some(said.sender);
+                }
+                PacketType::ReceiverReport if frame.offset == 0 => {
+                    let said = rtcp::Packet::parse(&frame)?;
+                    if let rtcp::Packet::ReceiverReport(said) = said {
+                        report.ssrc = said.ssrc;
+                    }
+                }
+                PacketType::Goodbye => {
+                    let leaving = Goodbye::parse(&frame)?;
+                    report.goodbye |= leaving.sources.contains(&report.ssrc.to_be_bytes());
+                }
+                PacketType::Application => report.application(&frame)?,
+                _ => {}
+            }
+        }
+        Ok(report)
+    }
+
+    #[inline]
+    fn application(&mut self, frame: &Frame<'a>) -> Result<(), ParseError> {
+        let application = Application::parse(frame)?;
+        if application.name != NAME {
+            return Ok(());
+        }
+        let error = |kind, at| Err(ParseError { kind, fragment: None, offset: frame.offset + at });
+        if self.message.is_some() {
+            return error(ErrorKind::SecondMessage, 8);
+        }
+        if application.subtype != VERSION {
+            return error(ErrorKind::Version, 0);
+        }
+        if application.ssrc != self.ssrc {
+            return error(ErrorKind::Source, 4);
+        }
+        self.message = Some(Message::parse(frame, &application)?);
+        Ok(())
+    }
+}
+
+/// Whether a compound carries a message, however broken: some packet that its length fields lead to is an APP packet of
+/// our name. That is what interception goes by, so what it takes off the wire is sent on by the same rule.
+pub fn is_carried(compound: &[u8]) -> bool {
+    let mut rest = compound;
+    while let Some(&[_, packet_type, l0, l1]) = rest.first_chunk::<4>() {
+        let name = rest.get(8..12);
+        if PacketType::from_code(packet_type) == PacketType::Application && name == Some(&NAME) {
+            return true;
+        }
+        let length = 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    false
+}
+
+/// A fragment as it stands there.
+#[derive(Clone, Copy)]
+struct Raw<'a> {
+    offset: usize,
+    fragment_type: FragmentType,
+    flags: u8,
+    body: &'a [u8],
+    whole: &'a [u8],
+}
+
+impl<'a> Raw<'a> {
+    #[inline]
+    fn error(&self, kind: ErrorKind, at: usize) -> ParseError {
+        let fragment = Some(self.fragment_type);
+        ParseError { kind, fragment, offset: self.offset + at }
+    }
+
+    /// The body, if it is as long as its type says.
+    #[inline]
+    fn exactly<const N: usize>(&self) -> Result<&'a [u8; N], ParseError> {
+        self.body.try_into().map_err(|_| self.error(ErrorKind::FragmentLength, 2))
+    }
+}
+
+/// The fragment at `at` of the data of an APP packet.
+#[inline]
+fn fragment_at(data: &[u8], at: usize, offset: usize) -> Result<Raw<'_>, ParseError> {
+    let error = |fragment| ParseError {
+        kind: ErrorKind::FragmentLength,
+        fragment,
+        offset: offset + at + 2,
+    };
+    let rest = data.get(at..).unwrap_or_default();
+    let Some(&[number, flags, l0, l1]) = rest.first_chunk::<HEADER>() else {
+        return Err(error(None));
+    };
+    let fragment_type = FragmentType::from_code(number);
+    let length = usize::from(u16::from_be_bytes([l0, l1]));
+    let whole = rest.get(..length).filter(|whole| whole.len() >= HEADER && length % 4 == 0);
+    let whole = whole.ok_or(error(Some(fragment_type)))?;
+    Ok(Raw { offset: offset + at, fragment_type, flags, body: &whole[HEADER..], whole })
+}
+
+/// The fragments that nobody here knows, of a row of whole fragments.
+fn unknown(octets: &[u8]) -> impl Iterator<Item = &[u8]> {
+    whole(octets)
+        .filter(|raw| matches!(raw.fragment_type, FragmentType::Unknown(_)))
+        .map(|raw| raw.whole)
+}
+
+fn whole(octets: &[u8]) -> impl Iterator<Item = Raw<'_>> {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        let raw = fragment_at(octets, at, 0).ok()?;
+        at += raw.whole.len();
+        Some(raw)
+    })
+}
+
+/// The octets of a message's data that no router edits: the fragments GENERIC and FLOWSPEC as they stand there. AUTH
+/// covers them.
+pub fn covered(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let last = FragmentType::FlowspecMeasured.code();
+    whole(data).filter(move |raw| raw.fragment_type.code() <= last).map(|raw| raw.whole)
+}
+
+impl<'a> Message<'a> {
+    /// Reads the fragments of an APP packet.
+    #[inline]
+    fn parse(
+        frame: &Frame<'a>,
+        application: &Application<'a>,
+    ) -> Result<(Message<'a>, Places), ParseError> {
+        let data = application.data;
+        let start = frame.offset + rtcp::HEADER + 8;
+        let mut places = Places { app: frame.offset, end: start + data.len(), ..Places::default() };
+        let mut seen = 0_u16;
+        let mut generic = None;
+        let mut message = Message {
+            ssrc: application.ssrc,
+            generic: Generic {
+                command: Command::Release,
+                style: Style::Individual,
+                interval: 0,
+                reservation: 0,
+                multiplexed: false,
+            },
+            flowspec: None,
+            link_info: None,
+            failures: Failures::default(),
+            auth: None,
+            others: &[],
+        };
+        let mut at = 0;
+        while at < data.len() {
+            let raw = fragment_at(data, at, start)?;
+            at += raw.whole.len();
+            let bit = once(raw.fragment_type);
+            if seen & bit != 0 {
+                return Err(raw.error(ErrorKind::DuplicateFragment, 0));
+            }
+            seen |= bit;
+            match raw.fragment_type {
+                FragmentType::Generic => generic = Some(read_generic(&raw)?),
+                FragmentType::LinkInfo => {
+                    places.link_info = Some(raw.offset);
+                    message.link_info = Some(LinkInfo::read(raw.flags, *raw.exactly()?));
+                }
+                FragmentType::Failure => {
+                    places.failure = Some(raw.offset);
+                    message.failures = read_failures(&raw)?;
+                }
+                FragmentType::Auth => message.auth = Some(Auth::read(raw.exactly()?)),
+                FragmentType::Unknown(_) => message.others = data,
+                _ => message.flowspec = Some(read_flowspec(&raw)?),
+            }
+        }
+        let missing = ParseError {
+            kind: ErrorKind::MissingGeneric,
+            fragment: Some(FragmentType::Generic),
+            offset: places.end,
+        };
+        message.generic = generic.ok_or(missing)?;
+        Ok((message, places))
+    }
+
+    /// Octets of the APP packet on the wire.
+    pub fn buffer_len(&self) -> usize {
+        let flowspec = self.flowspec.map_or(0, |flowspec| match flowspec {
+            Flowspec::Intserv(_) => HEADER + fragment::INTSERV,
+            Flowspec::Codec { .. } | Flowspec::Measured { .. } => HEADER + 4,
+            Flowspec::Class { .. } => HEADER + 8,
+        });
+        let link_info = self.link_info.map_or(0, |_| LinkInfo::LEN);
+        let failures = self.failures.octets.len();
+        let failures = if failures == 0 { 0 } else { HEADER + 4 + failures };
+        let auth = self.auth.map_or(0, |_| Auth::LEN);
+        let others: usize = unknown(self.others).map(<[u8]>::len).sum();
+        rtcp::HEADER + 8 + Generic::LEN + flowspec + link_info + failures + auth + others
+    }
+
+    /// Writes the APP packet: octets written.
+    ///
+    /// # Errors
+    /// The buffer is too short, or there is more than a packet can hold.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let length = self.buffer_len();
+        let words = u16::try_from(length / 4 - 1).map_err(|_| EmitError::TooLong)?;
+        let mut writer = Writer::new(buffer);
+        let [l0, l1] = words.to_be_bytes();
+        writer.put([0x80 | VERSION, PacketType::Application.code(), l0, l1])?;
+        writer.put(self.ssrc.to_be_bytes())?;
+        writer.put(NAME)?;
+        put(&mut writer, FragmentType::Generic, self.generic.flags(), &self.generic.body())?;
+        if let Some(flowspec) = &self.flowspec {
+            put_flowspec(&mut writer, flowspec)?;
+        }
+        if let Some(info) = &self.link_info {
+            put(&mut writer, FragmentType::LinkInfo, info.send_ttl, &info.body())?;
+        }
+        if !self.failures.is_empty() {
+            let octets = self.failures.octets;
+            put_header(&mut writer, FragmentType::Failure, 0, 4 + octets.len())?;
+            writer.put([self.failures.count, 0, 0, 0])?;
+            writer.put_slice(octets)?;
+        }
+        if let Some(auth) = &self.auth {
+            put(&mut writer, FragmentType::Auth, 0, &auth.body())?;
+        }
+        for other in unknown(self.others) {
+            writer.put_slice(other)?;
+        }
+        Ok(writer.written().len())
+    }
+}
+
+/// The bit by which a fragment of which there may be one is remembered. The flowspecs exclude each other.
+#[inline]
+fn once(fragment_type: FragmentType) -> u16 {
+    match fragment_type {
+        FragmentType::FlowspecIntserv
+        | FragmentType::FlowspecCodec
+        | FragmentType::FlowspecClass
+        | FragmentType::FlowspecMeasured => 1 << FragmentType::FlowspecIntserv.code(),
+        FragmentType::Unknown(_) => 0,
+        known => 1 << known.code(),
+    }
+}
+
+#[inline]
+fn read_generic(raw: &Raw<'_>) -> Result<Generic, ParseError> {
+    let generic = Generic::read(raw.flags, *raw.exactly()?);
+    if let Command::Unknown(_) = generic.command {
+        return Err(raw.error(ErrorKind::Command, HEADER));
+    }
+    if let Style::Unknown(_) = generic.style {
+        return Err(raw.error(ErrorKind::Style, HEADER + 1));
+    }
+    Ok(generic)
+}
+
+#[inline]
+fn read_flowspec(raw: &Raw<'_>) -> Result<Flowspec, ParseError> {
+    Ok(match raw.fragment_type {
+        FragmentType::FlowspecCodec => {
+            let &[payload_type, frames, _, _] = raw.exactly::<4>()?;
+            Flowspec::Codec { payload_type, frames }
+        }
+        FragmentType::FlowspecClass => {
+            let &[dscp, _, _, _, r0, r1, r2, r3] = raw.exactly::<8>()?;
+            Flowspec::Class { dscp, rate: OctetRate(f32::from_be_bytes([r0, r1, r2, r3])) }
+        }
+        FragmentType::FlowspecMeasured => {
+            let &[w0, w1, h0, h1] = raw.exactly::<4>()?;
+            let (window, headroom) = (u16::from_be_bytes([w0, w1]), u16::from_be_bytes([h0, h1]));
+            Flowspec::Measured { window, headroom }
+        }
+        _ => {
+            let flowspec = fragment::read_intserv(raw.exactly()?);
+            Flowspec::Intserv(flowspec.ok_or(raw.error(ErrorKind::Service, HEADER + 20))?)
+        }
+    })
+}
+
+fn read_failures<'a>(raw: &Raw<'a>) -> Result<Failures<'a>, ParseError> {
+    let (head, octets) =
+        raw.body.split_first_chunk::<4>().ok_or(raw.error(ErrorKind::FragmentLength, 2))?;
+    let failures = Failures::of(octets).filter(|failures| failures.count == head[0]);
+    failures.ok_or(raw.error(ErrorKind::Notes, HEADER))
+}
+
+fn put_header(
+    writer: &mut Writer<'_>,
+    fragment_type: FragmentType,
+    flags: u8,
+    body: usize,
+) -> Result<(), EmitError> {
+    let length = u16::try_from(HEADER + body).map_err(|_| EmitError::TooLong)?;
+    let [l0, l1] = length.to_be_bytes();
+    writer.put([fragment_type.code(), flags, l0, l1])
+}
+
+fn put(
+    writer: &mut Writer<'_>,
+    fragment_type: FragmentType,
+    flags: u8,
+    body: &[u8],
+) -> Result<(), EmitError> {
+    put_header(writer, fragment_type, flags, body.len())?;
+    writer.put_slice(body)
+}
+
+fn put_flowspec(writer: &mut Writer<'_>, flowspec: &Flowspec) -> Result<(), EmitError> {
+    match *flowspec {
+        Flowspec::Intserv(ref flowspec) => {
+            let body = fragment::intserv_body(flowspec);
+            put(writer, FragmentType::FlowspecIntserv, 0, &body)
+        }
+        Flowspec::Codec { payload_type, frames } => {
+            put(writer, FragmentType::FlowspecCodec, 0, &[payload_type, frames, 0, 0])
+        }
+        Flowspec::Class { dscp, rate } => {
+            let [r0, r1, r2, r3] = rate.0.to_be_bytes();
+            put(writer, FragmentType::FlowspecClass, 0, &[dscp, 0, 0, 0, r0, r1, r2, r3])
+        }
+        Flowspec::Measured { window, headroom } => {
+            let ([w0, w1], [h0, h1]) = (window.to_be_bytes(), headroom.to_be_bytes());
+            put(writer, FragmentType::FlowspecMeasured, 0, &[w0, w1, h0, h1])
+        }
+    }
+}
