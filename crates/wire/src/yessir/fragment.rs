@@ -103,7 +103,8 @@ impl LinkInfo {
 pub struct FailureNote {
     /// Why.
     pub reason: FailureReason,
-    /// How many routers that speak YESSIR the report had passed before; 0 is the sender's own host.
+    /// Which on the way: 0 is the sender's own host, 1 the first router that speaks YESSIR; 65 535 where the message has no
+    /// LINK_INFO in which they are counted.
     pub hop: u16,
     /// What could have been reserved.
     pub available: OctetRate,

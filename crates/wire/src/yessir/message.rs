@@ -449,3 +449,10 @@ fn put_flowspec(writer: &mut Writer<'_>, flowspec: &Flowspec) -> Result<(), Emit
         }
     }
 }
+
+impl Places {
+    /// The data of the APP packet in the compound that this was read of.
+    pub fn data<'a>(&self, compound: &'a [u8]) -> &'a [u8] {
+        compound.get(self.app + rtcp::HEADER + 8..self.end).unwrap_or_default()
+    }
+}

@@ -1,0 +1,303 @@
+//! A message arrives: whether it is one, whether it counts, and who treats it.
+//!
+//! The engine sends on what carries YESSIR and is not for this host. Everything else that it is shown, reports of those
+//! who know nothing of YESSIR and messages for this host, is a copy: the packet itself goes its own way.
+
+use core::net::IpAddr;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Datagram, Interface, InterfaceId, Rate};
+use earmark_wire::udp;
+use earmark_wire::yessir::{
+    Command, FailureReason, Message, ParseError, Places, Report, Style, is_carried,
+};
+
+use crate::api::{Change, Event, Stream};
+use crate::config::Measuring;
+use crate::counters::DropReason;
+use crate::flowspec::Asked;
+use crate::instance::{Passing, Turn, Yessir};
+use crate::reserve::{Failure, Request};
+use crate::way::Ways;
+
+impl Yessir {
+    /// A UDP packet arrives that interception holds for YESSIR's, or for a report to be measured.
+    pub(crate) fn message_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+    ) {
+        let packet = match udp::Packet::parse(datagram.payload) {
+            Ok(packet) => packet,
+            Err(_) => {
+                *self.counters.malformed.entry("udp").or_default() += 1;
+                return self.ignore(turn, datagram, DropReason::Malformed);
+            }
+        };
+        let passing = Passing::of(datagram, packet);
+        let report = match Report::parse(packet.payload) {
+            Ok(report) => report,
+            Err(error) => return self.malformed_arrives(turn, datagram, &passing, &error),
+        };
+        mark(Checkpoint::Parse);
+        let interfaces = turn.context.interfaces;
+        let takes_part = interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
+        let Some((message, places)) = &report.message else {
+            if takes_part {
+                self.plain_report_arrives(turn, datagram, &passing, &report);
+            }
+            return;
+        };
+        if passing.checksum == udp::Checksum::Wrong {
+            self.ignore(turn, datagram, DropReason::Checksum);
+            return self.relay(turn, datagram, &passing);
+        }
+        if interfaces.is_local(datagram.destination) {
+            return self.message_for_us(turn, datagram, &passing, &report, message);
+        }
+        if datagram.destination.is_multicast() && !self.roles.is_empty() && report.sender.is_some()
+        {
+            self.announced(turn, &passing, &report, message);
+        }
+        if !takes_part {
+            return self.relay(turn, datagram, &passing);
+        }
+        if report.sender.is_none() {
+            // What receivers say is for senders.
+            self.counters.answers += 1;
+            return self.relay(turn, datagram, &passing);
+        }
+        if datagram.ttl <= 1 {
+            return self.ignore(turn, datagram, DropReason::TtlExpired);
+        }
+        let stream = match stream_of(&passing, message.generic.multiplexed) {
+            Ok(stream) => stream,
+            Err(reason) => {
+                self.ignore(turn, datagram, reason);
+                return self.relay(turn, datagram, &passing);
+            }
+        };
+        let mut sequence = None;
+        if self.config.auth.is_required(turn.context, datagram.interface) {
+            match self.authentic(&stream, packet.payload, message, places) {
+                Ok(number) => sequence = Some(number),
+                Err(reason) => {
+                    self.ignore(turn, datagram, reason);
+                    return self.relay(turn, datagram, &passing);
+                }
+            }
+        }
+        if let Err(reason) = self.act(turn, &passing, &stream, &report, message, places, sequence) {
+            self.ignore(turn, datagram, reason);
+        }
+    }
+
+    /// What a message brings about, and on it goes.
+    ///
+    /// # Errors
+    /// It cannot go on.
+    #[allow(clippy::too_many_arguments)] // one message, taken apart
+    pub(crate) fn act<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        stream: &Stream,
+        report: &Report<'_>,
+        message: &Message<'_>,
+        places: &Places,
+        sequence: Option<u64>,
+    ) -> Result<(), DropReason> {
+        let ways = Ways::of(turn.context, passing.incoming, passing.source, passing.destination)?;
+        mark(Checkpoint::Route);
+        let command = if report.goodbye { Command::Release } else { message.generic.command };
+        match command {
+            Command::Active => {
+                self.counters.active += 1;
+                self.wants(turn, passing, stream, report, message, places, sequence, ways);
+            }
+            Command::Passive => {
+                self.counters.passive += 1;
+                for (interface, takes_part) in ways.iter(turn.context.interfaces) {
+                    let places = takes_part.then_some((message, places));
+                    self.forward(turn, passing, places, interface, None);
+                }
+            }
+            _ => {
+                self.counters.release += 1;
+                self.release(turn, stream, report.ssrc, Change::Released);
+                for (interface, _) in ways.iter(turn.context.interfaces) {
+                    self.forward(turn, passing, None, interface, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A message wants bandwidth.
+    #[allow(clippy::too_many_arguments)] // likewise
+    fn wants<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        stream: &Stream,
+        report: &Report<'_>,
+        message: &Message<'_>,
+        places: &Places,
+        sequence: Option<u64>,
+        ways: Ways<'_>,
+    ) {
+        let asked = self.config.asked(message.flowspec.as_ref(), passing.source.is_ipv6());
+        let session = asked.and_then(|asked| {
+            let request = Request {
+                stream: *stream,
+                ssrc: report.ssrc,
+                asked,
+                shared: message.generic.style == Style::Shared,
+                lifetime: self.config.lifetime(message.generic.interval),
+                sender: report.sender.unwrap_or_default(),
+                sequence,
+            };
+            self.note_request(turn, &request, ways)
+        });
+        for (interface, takes_part) in ways.iter(turn.context.interfaces) {
+            if !takes_part {
+                self.forward(turn, passing, None, interface, None);
+                continue;
+            }
+            let failure = match session {
+                Ok(session) => self.reserve_on(turn, session, interface),
+                Err(reason) => Some(Failure { reason, available: Rate::ZERO }),
+            };
+            self.forward(turn, passing, Some((message, places)), interface, failure);
+        }
+    }
+
+    /// A report of somebody who knows nothing of YESSIR, where such are measured. It goes its own way.
+    fn plain_report_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        passing: &Passing<'_>,
+        report: &Report<'_>,
+    ) {
+        let (Some(sender), Some(measuring)) =
+            (report.sender, self.measuring_on(turn, datagram.interface))
+        else {
+            return;
+        };
+        let interfaces = turn.context.interfaces;
+        if passing.checksum == udp::Checksum::Wrong || interfaces.is_local(datagram.destination) {
+            return;
+        }
+        let Ok(stream) = stream_of(passing, false) else { return };
+        self.counters.measured += 1;
+        if report.goodbye {
+            return self.release(turn, &stream, report.ssrc, Change::Released);
+        }
+        let (incoming, source) = (Some(datagram.interface), datagram.source);
+        let Ok(ways) = Ways::of(turn.context, incoming, source, datagram.destination) else {
+            return;
+        };
+        let request = Request {
+            stream,
+            ssrc: report.ssrc,
+            asked: Asked::Measured(measuring),
+            shared: false,
+            lifetime: self.config.lifetime(0),
+            sender,
+            sequence: None,
+        };
+        let Ok(session) = self.note_request(turn, &request, ways) else { return };
+        for (interface, takes_part) in ways.iter(turn.context.interfaces) {
+            if takes_part {
+                self.reserve_on(turn, session, interface);
+            }
+        }
+    }
+
+    /// How foreign streams are measured that come in through an interface, if they are.
+    fn measuring_on<E>(&self, turn: &Turn<'_, '_, E>, interface: InterfaceId) -> Option<Measuring> {
+        if self.config.measured.is_empty() {
+            return None;
+        }
+        let interface = turn.context.interfaces.by_id(interface)?;
+        self.config.measured.get(&interface.name).copied()
+    }
+
+    /// Who sent it, as far as its AUTH tells: its sequence number.
+    fn authentic(
+        &self,
+        stream: &Stream,
+        compound: &[u8],
+        message: &Message<'_>,
+        places: &Places,
+    ) -> Result<u64, DropReason> {
+        let known = self.store.find(stream).map(|session| self.store.session(session));
+        let last = known.and_then(|known| known.extra.as_ref()).and_then(|extra| extra.sequence);
+        let data = places.data(compound);
+        self.config.auth.verify(stream, message.ssrc, data, message.auth.as_ref(), last)
+    }
+
+    /// Counts what cannot be read, and passes it on.
+    #[cold]
+    fn malformed_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        passing: &Passing<'_>,
+        error: &ParseError,
+    ) {
+        *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
+        self.ignore(turn, datagram, DropReason::Malformed);
+        if is_carried(passing.packet.payload) {
+            self.relay(turn, datagram, passing);
+        }
+    }
+
+    /// Sends a message on as it came, as a router does that does not speak YESSIR.
+    fn relay<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        passing: &Passing<'_>,
+    ) {
+        if turn.context.interfaces.is_local(datagram.destination) {
+            return;
+        }
+        if datagram.ttl <= 1 {
+            return self.ignore(turn, datagram, DropReason::TtlExpired);
+        }
+        let ways = Ways::of(turn.context, passing.incoming, passing.source, passing.destination);
+        match ways {
+            Ok(ways) => {
+                for (interface, _) in ways.iter(turn.context.interfaces) {
+                    self.forward(turn, passing, None, interface, None);
+                }
+            }
+            Err(reason) => self.ignore(turn, datagram, reason),
+        }
+    }
+}
+
+/// The stream that a report is about, by the ports of the report (RFC 3550 section 11).
+///
+/// # Errors
+/// Its destination port cannot be that of reports.
+#[inline]
+pub(crate) fn stream_of(passing: &Passing<'_>, multiplexed: bool) -> Result<Stream, DropReason> {
+    let udp::Packet { source_port, destination_port, .. } = passing.packet;
+    let (source, destination): (IpAddr, IpAddr) = (passing.source, passing.destination);
+    if multiplexed {
+        return if destination_port == 0 {
+            Err(DropReason::Ports)
+        } else {
+            Ok(Stream { source, destination, source_port, destination_port })
+        };
+    }
+    // Who sends reports from a port that is not odd sends the data from some port or other.
+    let source_port = if source_port % 2 == 1 { source_port - 1 } else { 0 };
+    if destination_port % 2 == 0 || destination_port == 1 {
+        return Err(DropReason::Ports);
+    }
+    Ok(Stream { source, destination, source_port, destination_port: destination_port - 1 })
+}

@@ -1,0 +1,146 @@
+//! On it goes: a message leaves as it came, but for what this node writes into LINK_INFO and FAILURE.
+
+use core::net::IpAddr;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Context, Interface, InterfaceId, Outgoing, Rate};
+use earmark_wire::udp::Checksum;
+use earmark_wire::yessir::{
+    Edit, FailureNote, LinkInfo, Message, OctetRate, Places, complete_checksum,
+};
+
+use crate::api::Event;
+use crate::instance::{PROTOCOL, Passing, Turn, Yessir};
+use crate::reserve::Failure;
+
+/// Room for an IP header with router alert, octets: the larger one, of IPv6.
+const IP_HEADER: usize = 48;
+/// In a note: the message has no LINK_INFO in which hops are counted.
+pub(crate) const UNKNOWN_HOP: u16 = u16::MAX;
+
+impl Yessir {
+    /// Sends a message on through a link. With `message`, this node speaks YESSIR there and writes into it; a failure is
+    /// noted.
+    #[inline]
+    pub(crate) fn forward<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        message: Option<(&Message<'_>, &Places)>,
+        interface: InterfaceId,
+        failure: Option<Failure>,
+    ) {
+        let how = Outgoing {
+            protocol: PROTOCOL,
+            interface: Some(interface),
+            source: passing.source,
+            destination: passing.destination,
+            ttl: if passing.incoming.is_some() { passing.ttl - 1 } else { passing.ttl },
+            router_alert: passing.router_alert,
+            encapsulated: false,
+        };
+        let octets = passing.packet.octets();
+        match message {
+            Some((message, places)) => {
+                let edit = self.edit(turn.context, passing, message, places, interface, failure);
+                let target = turn.out.send(how, octets.len() + edit.growth(places));
+                if edit.write(octets, places, target).is_err() {
+                    // There are as many notes as a message can hold: enough to tell that it failed.
+                    turn.out.take_back();
+                    self.counters.notes_left_out += 1;
+                    turn.out.send(how, octets.len()).copy_from_slice(octets);
+                } else if passing.checksum == Checksum::LeftToHardware {
+                    let done = complete_checksum(target, passing.source, passing.destination);
+                    debug_assert!(done.is_ok(), "it was a packet when it came");
+                }
+            }
+            None => {
+                let target = turn.out.send(how, octets.len());
+                target.copy_from_slice(octets);
+                if passing.checksum == Checksum::LeftToHardware {
+                    let done = complete_checksum(target, passing.source, passing.destination);
+                    debug_assert!(done.is_ok(), "it was a packet when it came");
+                }
+            }
+        }
+        if passing.incoming.is_some() {
+            self.counters.forwarded += 1;
+        } else {
+            self.counters.sent += 1;
+        }
+        mark(Checkpoint::Forward);
+    }
+
+    /// What this node has to say.
+    #[inline]
+    fn edit(
+        &mut self,
+        context: &Context<'_>,
+        passing: &Passing<'_>,
+        message: &Message<'_>,
+        places: &Places,
+        id: InterfaceId,
+        failure: Option<Failure>,
+    ) -> Edit {
+        let Some(interface) = context.interfaces.by_id(id) else { return Edit::default() };
+        let link_info = message.link_info.map(|info| {
+            let mut info = composed(info, context, interface);
+            if passing.incoming.is_some() {
+                info.other_hops |= skipped(message.link_info.as_ref(), passing.ttl);
+                info.hops = info.hops.saturating_add(1);
+            }
+            info
+        });
+        let note = failure.and_then(|failure| {
+            let address = interface.address_like(passing.destination);
+            let hop = message.link_info.map_or(UNKNOWN_HOP, |info| {
+                // The hops before, and this one, if it is not the sender's own host.
+                u16::from(info.hops) + u16::from(passing.incoming.is_some())
+            });
+            let note = FailureNote {
+                reason: failure.reason,
+                hop,
+                available: OctetRate(failure.available.as_octets_per_second()),
+                node: address.or(interface.addresses.first().copied())?,
+            };
+            let edit = Edit { link_info: None, note: Some(note) };
+            let length = IP_HEADER + passing.packet.octets().len() + edit.growth(places);
+            if length > interface.mtu as usize {
+                self.counters.notes_left_out += 1;
+                return None;
+            }
+            Some(note)
+        });
+        Edit { link_info, note }
+    }
+}
+
+/// LINK_INFO with a link more.
+#[inline]
+fn composed(info: LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
+    let left = context
+        .ledger
+        .link(interface.id)
+        .map_or(Rate::ZERO, |link| link.reservable.saturating_sub(link.held));
+    let left = left.as_octets_per_second();
+    LinkInfo {
+        path_mtu: info.path_mtu.min(u16::try_from(interface.mtu).unwrap_or(u16::MAX)),
+        // Written so that what is no number gives way.
+        available: if info.available.0 <= left { info.available } else { OctetRate(left) },
+        latency_us: info.latency_us.saturating_add(interface.latency_us),
+        ..info
+    }
+}
+
+/// Whether a message has passed routers since it was sent that did not count themselves: each router takes one of its TTL,
+/// those that speak YESSIR add one to its hops. Without the TTL that it was sent with nothing can be told.
+pub(crate) fn skipped(info: Option<&LinkInfo>, ttl: u8) -> bool {
+    info.is_some_and(|info| info.send_ttl != 0 && info.send_ttl.saturating_sub(ttl) > info.hops)
+}
+
+/// The address of this host that a destination is reached from.
+pub(crate) fn own_address(context: &Context<'_>, destination: IpAddr) -> Option<IpAddr> {
+    let hop = context.routes.lookup(destination)?;
+    let interface = context.interfaces.by_id(hop.interface)?;
+    hop.source.or_else(|| interface.address_like(destination))
+}

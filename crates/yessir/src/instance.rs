@@ -1,0 +1,104 @@
+//! One instance of YESSIR: its state, and what every rule needs in order to act.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::random::{RandomStreams, Stream as Dice};
+use earmark_core::{Context, Datagram, Effects, InterfaceId, Time};
+use earmark_wire::udp;
+
+use crate::api::Event;
+use crate::config::Config;
+use crate::counters::{Counters, DropReason};
+use crate::roles::Roles;
+use crate::sources::Sources;
+use crate::store::Store;
+
+/// IP protocol number of what this engine takes and sends: UDP.
+pub const PROTOCOL: u8 = udp::PROTOCOL;
+
+/// YESSIR on one node.
+#[derive(Debug)]
+pub struct Yessir {
+    pub(crate) config: Config,
+    pub(crate) store: Store,
+    pub(crate) sources: Sources,
+    pub(crate) roles: Roles,
+    pub(crate) counters: Counters,
+    /// Spreads reports over 0.7 to 1.3 intervals.
+    pub(crate) jitter: Dice,
+    /// SSRCs of those who do not bring one.
+    pub(crate) ssrcs: Dice,
+    /// Room to compose a report in.
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// The surroundings of one input: when it is, what may be looked at, where consequences go.
+pub(crate) struct Turn<'t, 'c, E> {
+    pub(crate) now: Time,
+    pub(crate) context: &'t mut Context<'c>,
+    pub(crate) out: &'t mut Effects<E>,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passing<'a> {
+    /// Where it came in; `None` for one of this host.
+    pub(crate) incoming: Option<InterfaceId>,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    /// As it came, or as it shall leave this host.
+    pub(crate) ttl: u8,
+    pub(crate) router_alert: bool,
+    pub(crate) packet: udp::Packet<'a>,
+    pub(crate) checksum: udp::Checksum,
+}
+
+impl<'a> Passing<'a> {
+    pub(crate) fn of(datagram: &Datagram<'_>, packet: udp::Packet<'a>) -> Passing<'a> {
+        Passing {
+            incoming: Some(datagram.interface),
+            source: datagram.source,
+            destination: datagram.destination,
+            ttl: datagram.ttl,
+            router_alert: datagram.router_alert,
+            packet,
+            checksum: packet.verify(datagram.source, datagram.destination),
+        }
+    }
+}
+
+impl Yessir {
+    /// An engine without state. It draws from the streams `yessir/hash`, `yessir/jitter` and `yessir/ssrc`.
+    pub fn new(config: Config, random: &RandomStreams) -> Yessir {
+        let mut keys = random.stream("yessir/hash");
+        Yessir {
+            config,
+            store: Store::new(keys.hash_key()),
+            sources: Sources::new(keys.hash_key()),
+            roles: Roles::default(),
+            counters: Counters::default(),
+            jitter: random.stream("yessir/jitter"),
+            ssrcs: random.stream("yessir/ssrc"),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Counts a message that is not acted on, and tells.
+    #[cold]
+    pub(crate) fn ignore<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        reason: DropReason,
+    ) {
+        *self.counters.ignored.entry(reason).or_default() += 1;
+        let (interface, source) = (datagram.interface, datagram.source);
+        turn.out.notify(Event::Ignored { reason, interface, source });
+    }
+}

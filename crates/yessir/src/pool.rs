@@ -1,0 +1,132 @@
+//! Shared style: the senders of an RTP session have one reservation on each link, as large as the largest of their
+//! requests, not as all of them together. It is for whoever sends to the session.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use earmark_core::InterfaceId;
+use earmark_core::admission::{Demand, Service};
+
+use crate::api::{Change, Event, Stream};
+use crate::instance::{Turn, Yessir};
+use crate::reserve::Failure;
+use crate::state::{Holder, Index, Leg, NONE, Pool};
+
+impl Pool {
+    /// The packets that share, from anywhere.
+    pub(crate) fn stream(&self) -> Stream {
+        let source = match self.destination {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let (destination, destination_port) = (self.destination, self.port);
+        Stream { source, destination, source_port: 0, destination_port }
+    }
+}
+
+impl Yessir {
+    /// A stream has a part in the pool of its session from now on; `false` where there is no room for it.
+    pub(crate) fn join(&mut self, session: Index) -> bool {
+        let stream = self.store.session(session).stream;
+        let pool = self.store.obtain_pool(stream.destination, stream.destination_port);
+        let sharers = self.config.limits.sharers as usize;
+        let members = &mut self.store.pool_mut(pool).members;
+        if members.len() >= sharers {
+            if members.is_empty() {
+                self.store.remove_pool(pool);
+            }
+            return false;
+        }
+        if let Err(place) = members.binary_search(&session) {
+            members.insert(place, session);
+        }
+        self.store.session_mut(session).pool = pool;
+        self.unsettle(session);
+        true
+    }
+
+    /// A stream has no part in its pool any more; its legs must be gone. The last one takes the pool along.
+    pub(crate) fn part(&mut self, session: Index) {
+        let pool = core::mem::replace(&mut self.store.session_mut(session).pool, NONE);
+        if pool == NONE {
+            return;
+        }
+        let block = self.store.pool_mut(pool);
+        if let Ok(place) = block.members.binary_search(&session) {
+            block.members.remove(place);
+        }
+        if block.members.is_empty() && block.legs == NONE {
+            self.store.remove_pool(pool);
+        }
+    }
+
+    /// Reserves on a link what the members of a pool share. It is a failure for a sender only where less is held than it
+    /// asks for itself.
+    pub(crate) fn reserve_shared<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        interface: InterfaceId,
+        asked: Demand,
+    ) -> Option<Failure> {
+        let holder = Holder::Pool(pool);
+        let leg = self.store.leg_on(holder, interface);
+        let leg = leg.unwrap_or_else(|| self.store.insert_leg(holder, interface));
+        let Leg { full, failed, .. } = *self.store.leg(leg);
+        if full && !failed {
+            return None;
+        }
+        let failure = self.settle_shared(turn, pool, interface, leg);
+        let claim = self.store.leg(leg).claim;
+        let held = claim.and_then(|claim| turn.context.ledger.demand(claim));
+        failure.filter(|_| held.is_none_or(|held| held.rate < asked.rate))
+    }
+
+    fn settle_shared<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        interface: InterfaceId,
+        leg: Index,
+    ) -> Option<Failure> {
+        let want = self.merged(pool, interface)?;
+        self.settle(turn, leg, want, Change::Created)
+    }
+
+    /// Members have left a link, or all: what is held there is put right.
+    pub(crate) fn settle_pool<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        pool: Index,
+        interface: InterfaceId,
+        change: Change,
+    ) {
+        let Some(leg) = self.store.leg_on(Holder::Pool(pool), interface) else { return };
+        if self.merged(pool, interface).is_some() {
+            self.settle_shared(turn, pool, interface, leg);
+        } else {
+            self.give_back(turn, leg, change);
+            self.store.remove_leg(leg);
+        }
+    }
+
+    /// The largest of what the members ask for that leave by a link; `None` where none does. Rate, burst and packets
+    /// each for itself, so that it is enough for any one of them.
+    pub(crate) fn merged(&self, pool: Index, interface: InterfaceId) -> Option<Demand> {
+        let members = self
+            .store
+            .pool(pool)
+            .members
+            .iter()
+            .filter(|&&member| self.store.leg_on(Holder::Session(member), interface).is_some());
+        let asked = members.map(|&member| self.store.session(member).asked);
+        asked.reduce(|a, b| Demand {
+            service: match (a.service, b.service) {
+                (Service::ControlledLoad, Service::ControlledLoad) => Service::ControlledLoad,
+                _ => Service::Guaranteed,
+            },
+            rate: a.rate.max(b.rate),
+            burst: a.burst.max(b.burst),
+            max_packet: a.max_packet.max(b.max_packet),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! The end of a stream: by BYE, by command, or by silence.
+
+use crate::api::{Change, Event, Stream};
+use crate::instance::{Turn, Yessir};
+use crate::state::{Holder, Index, NONE, Timer, TimerKind};
+
+impl Yessir {
+    /// A sender gives back what it has; nobody else can.
+    pub(crate) fn release<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        stream: &Stream,
+        ssrc: u32,
+        change: Change,
+    ) {
+        let Some(index) = self.store.find(stream) else { return };
+        if self.store.session(index).ssrc == ssrc {
+            self.counters.released += 1;
+            self.end(turn, index, change);
+        }
+    }
+
+    /// The timer of a session has fired: it ends, or was refreshed meanwhile.
+    pub(crate) fn session_is_due<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        let expires_at = self.store.session(index).expires_at;
+        if turn.now < expires_at {
+            let timer = Timer { kind: TimerKind::Session, block: index };
+            let timer = self.store.timers.arm(expires_at, timer);
+            self.store.session_mut(index).timer = Some(timer);
+            return;
+        }
+        self.store.session_mut(index).timer = None;
+        self.counters.expired += 1;
+        self.end(turn, index, Change::Expired);
+    }
+
+    /// A session ends, with all that it holds.
+    pub(crate) fn end<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        change: Change,
+    ) {
+        self.drop_legs(turn, index, change);
+        let session = self.store.remove(index);
+        self.sources.leave(session.stream.source);
+    }
+
+    /// All legs of a session end, and its part in a pool.
+    pub(crate) fn drop_legs<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        change: Change,
+    ) {
+        loop {
+            let leg = self.store.session(index).legs;
+            if leg == NONE {
+                break;
+            }
+            self.drop_leg(turn, leg, change);
+        }
+        self.part(index);
+    }
+
+    /// A leg of a session ends.
+    pub(crate) fn drop_leg<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        leg: Index,
+        change: Change,
+    ) {
+        self.give_back(turn, leg, change);
+        let gone = self.store.remove_leg(leg);
+        if let Holder::Session(session) = gone.holder {
+            let pool = self.store.session(session).pool;
+            if pool != NONE {
+                self.settle_pool(turn, pool, gone.interface, change);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Where a message goes from here, and its stream with it, by the routes of the node.
+
+use core::net::IpAddr;
+
+use earmark_core::{Context, Interface, InterfaceId, Interfaces};
+
+use crate::counters::DropReason;
+
+/// Links that a message leaves by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ways<'r> {
+    /// The one to its destination.
+    One(InterfaceId),
+    /// The branches of a group, in ascending order; not where it came in.
+    Branches(&'r [InterfaceId], Option<InterfaceId>),
+}
+
+impl<'r> Ways<'r> {
+    /// The ways of a message that came in somewhere; `None`: from this host.
+    ///
+    /// # Errors
+    /// It does not go on.
+    #[inline]
+    pub(crate) fn of(
+        context: &Context<'r>,
+        incoming: Option<InterfaceId>,
+        source: IpAddr,
+        destination: IpAddr,
+    ) -> Result<Ways<'r>, DropReason> {
+        if destination.is_multicast() {
+            return Ways::to_group(context, incoming, source, destination);
+        }
+        let hop = context.routes.lookup(destination).ok_or(DropReason::NoRoute)?;
+        Ok(Ways::One(hop.interface))
+    }
+
+    #[cold]
+    fn to_group(
+        context: &Context<'r>,
+        incoming: Option<InterfaceId>,
+        source: IpAddr,
+        group: IpAddr,
+    ) -> Result<Ways<'r>, DropReason> {
+        match (context.routes.multicast(source, group), incoming) {
+            (Some(branches), Some(interface))
+                if branches.incoming.is_some_and(|expected| expected != interface) =>
+            {
+                Err(DropReason::WrongInterface)
+            }
+            (Some(branches), _) => Ok(Ways::Branches(branches.outgoing, incoming)),
+            (None, Some(_)) => Ok(Ways::Branches(&[], incoming)),
+            // A host that sends needs no forwarding entry: its data leaves as the routes for the group say.
+            (None, None) => {
+                let hop = context.routes.lookup(group).ok_or(DropReason::NoRoute)?;
+                Ok(Ways::One(hop.interface))
+            }
+        }
+    }
+
+    /// The links, and whether this node takes part in each.
+    #[inline]
+    pub(crate) fn iter(
+        self,
+        interfaces: &'r Interfaces,
+    ) -> impl Iterator<Item = (InterfaceId, bool)> + use<'r> {
+        let (one, all, incoming) = match self {
+            Ways::One(interface) => (Some(interface), &[][..], None),
+            Ways::Branches(all, incoming) => (None, all, incoming),
+        };
+        let all = all.iter().copied().filter(move |&interface| Some(interface) != incoming);
+        one.into_iter().chain(all).map(|interface| {
+            (interface, interfaces.by_id(interface).is_some_and(Interface::takes_part))
+        })
+    }
+
+    /// Whether a link is one of them.
+    #[inline]
+    pub(crate) fn contains(self, interface: InterfaceId) -> bool {
+        match self {
+            Ways::One(one) => one == interface,
+            Ways::Branches(all, incoming) => {
+                Some(interface) != incoming && all.contains(&interface)
+            }
+        }
+    }
+}
