@@ -8,9 +8,7 @@ use core::net::IpAddr;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Rate};
 use earmark_wire::udp;
-use earmark_wire::yessir::{
-    Command, FailureReason, Message, ParseError, Places, Report, Style, is_carried,
-};
+use earmark_wire::yessir::{Command, Message, ParseError, Places, Report, Style, is_carried};
 
 use crate::api::{Change, Event, Stream};
 use crate::config::Measuring;
