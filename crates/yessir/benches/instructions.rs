@@ -1,1 +1,66 @@
-fn main() {}
+//! Instructions per message at 10^3 and 10^5 resident streams, and with `EARMARK_BENCH_LARGE=1` at 10^6 too, which
+//! takes minutes because valgrind also runs the set-up. Run with `cargo bench -p earmark-yessir --bench instructions`;
+//! it needs valgrind and gungraun-runner.
+
+#![allow(missing_docs)] // the harness writes modules of its own
+
+#[path = "../tests/common/population.rs"]
+mod population;
+
+use std::hint::black_box;
+
+use gungraun::{library_benchmark, library_benchmark_group, main};
+use population::{Arrival, Population, release, request};
+
+/// A router with so many streams, and a message about one of them, or about the next.
+///
+/// It lives in a box, so that handing it over costs the measured function nothing.
+type Case = Box<(Population, Arrival)>;
+
+fn new(sessions: u32) -> Case {
+    Box::new((Population::new(sessions), request(sessions)))
+}
+
+fn known(sessions: u32) -> Case {
+    Box::new((Population::new(sessions), request(sessions / 2)))
+}
+
+fn leaving(sessions: u32) -> Case {
+    Box::new((Population::new(sessions), release(sessions / 2)))
+}
+
+/// How many streams are resident. The largest population takes a minute a benchmark, so it has to be asked for.
+fn populations() -> Vec<u32> {
+    // Read when this is compiled: the runner gives the measured process no environment.
+    match option_env!("EARMARK_BENCH_LARGE") {
+        Some(_) => vec![1_000, 100_000, 1_000_000],
+        None => vec![1_000, 100_000],
+    }
+}
+
+#[library_benchmark(setup = new)]
+#[benches::sessions(iter = populations())]
+fn set_up(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark(setup = known)]
+#[benches::sessions(iter = populations())]
+fn refreshed(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark(setup = leaving)]
+#[benches::sessions(iter = populations())]
+fn released(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+library_benchmark_group!(name = messages, benchmarks = [set_up, refreshed, released]);
+main!(library_benchmark_groups = messages);

@@ -1,0 +1,398 @@
+//! A node with one YESSIR engine, driven as its driver would, and messages to give it.
+#![allow(dead_code, unreachable_pub)]
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use earmark_core::admission::{ClaimId, Ledger, LinkCapacity, RetryPolicy};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
+    Interface, InterfaceId, Interfaces, Outgoing, Rate, Route, RouteTable, Time,
+};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rtcp::{
+    self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
+};
+use earmark_wire::udp;
+use earmark_wire::yessir::{
+    Auth, Command as Wire, FailureNote, Flowspec, Generic, LinkInfo, Message, NAME, Report, Style,
+    VERSION,
+};
+use earmark_yessir::auth::Key;
+use earmark_yessir::{Command, Config, Event, SessionView, Stream, Yessir};
+
+/// Where messages come in, and where they leave.
+pub const UP: InterfaceId = InterfaceId(1);
+pub const DOWN: InterfaceId = InterfaceId(2);
+/// Another way down.
+pub const SIDE: InterfaceId = InterfaceId(3);
+
+pub fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// What left, with its octets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    pub how: Outgoing,
+    pub octets: Vec<u8>,
+}
+
+impl Sent {
+    /// The report in it; its checksum must be right.
+    pub fn report(&self) -> Report<'_> {
+        let packet = udp::Packet::parse(&self.octets).expect("UDP");
+        let checksum = packet.verify(self.how.source, self.how.destination);
+        assert!(matches!(checksum, udp::Checksum::Right | udp::Checksum::Absent), "{checksum:?}");
+        Report::parse(packet.payload).expect("a report")
+    }
+
+    pub fn message(&self) -> Message<'_> {
+        self.report().message.expect("a message").0
+    }
+
+    pub fn notes(&self) -> Vec<FailureNote> {
+        self.message().failures.iter().collect()
+    }
+
+    /// As it arrives at a node further on.
+    pub fn arrival(&self, interface: InterfaceId) -> Arrival {
+        Arrival {
+            interface,
+            source: self.how.source,
+            destination: self.how.destination,
+            ttl: self.how.ttl,
+            router_alert: self.how.router_alert,
+            octets: self.octets.clone(),
+        }
+    }
+}
+
+/// A datagram that owns its octets.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub interface: InterfaceId,
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub ttl: u8,
+    pub router_alert: bool,
+    pub octets: Vec<u8>,
+}
+
+/// A node. `UP` leads to 10.0.0.0/8, `DOWN` to 10.9.0.0/16 (and fd09::/16), 10 Mbit/s each, of which 5 may be reserved.
+pub struct Node {
+    pub engine: Yessir,
+    pub interfaces: Interfaces,
+    pub routes: RouteTable,
+    pub ledger: Ledger,
+    pub now: Time,
+    pub events: Vec<Event>,
+    pub sent: Vec<Sent>,
+    /// What traffic control has.
+    pub installed: BTreeMap<ClaimId, Installation>,
+}
+
+impl Node {
+    pub fn new() -> Node {
+        Node::with(Config::default())
+    }
+
+    pub fn with(config: Config) -> Node {
+        Node::seeded(config, 1)
+    }
+
+    pub fn seeded(config: Config, seed: u64) -> Node {
+        let mut node = Node {
+            engine: Yessir::new(config, &RandomStreams::new(seed)),
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            now: Time::from_secs(1),
+            events: Vec::new(),
+            sent: Vec::new(),
+            installed: BTreeMap::new(),
+        };
+        node.set_link(UP, &["10.0.0.1", "fd00::1"], 5);
+        node.set_link(DOWN, &["10.0.9.1", "fd00:9::1"], 5);
+        node.set_link(SIDE, &["10.0.8.1"], 5);
+        for (prefix, interface) in
+            [("10.0.0.0/8", UP), ("10.9.0.0/16", DOWN), ("fd00::/16", UP), ("fd09::/16", DOWN)]
+        {
+            node.set_route(prefix, interface, 10);
+        }
+        node
+    }
+
+    pub fn set_link(&mut self, id: InterfaceId, addresses: &[&str], reservable: u64) {
+        let (bandwidth, reservable) = (Rate::from_mbps(10), Rate::from_mbps(reservable));
+        self.interfaces.set(Interface {
+            id,
+            name: format!("eth{}", id.0),
+            addresses: addresses.iter().map(|text| address(text)).collect(),
+            mtu: 1_500,
+            up: true,
+            bandwidth,
+            reservable,
+            latency_us: 100,
+        });
+        self.ledger.set_link(id, LinkCapacity { bandwidth, reservable, mtu: 1_500 });
+    }
+
+    pub fn set_route(&mut self, prefix: &str, interface: InterfaceId, metric: u32) {
+        let hop = Hop { interface, gateway: None, source: None };
+        let prefix = prefix.parse().expect("a prefix");
+        assert!(self.routes.insert(Route { prefix, metric, hop }));
+    }
+
+    pub fn set_retries(&mut self, threshold: u32) {
+        self.ledger.set_retry_policy(RetryPolicy { threshold, ..RetryPolicy::default() });
+    }
+
+    /// One input and all its consequences, as a driver carries them out: what was given back goes to whose turn it is.
+    pub fn handle(&mut self, input: Input<'_, Command>) {
+        let mut out = Effects::<Event>::new();
+        self.give(input, &mut out);
+        while let Some((interface, owner)) = self.ledger.next_grantable() {
+            self.give(Input::Host(HostEvent::Grantable { interface, owner }), &mut out);
+        }
+        while let Some(displaced) = self.ledger.next_displaced() {
+            self.give(Input::Host(HostEvent::Displaced(displaced)), &mut out);
+        }
+        for effect in out.iter() {
+            match effect {
+                Effect::Send(how, range) => {
+                    self.sent.push(Sent { how: *how, octets: out.octets(range).to_vec() });
+                }
+                Effect::Install(installation) => {
+                    self.installed.insert(installation.claim, *installation);
+                }
+                Effect::Remove(claim) => {
+                    assert!(self.installed.remove(claim).is_some(), "it was there");
+                }
+                Effect::Notify(event) => self.events.push(event.clone()),
+                other => panic!("not used: {other:?}"),
+            }
+        }
+        for (claim, installation) in &self.installed {
+            assert_eq!(self.ledger.demand(*claim), Some(installation.demand));
+            assert_eq!(self.ledger.link_of(*claim), Some(installation.interface));
+        }
+        let held: u64 = self.ledger.links().map(|(_, link)| u64::from(link.claims)).sum();
+        assert_eq!(held, self.installed.len() as u64, "ledger and traffic control agree");
+    }
+
+    fn give(&mut self, input: Input<'_, Command>, out: &mut Effects<Event>) {
+        let context = &mut Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        self.engine.handle(self.now, input, context, out);
+    }
+
+    pub fn arrive(&mut self, arrival: &Arrival) {
+        self.handle(Input::Datagram(Datagram {
+            interface: arrival.interface,
+            source: arrival.source,
+            destination: arrival.destination,
+            ttl: arrival.ttl,
+            router_alert: arrival.router_alert,
+            encapsulated: false,
+            payload: &arrival.octets,
+        }));
+    }
+
+    /// A message arrives, and one goes on: that.
+    pub fn pass(&mut self, arrival: &Arrival) -> Sent {
+        let before = self.sent.len();
+        self.arrive(arrival);
+        assert_eq!(self.sent.len(), before + 1, "one goes on");
+        self.sent.pop().expect("there is one")
+    }
+
+    pub fn command(&mut self, command: Command) {
+        self.handle(Input::Command(command));
+    }
+
+    pub fn host(&mut self, event: HostEvent) {
+        self.handle(Input::Host(event));
+    }
+
+    /// Time passes, and timers fire when they are due.
+    pub fn advance(&mut self, seconds: f64) {
+        let end = Time::from_nanos(self.now.as_nanos() + (seconds * 1e9) as u64);
+        while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
+            self.now = self.now.max(at);
+            self.handle(Input::Expire);
+        }
+        self.now = end;
+    }
+
+    /// The events so far, which are forgotten.
+    pub fn told(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Held on a link, bits per second.
+    pub fn held(&self, link: InterfaceId) -> u64 {
+        self.ledger.link(link).expect("a link").held.as_bps()
+    }
+
+    pub fn session(&self, ask: &Ask) -> Option<SessionView> {
+        self.engine.session(&ask.stream())
+    }
+
+    /// What traffic control has for a stream.
+    pub fn rate_of(&self, flow: &Flow) -> Option<u64> {
+        let mut all = self.installed.values().filter(|installation| installation.flow == *flow);
+        let first = all.next().map(|installation| installation.demand.rate.as_bps());
+        assert!(all.next().is_none(), "once");
+        first
+    }
+}
+
+/// Controlled load at so many Mbit/s, in packets of at most 1000 octets.
+pub fn mbps(rate: f32) -> Flowspec {
+    Flowspec::Intserv(FlowSpec::ControlledLoad(TokenBucket {
+        rate: rate * 125_000.0,
+        depth: 5_000.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 64,
+        max_packet_size: 1_000,
+    }))
+}
+
+/// A request as it comes in; change what is to be otherwise.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    /// Of the data.
+    pub ports: (u16, u16),
+    pub ssrc: u32,
+    pub generic: Generic,
+    pub flowspec: Option<Flowspec>,
+    pub link_info: Option<LinkInfo>,
+    pub sent: SenderInfo,
+    pub goodbye: bool,
+    pub ttl: u8,
+    /// Key and sequence number.
+    pub sign: Option<(Key, u64)>,
+}
+
+impl Ask {
+    /// Sender `number` asks for 1 Mbit/s to a destination of its own.
+    pub fn new(number: u16) -> Ask {
+        let [high, low] = number.to_be_bytes();
+        Ask {
+            source: IpAddr::from([10, 1, high, low]),
+            destination: IpAddr::from([10, 9, high, low]),
+            ports: (4_000, 5_000),
+            ssrc: 0x0100_0000 + u32::from(number),
+            generic: Generic {
+                command: Wire::Active,
+                style: Style::Individual,
+                interval: 30,
+                reservation: 7,
+                multiplexed: false,
+            },
+            flowspec: Some(mbps(1.0)),
+            link_info: Some(LinkInfo::unknown(64)),
+            sent: SenderInfo::default(),
+            goodbye: false,
+            ttl: 64,
+            sign: None,
+        }
+    }
+
+    /// Likewise, so many Mbit/s.
+    pub fn rate(number: u16, rate: f32) -> Ask {
+        Ask { flowspec: Some(mbps(rate)), ..Ask::new(number) }
+    }
+
+    pub fn release(&self) -> Ask {
+        let generic = Generic { command: Wire::Release, ..self.generic };
+        Ask { generic, ..self.clone() }
+    }
+
+    pub fn stream(&self) -> Stream {
+        let (source_port, destination_port) = self.ports;
+        let (source, destination) = (self.source, self.destination);
+        Stream { source, destination, source_port, destination_port }
+    }
+
+    /// The APP packet.
+    pub fn app(&self) -> Vec<u8> {
+        let auth = self.sign.as_ref().map(|(key, sequence)| Auth {
+            key: key.id,
+            sequence: *sequence,
+            digest: [0; 16],
+        });
+        let mut message = Message {
+            ssrc: self.ssrc,
+            generic: self.generic,
+            flowspec: self.flowspec,
+            link_info: self.link_info,
+            failures: Default::default(),
+            auth,
+            others: &[],
+        };
+        let mut app = vec![0; message.buffer_len()];
+        message.emit(&mut app).expect("it fits");
+        if let (Some(auth), Some((key, sequence))) = (&mut message.auth, &self.sign) {
+            auth.digest = key.digest(&self.stream(), self.ssrc, &app[12..], *sequence);
+            message.emit(&mut app).expect("it fits");
+        }
+        app
+    }
+
+    /// The UDP packet; without `app` the report of somebody who knows nothing of YESSIR.
+    pub fn packet(&self, app: Option<&[u8]>) -> Vec<u8> {
+        let ssrc = self.ssrc;
+        let report = SenderReport { ssrc, sender: self.sent, blocks: &[], extension: &[] };
+        let mut room = [0; CNAME_LEN];
+        let chunks = Chunks::cname(ssrc, b"somebody@somewhere", &mut room).expect("short");
+        let mut packets = vec![Packet::SenderReport(report), Packet::SourceDescription(chunks)];
+        if let Some(app) = app {
+            let data = &app[12..];
+            packets.push(Packet::Application(App { subtype: VERSION, ssrc, name: NAME, data }));
+        }
+        let sources = [ssrc.to_be_bytes()];
+        if self.goodbye {
+            packets.push(Packet::Goodbye(Goodbye { sources: &sources, reason: None }));
+        }
+        let mut octets = vec![0; udp::HEADER + rtcp::buffer_len(&packets)];
+        rtcp::emit(&packets, &mut octets[udp::HEADER..]).expect("it fits");
+        let more = u16::from(!self.generic.multiplexed);
+        let header = udp::Repr {
+            source: self.source,
+            destination: self.destination,
+            source_port: self.ports.0 + more,
+            destination_port: self.ports.1 + more,
+        };
+        header.emit(&mut octets).expect("it fits");
+        octets
+    }
+
+    /// It arrives from above.
+    pub fn arrival(&self) -> Arrival {
+        self.with_octets(self.packet(Some(&self.app())))
+    }
+
+    /// Its report arrives, with nothing of YESSIR in it.
+    pub fn plain(&self) -> Arrival {
+        Arrival { router_alert: false, ..self.with_octets(self.packet(None)) }
+    }
+
+    pub fn with_octets(&self, octets: Vec<u8>) -> Arrival {
+        Arrival {
+            interface: UP,
+            source: self.source,
+            destination: self.destination,
+            ttl: self.ttl,
+            router_alert: true,
+            octets,
+        }
+    }
+}

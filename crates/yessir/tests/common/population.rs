@@ -1,0 +1,188 @@
+//! A router with many reserved streams, for measuring: each 64 kbit/s by controlled load, LINK_INFO asked for.
+#![allow(dead_code, unreachable_pub)]
+
+use std::net::IpAddr;
+
+use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces, Rate,
+    Route, RouteTable, Time,
+};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rtcp::{
+    self, Application as App, CNAME_LEN, Chunks, Packet, SenderInfo, SenderReport,
+};
+use earmark_wire::udp;
+use earmark_wire::yessir::{
+    Command, Failures, Flowspec, Generic, LinkInfo, Message, NAME, Style, VERSION,
+};
+use earmark_yessir::{Config, Event, Yessir};
+
+/// Streams of one source.
+const OF_ONE_SOURCE: u32 = 256;
+
+/// The router, and room for what it does.
+pub struct Population {
+    engine: Yessir,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    ledger: Ledger,
+    out: Effects<Event>,
+    pub now: Time,
+}
+
+/// A datagram that owns its octets.
+pub struct Arrival {
+    source: IpAddr,
+    destination: IpAddr,
+    octets: Vec<u8>,
+}
+
+impl Population {
+    /// A router with `sessions` reserved streams, numbered from 0.
+    pub fn new(sessions: u32) -> Population {
+        let mut population = Population::empty();
+        for number in 0..sessions {
+            population.handle(&request(number));
+            population.forget_effects();
+        }
+        assert_eq!(population.engine.session_count(), sessions as usize);
+        let link = population.ledger.link(InterfaceId(2)).expect("known");
+        assert_eq!(link.claims, sessions);
+        population
+    }
+
+    /// The router before anybody came.
+    pub fn empty() -> Population {
+        let mut config = Config::default();
+        config.limits.changes_per_second = u32::MAX;
+        let mut population = Population {
+            engine: Yessir::new(config, &RandomStreams::new(1)),
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            out: Effects::new(),
+            now: Time::from_secs(1),
+        };
+        let bandwidth = Rate::from_mbps(400_000);
+        for (index, address) in [(1, "192.0.2.2"), (2, "198.51.100.1")] {
+            let id = InterfaceId(index);
+            population.interfaces.set(Interface {
+                id,
+                name: format!("eth{index}"),
+                addresses: vec![address.parse().expect("an address")],
+                mtu: 1500,
+                up: true,
+                bandwidth,
+                reservable: bandwidth,
+                latency_us: 10,
+            });
+            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 };
+            population.ledger.set_link(id, capacity);
+        }
+        let prefix = "10.0.0.0/8".parse().expect("a prefix");
+        let gateway = Some("198.51.100.2".parse().expect("an address"));
+        let hop = Hop { interface: InterfaceId(2), gateway, source: None };
+        population.routes.insert(Route { prefix, metric: 0, hop });
+        population
+    }
+
+    /// Gives the engine a message: how many effects there are.
+    pub fn handle(&mut self, arrival: &Arrival) -> usize {
+        let context = &mut Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        let datagram = Datagram {
+            interface: InterfaceId(1),
+            source: arrival.source,
+            destination: arrival.destination,
+            ttl: 63,
+            router_alert: true,
+            encapsulated: false,
+            payload: &arrival.octets,
+        };
+        self.engine.handle(self.now, Input::Datagram(datagram), context, &mut self.out);
+        self.out.len()
+    }
+
+    /// Lets all timers fire that are due.
+    pub fn expire(&mut self) {
+        while self.engine.next_deadline().is_some_and(|(at, _)| at <= self.now) {
+            let context = &mut Context {
+                routes: &self.routes,
+                interfaces: &self.interfaces,
+                ledger: &mut self.ledger,
+            };
+            self.engine.handle(self.now, Input::Expire, context, &mut self.out);
+            self.out.clear();
+        }
+    }
+
+    /// How many streams there are.
+    pub fn sessions(&self) -> usize {
+        self.engine.session_count()
+    }
+
+    pub fn forget_effects(&mut self) {
+        self.out.clear();
+    }
+}
+
+/// The message that asks for stream `number`, or refreshes it.
+pub fn request(number: u32) -> Arrival {
+    message(number, Command::Active)
+}
+
+/// The message that gives it back.
+pub fn release(number: u32) -> Arrival {
+    message(number, Command::Release)
+}
+
+fn message(number: u32, command: Command) -> Arrival {
+    let source = IpAddr::from((0x0a80_0000 + number / OF_ONE_SOURCE).to_be_bytes());
+    let destination = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
+    let port = 4_000 + 2 * (number % OF_ONE_SOURCE) as u16;
+    let ssrc = 0x5000_0000 + number;
+    let bucket = TokenBucket {
+        rate: 8_000.0,
+        depth: 3_000.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 100,
+        max_packet_size: 1_500,
+    };
+    let message = Message {
+        ssrc,
+        generic: Generic {
+            command,
+            style: Style::Individual,
+            interval: 30,
+            reservation: number,
+            multiplexed: false,
+        },
+        flowspec: Some(Flowspec::Intserv(FlowSpec::ControlledLoad(bucket))),
+        link_info: Some(LinkInfo { hops: 1, ..LinkInfo::unknown(64) }),
+        failures: Failures::default(),
+        auth: None,
+        others: &[],
+    };
+    let mut app = vec![0; message.buffer_len()];
+    message.emit(&mut app).expect("it fits");
+    let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 1, packets: 1, octets: 1 };
+    let report = SenderReport { ssrc, sender, blocks: &[], extension: &[] };
+    let mut room = [0; CNAME_LEN];
+    let packets = [
+        Packet::SenderReport(report),
+        Packet::SourceDescription(Chunks::cname(ssrc, b"user@host", &mut room).expect("short")),
+        Packet::Application(App { subtype: VERSION, ssrc, name: NAME, data: &app[12..] }),
+    ];
+    let mut octets = vec![0; udp::HEADER + rtcp::buffer_len(&packets)];
+    rtcp::emit(&packets, &mut octets[udp::HEADER..]).expect("it fits");
+    let (source_port, destination_port) = (port + 1, 5_001);
+    udp::Repr { source, destination, source_port, destination_port }
+        .emit(&mut octets)
+        .expect("it fits");
+    Arrival { source, destination, octets }
+}

@@ -1,0 +1,621 @@
+//! A router on the way: what messages bring about, and what goes on.
+
+mod common;
+
+use common::{Ask, DOWN, Node, SIDE, UP, address, mbps};
+use earmark_core::{Engine, HostEvent, Rate};
+use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
+use earmark_wire::yessir::{
+    Command as Wire, FailureNote, FailureReason, Flowspec, Generic, LinkInfo, OctetRate, Style,
+};
+use earmark_yessir::{Change, Config, DropReason, Event, Limits};
+
+#[test]
+fn one_message_reserves_and_goes_on() {
+    let mut node = Node::new();
+    let ask = Ask::new(1);
+    let sent = node.pass(&ask.arrival());
+    assert_eq!(node.rate_of(&ask.stream().flow()), Some(1_000_000));
+    assert_eq!((sent.how.ttl, sent.how.interface, sent.how.router_alert), (63, Some(DOWN), true));
+    assert_eq!((sent.how.source, sent.how.destination), (ask.source, ask.destination));
+    let info = LinkInfo {
+        send_ttl: 64,
+        hops: 1,
+        other_hops: false,
+        path_mtu: 1_500,
+        available: OctetRate(500_000.0),
+        latency_us: 100,
+    };
+    assert_eq!(sent.message().link_info, Some(info));
+    assert_eq!(sent.notes(), []);
+    let told = node.told();
+    assert!(matches!(told[..], [Event::Reservation { change: Change::Created, .. }]), "{told:?}");
+    assert_eq!(sent.octets.len(), ask.arrival().octets.len());
+}
+
+#[test]
+fn every_flowspec_reserves() {
+    let bucket = TokenBucket {
+        rate: 50_000.0,
+        depth: 5_000.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 64,
+        max_packet_size: 1_000,
+    };
+    let guaranteed = FlowSpec::Guaranteed(bucket, Rspec { rate: 100_000.0, slack_us: 0 });
+    for (flowspec, rate) in [
+        (Flowspec::Intserv(FlowSpec::ControlledLoad(bucket)), 400_000),
+        (Flowspec::Intserv(guaranteed), 800_000),
+        (Flowspec::Codec { payload_type: 0, frames: 1 }, 80_000),
+        (Flowspec::Class { dscp: 46, rate: OctetRate(125_000.0) }, 1_000_000),
+    ] {
+        let mut node = Node::new();
+        let ask = Ask { flowspec: Some(flowspec), ..Ask::new(1) };
+        node.pass(&ask.arrival());
+        assert_eq!(node.rate_of(&ask.stream().flow()), Some(rate), "{flowspec:?}");
+    }
+}
+
+#[test]
+fn ipv6_is_alike() {
+    let mut node = Node::new();
+    let (source, destination) = (address("fd00::7"), address("fd09::7"));
+    let ask = Ask { source, destination, ..Ask::new(1) };
+    let sent = node.pass(&ask.arrival());
+    assert_eq!(sent.message().link_info.map(|info| info.hops), Some(1));
+    assert_eq!(node.held(DOWN), 1_000_000);
+    let large = Ask { flowspec: Some(mbps(5.0)), ssrc: 9, ports: (6_000, 6_000), ..ask };
+    let sent = node.pass(&large.arrival());
+    assert_eq!(sent.notes()[0].node, address("fd00:9::1"));
+}
+
+/// rtcp-mux: the ports of the reports are those of the data.
+#[test]
+fn multiplexed_reports_name_the_ports_of_the_data() {
+    let mut node = Node::new();
+    let mut ask = Ask { ports: (4_001, 5_003), ..Ask::new(1) };
+    ask.generic.multiplexed = true;
+    node.pass(&ask.arrival());
+    assert_eq!(node.rate_of(&ask.stream().flow()), Some(1_000_000));
+}
+
+/// Whoever sends reports from an even port keeps no convention: packets from any port of the source count.
+#[test]
+fn a_source_port_that_tells_nothing_is_not_looked_at() {
+    let mut node = Node::new();
+    let ask = Ask { ports: (4_001, 5_000), ..Ask::new(1) };
+    node.pass(&ask.arrival());
+    let flow = earmark_core::Flow { source_port: 0, ..ask.stream().flow() };
+    assert_eq!(node.rate_of(&flow), Some(1_000_000));
+}
+
+#[test]
+fn refreshes_keep_it_and_silence_ends_it() {
+    let mut node = Node::new();
+    let ask = Ask::new(1);
+    node.pass(&ask.arrival());
+    node.told();
+    for _ in 0..10 {
+        node.advance(116.0);
+        let sent = node.pass(&ask.arrival());
+        assert_eq!(sent.notes(), []);
+    }
+    assert_eq!(node.engine.counters().refreshed, 10);
+    assert_eq!(node.told(), [], "nothing is worth telling");
+    node.advance(116.9);
+    assert_eq!(node.held(DOWN), 1_000_000);
+    node.advance(0.2);
+    assert_eq!(node.held(DOWN), 0);
+    assert!(matches!(node.told()[..], [Event::Reservation { change: Change::Expired, .. }]));
+    assert_eq!((node.engine.session_count(), node.engine.counters().expired), (0, 1));
+}
+
+/// The life time follows the interval that the sender says, from the message on that says it.
+#[test]
+fn a_shorter_interval_counts_at_once() {
+    let mut node = Node::new();
+    let mut ask = Ask::new(1);
+    ask.generic.interval = 3_000;
+    node.pass(&ask.arrival());
+    ask.generic.interval = 1;
+    node.pass(&ask.arrival());
+    node.advance(4.0);
+    assert_eq!(node.held(DOWN), 0);
+    ask.generic.interval = 0;
+    node.pass(&ask.arrival());
+    node.advance(116.0);
+    assert_eq!(node.held(DOWN), 1_000_000, "0 is the node's own, 30 s");
+}
+
+#[test]
+fn bye_and_release_end_it_if_they_are_its_own() {
+    for by_command in [false, true] {
+        let mut node = Node::new();
+        let ask = Ask::new(1);
+        node.pass(&ask.arrival());
+        let last = if by_command { ask.release() } else { Ask { goodbye: true, ..ask.clone() } };
+        let stranger = Ask { ssrc: 0xbad, ..last.clone() };
+        node.pass(&stranger.arrival());
+        assert_eq!(node.held(DOWN), 1_000_000, "of another source");
+        let sent = node.pass(&last.arrival());
+        assert_eq!(node.held(DOWN), 0);
+        assert_eq!(node.engine.session_count(), 0);
+        assert_eq!(sent.octets, last.arrival().octets, "it goes on as it came");
+        assert_eq!(node.engine.next_deadline(), None);
+    }
+}
+
+#[test]
+fn changes_are_made_in_place_and_a_refused_increase_leaves_what_there_was() {
+    let mut node = Node::new();
+    let ask = Ask::new(1);
+    let stream = ask.stream().flow();
+    let rate = |node: &mut Node, rate| {
+        let changed = Ask { flowspec: Some(mbps(rate)), ..ask.clone() };
+        node.pass(&changed.arrival()).notes()
+    };
+    assert_eq!(rate(&mut node, 1.0), []);
+    assert_eq!(rate(&mut node, 4.0), []);
+    assert_eq!(node.rate_of(&stream), Some(4_000_000));
+    let notes = rate(&mut node, 6.0);
+    assert_eq!(node.rate_of(&stream), Some(4_000_000));
+    let expected = FailureNote {
+        reason: FailureReason::Bandwidth,
+        hop: 1,
+        available: OctetRate(625_000.0),
+        node: address("10.0.9.1"),
+    };
+    assert_eq!(notes, [expected]);
+    assert_eq!(rate(&mut node, 2.0), []);
+    assert_eq!(node.rate_of(&stream), Some(2_000_000));
+    assert_eq!(node.installed.len(), 1);
+}
+
+/// The note of a link that is full, and the message that goes on with it.
+#[test]
+fn what_does_not_fit_is_noted_and_goes_on() {
+    let mut node = Node::new();
+    node.pass(&Ask::rate(1, 4.0).arrival());
+    node.told();
+    let ask = Ask::rate(2, 2.0);
+    let sent = node.pass(&ask.arrival());
+    let note = FailureNote {
+        reason: FailureReason::Bandwidth,
+        hop: 1,
+        available: OctetRate(125_000.0),
+        node: address("10.0.9.1"),
+    };
+    assert_eq!(sent.notes(), [note]);
+    assert_eq!(sent.message().link_info.map(|info| info.available), Some(OctetRate(125_000.0)));
+    assert_eq!(node.held(DOWN), 4_000_000);
+    let told = node.told();
+    let [Event::Refused { reason, available, waits: true, .. }] = told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!((reason, available), (FailureReason::Bandwidth, Rate::from_mbps(1)));
+    // The next router has not room either, and adds its own.
+    let mut next = Node::new();
+    next.pass(&Ask::rate(1, 5.0).arrival());
+    let sent = next.pass(&sent.arrival(UP));
+    let hops: Vec<u16> = sent.notes().iter().map(|note| note.hop).collect();
+    assert_eq!(hops, [1, 2]);
+}
+
+#[test]
+fn a_refresh_tries_again() {
+    let mut node = Node::new();
+    node.set_retries(0);
+    let (first, second) = (Ask::rate(1, 4.0), Ask::rate(2, 2.0));
+    node.pass(&first.arrival());
+    node.pass(&second.arrival());
+    assert_eq!(node.pass(&second.arrival()).notes().len(), 1);
+    node.pass(&first.release().arrival());
+    assert_eq!(node.held(DOWN), 0, "nobody grabs");
+    assert_eq!(node.pass(&second.arrival()).notes(), []);
+    assert_eq!(node.held(DOWN), 2_000_000);
+    let counters = node.engine.counters();
+    assert_eq!((counters.retried, counters.grabbed, counters.refused), (1, 0, 2));
+}
+
+#[test]
+fn packets_that_are_too_large_and_closed_links_are_noted() {
+    let mut node = Node::new();
+    node.set_link(SIDE, &["10.0.8.1"], 0);
+    node.set_route("10.9.0.7/32", SIDE, 0);
+    let closed = node.pass(&Ask::new(7).arrival()).notes();
+    assert_eq!(closed[0].reason, FailureReason::NotReservable);
+    let bucket = TokenBucket {
+        rate: 1e4,
+        depth: 5e3,
+        peak: f32::INFINITY,
+        min_policed_unit: 1,
+        max_packet_size: 1_501,
+    };
+    let flowspec = Some(Flowspec::Intserv(FlowSpec::ControlledLoad(bucket)));
+    let large = node.pass(&Ask { flowspec, ..Ask::new(1) }.arrival()).notes();
+    assert_eq!(large[0].reason, FailureReason::PacketSize);
+    let video = Some(Flowspec::Codec { payload_type: 31, frames: 1 });
+    let unknown = node.pass(&Ask { flowspec: video, ..Ask::new(2) }.arrival()).notes();
+    assert_eq!(
+        (unknown[0].reason, unknown[0].available),
+        (FailureReason::Flowspec, OctetRate(0.0))
+    );
+    assert_eq!((node.held(DOWN), node.held(SIDE)), (0, 0));
+}
+
+#[test]
+fn a_query_reserves_nothing_and_tells_what_there_is() {
+    let mut node = Node::new();
+    node.pass(&Ask::rate(1, 3.0).arrival());
+    let mut ask = Ask::rate(2, 4.0);
+    ask.generic.command = Wire::Passive;
+    let sent = node.pass(&ask.arrival());
+    assert_eq!(sent.message().link_info.map(|info| info.available), Some(OctetRate(250_000.0)));
+    assert_eq!(sent.notes(), []);
+    assert_eq!((node.held(DOWN), node.engine.session_count()), (3_000_000, 1));
+    assert_eq!(node.engine.counters().passive, 1);
+}
+
+/// LINK_INFO along a way of three routers, of which the second speaks no YESSIR.
+#[test]
+fn routers_without_yessir_are_found_by_the_ttl() {
+    let mut first = Node::new();
+    let mut third = Node::new();
+    third.set_link(DOWN, &["10.0.9.1"], 2);
+    let mut sent = first.pass(&Ask::rate(1, 0.5).arrival());
+    assert_eq!(sent.message().link_info.map(|info| info.other_hops), Some(false));
+    sent.how.ttl -= 1;
+    let sent = third.pass(&sent.arrival(UP));
+    let info = sent.message().link_info.expect("it was there");
+    assert_eq!((info.hops, info.other_hops, info.latency_us), (2, true, 200));
+    assert_eq!(info.available, OctetRate(187_500.0), "the least");
+    // A sender that does not say its TTL cannot be told.
+    let mut node = Node::new();
+    let ask = Ask { link_info: Some(LinkInfo::unknown(0)), ttl: 3, ..Ask::new(1) };
+    let sent = node.pass(&ask.arrival());
+    assert_eq!(sent.message().link_info.map(|info| info.other_hops), Some(false));
+}
+
+#[test]
+fn a_message_without_link_info_does_not_get_one() {
+    let mut node = Node::new();
+    let ask = Ask { link_info: None, flowspec: Some(mbps(6.0)), ..Ask::new(1) };
+    let sent = node.pass(&ask.arrival());
+    assert_eq!(sent.message().link_info, None);
+    assert_eq!(sent.notes()[0].hop, u16::MAX, "nobody counts");
+}
+
+#[test]
+fn the_new_way_is_reserved_and_the_old_one_given_back_with_the_next_refresh() {
+    let mut node = Node::new();
+    let ask = Ask::new(1);
+    node.pass(&ask.arrival());
+    node.set_route("10.9.0.0/16", SIDE, 1);
+    let prefix = "10.9.0.0/16".parse().expect("a prefix");
+    node.host(HostEvent::RouteChanged(prefix));
+    assert_eq!((node.held(DOWN), node.held(SIDE)), (1_000_000, 0));
+    node.told();
+    let sent = node.pass(&ask.arrival());
+    assert_eq!(sent.how.interface, Some(SIDE));
+    assert_eq!((node.held(DOWN), node.held(SIDE)), (0, 1_000_000));
+    let changes: Vec<Change> = node
+        .told()
+        .iter()
+        .map(|event| match event {
+            Event::Reservation { change, .. } => *change,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(changes, [Change::Moved, Change::Created]);
+}
+
+#[test]
+fn traffic_control_that_fails_is_noted_once_and_tried_again() {
+    let mut node = Node::new();
+    let ask = Ask::new(1);
+    node.pass(&ask.arrival());
+    let (&claim, _) = node.installed.first_key_value().expect("one");
+    let owner = node.ledger.owner(claim).expect("ours");
+    node.host(HostEvent::TrafficControlRefused { claim, owner, errno: 28 });
+    assert_eq!(node.held(DOWN), 0);
+    let notes = node.pass(&ask.arrival()).notes();
+    assert_eq!(notes[0].reason, FailureReason::TrafficControl);
+    assert_eq!(node.pass(&ask.arrival()).notes(), []);
+    assert_eq!(node.held(DOWN), 1_000_000);
+    // Of a claim that is gone it says nothing.
+    node.host(HostEvent::TrafficControlRefused { claim, owner, errno: 28 });
+    assert_eq!(node.held(DOWN), 1_000_000);
+}
+
+#[test]
+fn a_more_important_reservation_takes_the_place_until_there_is_room() {
+    use earmark_core::Flow;
+    use earmark_core::admission::{Demand, Owner, PreemptionPolicy, Priority, Protocol, Service};
+    let mut node = Node::new();
+    node.ledger.set_preemption(Some(PreemptionPolicy { partial: true }));
+    let ask = Ask::rate(1, 4.0);
+    node.pass(&ask.arrival());
+    let demand = Demand {
+        service: Service::Guaranteed,
+        rate: Rate::from_mbps(3),
+        burst: 1_500,
+        max_packet: 0,
+    };
+    let owner = Owner { protocol: Protocol::Rsvp, block: 0 };
+    let flow = Flow { source: None, ..ask.stream().flow() };
+    let priority = Priority::new(5, 5);
+    let claim = node.ledger.claim_with_priority(DOWN, owner, &flow, demand, priority);
+    let claim = claim.expect("it is more important");
+    let mut out = earmark_core::Effects::<Event>::new();
+    while let Some(displaced) = node.ledger.next_displaced() {
+        let context = &mut earmark_core::Context {
+            routes: &node.routes,
+            interfaces: &node.interfaces,
+            ledger: &mut node.ledger,
+        };
+        let input = earmark_core::Input::Host(HostEvent::Displaced(displaced));
+        earmark_core::Engine::handle(&mut node.engine, node.now, input, context, &mut out);
+    }
+    let installed = out.iter().find_map(|effect| match effect {
+        earmark_core::Effect::Install(installation) => Some(installation.demand.rate),
+        _ => None,
+    });
+    assert_eq!(installed, Some(Rate::from_mbps(2)), "it keeps what is left");
+    node.ledger.release(claim);
+    let view = node.session(&ask).expect("it is there");
+    assert!(!view.legs[0].full);
+    node.installed.clear();
+    node.arrive(&ask.arrival());
+    assert_eq!(node.held(DOWN), 4_000_000);
+    assert_eq!(node.sent.pop().expect("it went on").notes(), []);
+}
+
+#[test]
+fn what_a_dead_daemon_left_is_taken_over() {
+    let mut node = Node::new();
+    let ask = Ask::rate(1, 4.0);
+    let adopted = node.ledger.adopt(DOWN, ask.stream().flow(), Rate::from_mbps(4));
+    assert_eq!(adopted, Ok(()));
+    assert_eq!(node.pass(&Ask::rate(2, 4.0).arrival()).notes().len(), 1);
+    assert_eq!(node.pass(&ask.arrival()).notes(), []);
+    assert_eq!(node.held(DOWN), 4_000_000);
+}
+
+/// What it is not, or says wrongly, goes on as it came and has no effect.
+#[test]
+fn what_cannot_be_acted_on_goes_on_untouched() {
+    let ask = Ask::new(1);
+    let good = ask.arrival();
+    let mut broken = good.clone();
+    let at = broken.octets.len() - 3;
+    broken.octets[at] ^= 1; // the checksum is wrong now
+    let mut ports = Ask::new(1);
+    ports.ports = (4_000, 5_001); // reports to an even port
+    let mut unknown = Ask::new(1);
+    unknown.generic.style = Style::Unknown(9);
+    let cases = [
+        (broken, DropReason::Checksum),
+        (ports.arrival(), DropReason::Ports),
+        (unknown.arrival(), DropReason::Malformed),
+    ];
+    for (arrival, reason) in cases {
+        let mut node = Node::new();
+        let sent = node.pass(&arrival);
+        assert_eq!((sent.octets, sent.how.ttl), (arrival.octets, 63), "{reason:?}");
+        let told = node.told();
+        assert!(
+            matches!(told[..], [Event::Ignored { reason: why, .. }] if why == reason),
+            "{told:?}"
+        );
+        assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
+    }
+}
+
+#[test]
+fn what_does_not_go_on() {
+    let mut node = Node::new();
+    let last = common::Arrival { ttl: 1, ..Ask::new(1).arrival() };
+    node.arrive(&last);
+    let nowhere = Ask { destination: address("192.0.2.1"), ..Ask::new(2) };
+    node.arrive(&nowhere.arrival());
+    let ours = Ask { destination: address("10.0.9.1"), ..Ask::new(3) };
+    node.arrive(&ours.arrival());
+    node.arrive(&Ask::new(4).with_octets(vec![0; 7]));
+    node.arrive(&Ask::new(5).plain());
+    let reasons: Vec<DropReason> = node
+        .told()
+        .iter()
+        .map(|event| match event {
+            Event::Ignored { reason, .. } => *reason,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected =
+        [DropReason::TtlExpired, DropReason::NoRoute, DropReason::NotForUs, DropReason::Malformed];
+    assert_eq!(reasons, expected);
+    assert_eq!((node.sent.len(), node.engine.session_count()), (0, 0));
+}
+
+/// A sender's network card was to compute the checksum; what leaves must have one.
+#[test]
+fn a_checksum_that_was_left_to_hardware_is_computed() {
+    let mut node = Node::new();
+    let ask = Ask::rate(1, 6.0);
+    let mut arrival = ask.arrival();
+    let [IpSum(source), IpSum(destination)] = [ask.source, ask.destination].map(IpSum::of);
+    let length = arrival.octets.len() as u32;
+    let sum = source + destination + 17 + length;
+    let sum = ((sum & 0xffff) + (sum >> 16)) as u16;
+    arrival.octets[6..8].copy_from_slice(&sum.to_be_bytes());
+    let sent = node.pass(&arrival);
+    assert_eq!(sent.notes().len(), 1, "and its checksum is right");
+    let release = ask.release();
+    let mut arrival = release.arrival();
+    arrival.octets[6..8].copy_from_slice(&sum.to_be_bytes());
+    node.pass(&arrival).report();
+}
+
+struct IpSum(u32);
+
+impl IpSum {
+    fn of(address: std::net::IpAddr) -> IpSum {
+        let std::net::IpAddr::V4(address) = address else { panic!("IPv4") };
+        let [a, b, c, d] = address.octets().map(u32::from);
+        IpSum((a << 8 | b) + (c << 8 | d))
+    }
+}
+
+#[test]
+fn without_a_checksum_there_is_none() {
+    let mut node = Node::new();
+    let mut arrival = Ask::rate(1, 6.0).arrival();
+    arrival.octets[6..8].fill(0);
+    let sent = node.pass(&arrival);
+    assert_eq!(sent.octets[6..8], [0, 0]);
+    assert_eq!(sent.notes().len(), 1);
+}
+
+/// An interface that takes no part is crossed by relaying messages as a router without YESSIR would.
+#[test]
+fn links_without_bandwidth_are_crossed() {
+    let mut node = Node::new();
+    node.set_route("10.9.0.1/32", SIDE, 0);
+    let mut side = node.interfaces.by_id(SIDE).expect("known").clone();
+    side.bandwidth = Rate::ZERO;
+    node.interfaces.set(side);
+    let ask = Ask::new(1);
+    let sent = node.pass(&ask.arrival());
+    assert_eq!(sent.octets, ask.arrival().octets);
+    assert_eq!(sent.how.interface, Some(SIDE));
+    let mut from_there = Ask::new(2).arrival();
+    from_there.interface = SIDE;
+    let octets = from_there.octets.clone();
+    assert_eq!(node.pass(&from_there).octets, octets);
+    assert_eq!((node.held(DOWN), node.held(SIDE)), (0, 0));
+}
+
+#[test]
+fn past_the_limits_new_requests_are_refused_and_old_ones_stay() {
+    let limits = Limits { sessions: 3, sessions_per_source: 2, ..Limits::default() };
+    let mut node = Node::with(Config { limits, ..Config::default() });
+    let of_one = |port| Ask { ports: (port, 5_000), ..Ask::rate(1, 0.1) };
+    assert_eq!(node.pass(&of_one(4_000).arrival()).notes(), []);
+    assert_eq!(node.pass(&of_one(4_002).arrival()).notes(), []);
+    let refused = node.pass(&of_one(4_004).arrival()).notes();
+    assert_eq!((refused[0].reason, refused[0].available), (FailureReason::Limit, OctetRate(0.0)));
+    assert_eq!(node.pass(&Ask::rate(2, 0.1).arrival()).notes(), [], "others go on");
+    assert_eq!(node.pass(&Ask::rate(3, 0.1).arrival()).notes()[0].reason, FailureReason::Limit);
+    assert_eq!(node.pass(&of_one(4_000).arrival()).notes(), []);
+    assert_eq!(node.held(DOWN), 300_000);
+    node.pass(&of_one(4_000).release().arrival());
+    assert_eq!(node.pass(&of_one(4_004).arrival()).notes(), []);
+    assert_eq!(node.engine.counters().ignored[&DropReason::Limit], 2);
+}
+
+/// A source that floods set-ups gets so many a second; the refreshes of its own old streams, and others, are not held up.
+#[test]
+fn a_flood_of_set_ups_is_cut_by_its_source() {
+    let limits = Limits { changes_per_second: 10, ..Limits::default() };
+    let mut node = Node::with(Config { limits, ..Config::default() });
+    let of_one = |number: u16| Ask { ports: (4_000 + 2 * number, 5_000), ..Ask::rate(1, 0.03125) };
+    let refused =
+        (0..100).filter(|&number| !node.pass(&of_one(number).arrival()).notes().is_empty()).count();
+    assert_eq!(refused, 90);
+    assert_eq!(node.pass(&of_one(3).arrival()).notes(), []);
+    let larger = Ask { flowspec: Some(mbps(0.0625)), ..of_one(3) };
+    assert_eq!(node.pass(&larger.arrival()).notes()[0].reason, FailureReason::Limit);
+    assert_eq!(node.rate_of(&larger.stream().flow()), Some(31_250), "it keeps what it had");
+    let smaller = Ask { flowspec: Some(mbps(0.015625)), ..of_one(3) };
+    assert_eq!(node.pass(&smaller.arrival()).notes(), [], "less is no matter of limits");
+    assert_eq!(node.pass(&Ask::rate(2, 0.001).arrival()).notes(), []);
+    node.advance(1.0);
+    assert_eq!(node.pass(&of_one(50).arrival()).notes(), []);
+}
+
+#[test]
+fn one_reservation_may_be_limited_in_size() {
+    let limits = Limits { largest: Some(Rate::from_mbps(2)), ..Limits::default() };
+    let mut node = Node::with(Config { limits, ..Config::default() });
+    let notes = node.pass(&Ask::rate(1, 3.0).arrival()).notes();
+    let expected = (FailureReason::Bandwidth, OctetRate(250_000.0));
+    assert_eq!((notes[0].reason, notes[0].available), expected);
+    assert_eq!(node.ledger.link(DOWN).expect("known").queued, 0, "it would wait in vain");
+    assert_eq!(node.pass(&Ask::rate(1, 2.0).arrival()).notes(), []);
+}
+
+/// Notes do not make a message larger than the link takes.
+#[test]
+fn a_note_that_has_no_room_is_left_out() {
+    let mut node = Node::new();
+    let ask = Ask::rate(1, 6.0);
+    let mut down = node.interfaces.by_id(DOWN).expect("known").clone();
+    down.mtu = (ask.arrival().octets.len() + 48 + 19) as u32;
+    node.interfaces.set(down.clone());
+    assert_eq!(node.pass(&ask.arrival()).notes(), []);
+    assert_eq!(node.engine.counters().notes_left_out, 1);
+    down.mtu += 1;
+    node.interfaces.set(down);
+    assert_eq!(node.pass(&ask.arrival()).notes().len(), 1);
+}
+
+/// Answers of receivers pass as they are; only their TTL is less.
+#[test]
+fn answers_pass_untouched() {
+    let mut node = Node::new();
+    let mut arrival = Ask::rate(1, 6.0).arrival();
+    // The same as a receiver report: 20 octets less in front.
+    let app = Ask::rate(1, 6.0).app();
+    let mut octets = vec![0; 8];
+    octets.extend([0x80, 201, 0, 1, 1, 0, 0, 1]);
+    octets.extend(&app);
+    let header = earmark_wire::udp::Repr {
+        source: arrival.source,
+        destination: arrival.destination,
+        source_port: 1,
+        destination_port: 2,
+    };
+    header.emit(&mut octets).expect("it fits");
+    arrival.octets = octets;
+    let sent = node.pass(&arrival);
+    assert_eq!((sent.octets, sent.how.ttl), (arrival.octets, 63));
+    assert_eq!((node.engine.counters().answers, node.engine.session_count()), (1, 0));
+}
+
+/// Restarted senders come with another SSRC on the same ports; the new one owns the stream.
+#[test]
+fn a_new_source_takes_the_stream_over() {
+    let mut node = Node::new();
+    let old = Ask::new(1);
+    let new = Ask { ssrc: 5, ..old.clone() };
+    node.pass(&old.arrival());
+    node.pass(&new.arrival());
+    assert_eq!(node.engine.session_count(), 1);
+    node.pass(&old.release().arrival());
+    assert_eq!(node.held(DOWN), 1_000_000);
+    node.pass(&new.release().arrival());
+    assert_eq!(node.held(DOWN), 0);
+}
+
+#[test]
+fn two_engines_do_the_same() {
+    let run = || {
+        let mut node = Node::new();
+        for number in 1..20 {
+            node.arrive(&Ask::rate(number, 0.7).arrival());
+            node.advance(7.0);
+        }
+        node.advance(200.0);
+        (node.sent, node.events)
+    };
+    assert_eq!(run(), run());
+}
+
+/// An interval is at most an hour, whatever a sender says.
+#[test]
+fn nobody_keeps_state_for_ever() {
+    let mut node = Node::new();
+    let generic = Generic { interval: u16::MAX, ..Ask::new(1).generic };
+    node.pass(&Ask { generic, ..Ask::new(1) }.arrival());
+    node.advance(3_600.0 * 3.9 + 1.0);
+    assert_eq!(node.held(DOWN), 0);
+}
