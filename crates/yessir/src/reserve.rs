@@ -289,11 +289,13 @@ impl Yessir {
             return Some(Failure { reason: FailureReason::TrafficControl, available: Rate::ZERO });
         }
         let held = leg.claim.and_then(|claim| turn.context.ledger.demand(claim));
+        if want.rate == Rate::ZERO {
+            self.give_back(turn, index, Change::Released);
+        }
         if want.rate == Rate::ZERO || held == Some(want) {
-            if want.rate == Rate::ZERO {
-                self.give_back(turn, index, Change::Released);
-            }
-            self.store.leg_mut(index).full = true;
+            self.wait_no_more(turn, index);
+            let leg = self.store.leg_mut(index);
+            (leg.full, leg.told) = (true, false);
             return None;
         }
         let flow = self.flow(leg.holder);
@@ -311,16 +313,14 @@ impl Yessir {
             Ok(claim) => claim,
             Err(refusal) => return Some(self.refused(turn, index, want, &refusal)),
         };
-        if leg.waiting {
-            turn.context.ledger.withdraw(leg.interface, owner);
-        }
+        self.wait_no_more(turn, index);
         let interface = leg.interface;
         turn.out.install(Installation { claim, interface, flow, demand: want });
         if leg.told && change != Change::Grabbed {
             self.counters.retried += 1;
         }
         let place = self.store.leg_mut(index);
-        (place.claim, place.full, place.waiting, place.told) = (Some(claim), true, false, false);
+        (place.claim, place.full, place.told) = (Some(claim), true, false);
         let change = if leg.claim.is_some() { Change::Changed } else { change };
         self.tell(turn, leg.holder, interface, change, want);
         None
@@ -343,8 +343,7 @@ impl Yessir {
         let mut leg = *self.store.leg(index);
         leg.full = false;
         let owner = Owner { protocol: Protocol::Yessir, block: index };
-        let too_large = self.config.limits.largest.is_some_and(|largest| want.rate > largest);
-        if refusal.reason == Reason::Bandwidth && !too_large {
+        if refusal.reason == Reason::Bandwidth && self.is_worth_waiting(turn, leg.interface, want) {
             // What it holds already it need not wait for.
             let held = leg.claim.and_then(|claim| turn.context.ledger.demand(claim));
             let rate = want.rate.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate));
@@ -368,6 +367,27 @@ impl Yessir {
         }
         *self.store.leg_mut(index) = leg;
         Failure { reason, available }
+    }
+
+    /// A leg leaves the line, if it stands there.
+    fn wait_no_more<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        let leg = self.store.leg_mut(index);
+        if core::mem::take(&mut leg.waiting) {
+            let owner = Owner { protocol: Protocol::Yessir, block: index };
+            turn.context.ledger.withdraw(leg.interface, owner);
+        }
+    }
+
+    /// Whether a link could grant it if nobody else held anything. The ledger judges what is waited for, which for an
+    /// increase is only the difference.
+    fn is_worth_waiting<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        interface: InterfaceId,
+        want: Demand,
+    ) -> bool {
+        let most = turn.context.ledger.link(interface).map_or(Rate::ZERO, |link| link.reservable);
+        want.rate <= most.min(self.config.limits.largest.unwrap_or(Rate::MAX))
     }
 
     /// Others have given back what a leg waited for.
@@ -449,11 +469,9 @@ impl Yessir {
         let leg = self.store.leg_mut(index);
         leg.full = false;
         let (holder, interface) = (leg.holder, leg.interface);
-        if core::mem::take(&mut leg.waiting) {
-            let owner = Owner { protocol: Protocol::Yessir, block: index };
-            turn.context.ledger.withdraw(interface, owner);
-        }
-        let Some(claim) = leg.claim.take() else { return };
+        let claim = leg.claim.take();
+        self.wait_no_more(turn, index);
+        let Some(claim) = claim else { return };
         let demand = turn.context.ledger.demand(claim).unwrap_or(NOTHING);
         turn.context.ledger.release(claim);
         turn.out.remove(claim);

@@ -85,7 +85,7 @@ impl Store {
     /// Enters the session of a stream that has none.
     pub(crate) fn insert(&mut self, session: Session) -> Index {
         let (key, stream) = (self.hash_key, session.stream);
-        let index = self.sessions.insert(session) as Index;
+        let index = insert(&mut self.sessions, session);
         let sessions = &self.sessions;
         let hasher = |&other: &Index| hash(key, &sessions[other as usize].stream);
         self.streams.insert_unique(hash(key, &stream), index, hasher);
@@ -159,7 +159,7 @@ impl Store {
             told: false,
             failed: false,
         };
-        let index = self.legs.insert(leg) as Index;
+        let index = insert(&mut self.legs, leg);
         *self.head(holder) = index;
         index
     }
@@ -186,6 +186,15 @@ impl Store {
             Holder::Pool(pool) => &mut self.pool_mut(pool).legs,
         }
     }
+}
+
+/// Enters a block into its slab, which grows by an eighth where it is full: doubling a large one would leave much of it
+/// empty.
+fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
+    if slab.len() == slab.capacity() {
+        slab.reserve_exact((slab.len() / 8).max(64));
+    }
+    slab.insert(block) as Index
 }
 
 /// Peers choose the key, so the hash is SipHash with a random key. Fixed places, so that different streams are different

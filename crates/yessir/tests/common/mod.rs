@@ -243,6 +243,13 @@ impl Node {
         self.engine.session(&ask.stream())
     }
 
+    /// What traffic control has for a stream on one link.
+    pub fn rate_of_on(&self, flow: &Flow, link: InterfaceId) -> Option<u64> {
+        let mut all = self.installed.values();
+        all.find(|installation| installation.flow == *flow && installation.interface == link)
+            .map(|installation| installation.demand.rate.as_bps())
+    }
+
     /// What traffic control has for a stream.
     pub fn rate_of(&self, flow: &Flow) -> Option<u64> {
         let mut all = self.installed.values().filter(|installation| installation.flow == *flow);
