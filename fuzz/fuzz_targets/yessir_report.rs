@@ -1,0 +1,50 @@
+//! Any octets as a report with YESSIR in it: no panic, what parses survives, and a router's edit leaves a packet that parses.
+#![no_main]
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use earmark_wire::udp;
+use earmark_wire::yessir::*;
+use libfuzzer_sys::fuzz_target;
+
+const NODE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fuzz_target!(|octets: &[u8]| {
+    // The report in front holds a fuzzer up for long; with one that is right it gets to what is behind.
+    read(octets);
+    let words = u16::try_from(octets.len() / 4 + 2).unwrap_or(u16::MAX).to_be_bytes();
+    let data = &octets[..octets.len() / 4 * 4];
+    let front = [0x80, 201, 0, 1, 0, 0, 0, 7, 0x81, 204, words[0], words[1], 0, 0, 0, 7];
+    read(&[&front[..], b"YSSR", data].concat());
+});
+
+fn read(compound: &[u8]) {
+    let report = match Report::parse(compound) {
+        Ok(report) => report,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let Some((message, places)) = report.message else { return };
+    assert!(is_carried(compound));
+    let mut app = vec![0xa5; message.buffer_len()];
+    assert_eq!(message.emit(&mut app), Ok(app.len()));
+    let note =
+        FailureNote { reason: FailureReason::Limit, hop: 1, available: OctetRate(1.0), node: NODE };
+    let edit = Edit { link_info: message.link_info, note: Some(note) };
+    let mut packet = [&[0; udp::HEADER], compound].concat();
+    let header = udp::Repr { source: NODE, destination: NODE, source_port: 1, destination_port: 2 };
+    if header.emit(&mut packet).is_err() {
+        return;
+    }
+    let mut edited = vec![0xa5; packet.len() + edit.growth(&places)];
+    if edit.write(&packet, &places, &mut edited).is_err() {
+        return;
+    }
+    let after = udp::Packet::parse(&edited).expect("lengths follow");
+    assert_eq!(after.verify(NODE, NODE), udp::Checksum::Right);
+    let (after, _) = Report::parse(after.payload).expect("it parses").message.expect("it is there");
+    assert_eq!(after.failures.len(), message.failures.len() + 1);
+    assert_eq!(
+        (after.generic, after.flowspec, after.link_info),
+        (message.generic, message.flowspec, message.link_info)
+    );
+}
