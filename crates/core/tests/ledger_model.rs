@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{flow, owner};
 use earmark_core::admission::{
-    ClaimId, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Reason, RetryPolicy, Service,
-    Waiting,
+    ClaimId, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Reason, RetryPolicy,
+    Service, Waiting,
 };
 use earmark_core::{Flow, InterfaceId, Rate};
 use proptest::prelude::*;

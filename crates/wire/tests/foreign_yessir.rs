@@ -22,12 +22,13 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let available = Process::new("tshark").arg("--version").output();
     let missing = !available.is_ok_and(|output| output.status.success());
-    let trials: [(&str, fn() -> Result<(), Failed>); 2] = [
-        ("the_dissector_reads_the_same_values", reads_the_same_values),
-        ("the_dissector_marks_what_is_malformed", marks_what_is_malformed),
+    let trial =
+        |name, run: fn() -> Result<(), Failed>| Trial::test(name, run).with_ignored_flag(missing);
+    let trials = vec![
+        trial("the_dissector_reads_the_same_values", reads_the_same_values),
+        trial("the_dissector_marks_what_is_malformed", marks_what_is_malformed),
     ];
-    let trials = trials.map(|(name, run)| Trial::test(name, run).with_ignored_flag(missing));
-    libtest_mimic::run(&arguments, trials.into()).exit_code()
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 /// A message with every kind of fragment, in a sender report, in UDP.

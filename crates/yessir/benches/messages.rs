@@ -25,9 +25,21 @@ fn main() {
         let count = sessions.min(MESSAGES);
         let stride = 7_919; // a prime: neighbours in time are none in the table
         let spread = |n: u32| ((u64::from(n) * stride) % u64::from(sessions)) as u32;
-        run(&mut population, "refresh", (0..count).map(|n| request(spread(n))).collect());
-        run(&mut population, "set-up", (0..count).map(|n| request(sessions + n)).collect());
-        run(&mut population, "release", (0..count).map(|n| release(sessions + n)).collect());
+        run(
+            &mut population,
+            "refresh",
+            &(0..count).map(|n| request(spread(n))).collect::<Vec<_>>(),
+        );
+        run(
+            &mut population,
+            "set-up",
+            &(0..count).map(|n| request(sessions + n)).collect::<Vec<_>>(),
+        );
+        run(
+            &mut population,
+            "release",
+            &(0..count).map(|n| release(sessions + n)).collect::<Vec<_>>(),
+        );
         let start = Instant::now();
         population.now = population.now + Duration::from_secs(200);
         population.expire();
@@ -37,9 +49,9 @@ fn main() {
     }
 }
 
-fn run(population: &mut Population, what: &str, arrivals: Vec<Arrival>) {
+fn run(population: &mut Population, what: &str, arrivals: &[Arrival]) {
     let start = Instant::now();
-    for arrival in &arrivals {
+    for arrival in arrivals {
         population.handle(arrival);
         population.forget_effects();
     }

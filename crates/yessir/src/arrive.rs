@@ -25,12 +25,9 @@ impl Yessir {
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        let packet = match udp::Packet::parse(datagram.payload) {
-            Ok(packet) => packet,
-            Err(_) => {
-                *self.counters.malformed.entry("udp").or_default() += 1;
-                return self.ignore(turn, datagram, DropReason::Malformed);
-            }
+        let Ok(packet) = udp::Packet::parse(datagram.payload) else {
+            *self.counters.malformed.entry("udp").or_default() += 1;
+            return self.ignore(turn, datagram, DropReason::Malformed);
         };
         let passing = Passing::of(datagram, packet);
         let report = match Report::parse(packet.payload) {

@@ -38,6 +38,7 @@ impl Yessir {
             ttl: if passing.incoming.is_some() { passing.ttl - 1 } else { passing.ttl },
             router_alert: passing.router_alert,
             encapsulated: false,
+            neighbor: None,
         };
         let octets = passing.packet.octets();
         match message {

@@ -194,6 +194,7 @@ impl Yessir {
                 ttl: TTL,
                 router_alert: false,
                 encapsulated: false,
+                neighbor: None,
             };
             let header = udp::Repr {
                 source,

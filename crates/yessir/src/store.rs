@@ -10,8 +10,8 @@
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
-use earmark_core::InterfaceId;
 use earmark_core::timer::TimingWheel;
+use earmark_core::{InterfaceId, growth};
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 use slab::Slab;
@@ -188,11 +188,10 @@ impl Store {
     }
 }
 
-/// Enters a block into its slab, which grows by an eighth where it is full: doubling a large one would leave much of it
-/// empty.
+/// Enters a block into its slab.
 fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
     if slab.len() == slab.capacity() {
-        slab.reserve_exact((slab.len() / 8).max(64));
+        slab.reserve_exact(growth::step(slab.len()));
     }
     slab.insert(block) as Index
 }

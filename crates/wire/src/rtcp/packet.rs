@@ -311,7 +311,7 @@ impl<'a> Packet<'a> {
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         let length = self.buffer_len();
-        if length % 4 != 0 {
+        if !length.is_multiple_of(4) {
             return Err(EmitError::Contradiction);
         }
         let words = u16::try_from(length / 4 - 1).map_err(|_| EmitError::TooLong)?;
@@ -419,7 +419,7 @@ impl<'a> Goodbye<'a> {
         let Some(reason) = self.reason else { return Ok(()) };
         writer.put([u8::try_from(reason.len()).map_err(|_| EmitError::TooLong)?])?;
         writer.put_slice(reason)?;
-        while writer.written().len() % 4 != 0 {
+        while !writer.written().len().is_multiple_of(4) {
             writer.put([0])?;
         }
         Ok(())
