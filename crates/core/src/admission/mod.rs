@@ -53,6 +53,8 @@ pub enum Protocol {
     Rsvp,
     /// Pan and Schulzrinne, *Lightweight Resource Reservation Signaling*.
     Yessir,
+    /// One loop of one message for both directions.
+    Boomerang,
 }
 
 /// The service that is wanted, and with it the rule of admission.
