@@ -3,6 +3,8 @@
 //! | module | what it reads and writes |
 //! |---|---|
 //! | [`rsvp`] | RSVP version 1 (RFC 2205), with refresh reduction, Hello, INTEGRITY, diagnostics and policy |
+//! | [`boomerang`] | Boomerang: reservation messages in the data of a ping |
+//! | [`icmp`] | the ping around them (RFC 792, RFC 4443) |
 //! | [`intserv`] | the traffic and service specifications of RFC 2210, which RSVP and YESSIR carry |
 //! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
 //! | [`rtcp`] | the control packets of RTP (RFC 3550), and [`yessir`] that rides in them |
@@ -23,7 +25,9 @@ extern crate std;
 #[macro_use]
 mod code_points;
 
+pub mod boomerang;
 pub mod checksum;
+pub mod icmp;
 pub mod intserv;
 pub mod ipv4;
 pub mod ipv6;

@@ -2,6 +2,8 @@
 //!
 //! A test whose tool is not installed is shown as ignored, with the reason.
 
+#[path = "foreign/boomerang.rs"]
+mod boomerang;
 mod common;
 #[path = "foreign/expected.rs"]
 mod expected;
@@ -24,6 +26,12 @@ fn main() -> ExitCode {
         trial("tshark_finds_nothing_wrong", "tshark", tool("tshark"), tshark_finds_nothing_wrong),
         trial("tshark_reads_the_same_values", "tshark", tool("tshark"), tshark_reads_values),
         trial("tshark_reads_extensions", "tshark", tool("tshark"), tshark_reads_extensions),
+        trial(
+            "tshark_reads_boomerang",
+            "tshark",
+            tool("tshark"),
+            boomerang::tshark_reads_boomerang,
+        ),
         trial("tcpdump_finds_nothing_wrong", "tcpdump", tool("tcpdump"), tcpdump_finds_nothing),
         trial("scapy_reads_the_same_objects", "python3-scapy", scapy(), scapy_reads_objects),
     ];

@@ -1,0 +1,431 @@
+//! Boomerang's messages: the layouts of the draft octet by octet, the two promises of this crate as properties, one fault at
+//! a time, and edits that keep checksums right.
+
+use std::net::IpAddr;
+
+use earmark_wire::boomerang::ErrorKind as E;
+use earmark_wire::boomerang::*;
+use earmark_wire::icmp::{Echo, Ends, HEADER, Kind, seal};
+use earmark_wire::{EmitError, icmp};
+use proptest::prelude::*;
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn keys(family: Family) -> Keys {
+    let (source, destination) = match family {
+        Family::V4 => ("10.1.2.3", "10.9.8.7"),
+        Family::V6 => ("2001:db8::1", "2001:db8::2"),
+    };
+    Keys {
+        source: ip(source),
+        destination: ip(destination),
+        source_port: 0x1111,
+        destination_port: 0x2222,
+        protocol: 17,
+        tos: 0xb8,
+        flags: 0,
+    }
+}
+
+fn sample(family: Family) -> Reservation<'static> {
+    Reservation {
+        transaction_id: 0xdead_beef,
+        flags: Flags(0),
+        refresh_interval: 30,
+        key: 1,
+        classifier: keys(family),
+        mask: Shape::exact(family),
+        qos: Qos::Bitrate(Rates { forward: 2_000_000, reverse: 64_000 }),
+        options: Options::NONE,
+    }
+}
+
+fn octets(message: &Reservation<'_>) -> Vec<u8> {
+    let mut octets = vec![0xa5; message.buffer_len()];
+    assert_eq!(message.emit(&mut octets), Ok(octets.len()));
+    octets
+}
+
+/// The layout of the specification draft, from MAGIC on; written down by hand.
+#[test]
+fn a_message_octet_by_octet() {
+    let expected = [
+        0x47, 0x11, 0x47, 0x11, 0xde, 0xad, 0xbe, 0xef, 0x10, 0x12, 0x00, 0x00, // container
+        30, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, // reservation: interval, version, padding, key
+        10, 1, 2, 3, 10, 9, 8, 7, 0x11, 0x11, 0x22, 0x22, 17, 0xb8, 0, 0, // classifier
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, // mask
+        0x00, 0x1e, 0x84, 0x80, 0x00, 0x00, 0xfa, 0x00, // rates
+    ];
+    assert_eq!(octets(&sample(Family::V4)), expected);
+    let six = octets(&sample(Family::V6));
+    assert_eq!((six.len(), six[9]), (112, 0x1a));
+    assert_eq!(six[24..28], [0x20, 0x01, 0x0d, 0xb8]);
+    assert_eq!(six[104..], [0x00, 0x1e, 0x84, 0x80, 0x00, 0x00, 0xfa, 0x00]);
+}
+
+#[test]
+fn downgrades_and_options_octet_by_octet() {
+    let vector = [Rates { forward: 3, reverse: 2 }, Rates { forward: 1, reverse: 1 }];
+    let note = Aggregation {
+        flags: OptionFlags(2),
+        node: ip("10.0.0.9"),
+        transaction_id: 5,
+        classifier: keys(Family::V4),
+        mask: Shape::exact(Family::V4).keys(Family::V4).expect("a mask"),
+        rate: 0x0102_0304,
+    };
+    let id = UserId { flags: OptionFlags(0), user: *b"alice\0\0\0", credential: [7; 8] };
+    let message = Reservation {
+        qos: Qos::Downgrade { policy: 0x0a0b, vector: Vector::Items(&vector) },
+        options: Options::Items(&[OptionItem::UserId(id), OptionItem::Aggregation(note)]),
+        ..sample(Family::V4)
+    };
+    let wire = octets(&message);
+    assert_eq!(wire[9], 0x32);
+    let list = [2, 0x0a, 0x0b, 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1];
+    assert_eq!(wire[56..76], list);
+    assert_eq!(wire[76..96], *b"\0\x01\0\0alice\0\0\0\x07\x07\x07\x07\x07\x07\x07\x07");
+    assert_eq!(wire[96..108], [0, 2, 0, 2, 10, 0, 0, 9, 0, 0, 0, 5]);
+    assert_eq!(wire[108..112], [10, 1, 2, 3]);
+    assert_eq!(wire[140..], [1, 2, 3, 4]);
+    assert_eq!(Reservation::parse(&wire), Ok(message));
+}
+
+fn verdict(wire: &[u8]) -> Result<(), (ErrorKind, usize)> {
+    Reservation::parse(wire).map(|_| ()).map_err(|error| (error.kind, error.offset))
+}
+
+#[test]
+fn headers_are_checked_field_by_field() {
+    let good = octets(&sample(Family::V4));
+    assert_eq!(verdict(&good), Ok(()));
+    for (at, octet, kind, offset) in [
+        (0, 0x48, E::Magic, 0),
+        (3, 0x12, E::Magic, 0),
+        (8, 0x20, E::Type, 8),
+        (8, 0x11, E::Type, 8),
+        (9, 0x13, E::Family, 9),
+        (9, 0x10, E::Family, 9),
+        (9, 0x22, E::Qos, 9),
+        (9, 0x02, E::Qos, 9),
+        (9, 0xf2, E::Qos, 9),
+        (13, 0, E::Version, 13),
+        (13, 2, E::Version, 13),
+        (9, 0x1a, E::Truncated, 64), // what is IPv4 is too short for IPv6
+        (9, 0x32, E::EmptyVector, 56),
+    ] {
+        let mut wire = good.clone();
+        wire[at] = octet;
+        assert_eq!(verdict(&wire), Err((kind, offset)), "octet {at} is {octet:#x}");
+    }
+}
+
+#[test]
+fn truncation_is_noticed_at_every_octet() {
+    let vector = [Rates { forward: 3, reverse: 2 }, Rates { forward: 1, reverse: 1 }];
+    let list = Qos::Downgrade { policy: 0, vector: Vector::Items(&vector) };
+    for family in [Family::V4, Family::V6] {
+        for qos in [sample(family).qos, list] {
+            let wire = octets(&Reservation { qos, ..sample(family) });
+            for length in 0..wire.len() {
+                assert_eq!(verdict(&wire[..length]), Err((E::Truncated, length)));
+            }
+        }
+    }
+    let id = UserId { flags: OptionFlags(0), user: [1; 8], credential: [2; 8] };
+    let items = [OptionItem::UserId(id)];
+    let wire = octets(&Reservation { options: Options::Items(&items), ..sample(Family::V4) });
+    for length in 65..wire.len() {
+        assert_eq!(verdict(&wire[..length]), Err((E::OptionLength, 64)), "{length}");
+    }
+}
+
+/// Which masks are refused, and where the fault is.
+#[test]
+fn masks_that_make_no_sense_are_refused() {
+    for (family, at, mask, kind) in [
+        (Family::V4, 40, &[0xff, 0xff, 0x00, 0xff][..], E::SourceMask),
+        (Family::V4, 40, &[0x7f], E::SourceMask),
+        (Family::V4, 44, &[0xff, 0xff, 0xff, 0x01], E::DestinationMask),
+        (Family::V4, 48, &[0xff, 0xf0], E::SourcePortMask),
+        (Family::V4, 50, &[0x00, 0x01], E::DestinationPortMask),
+        (Family::V4, 52, &[0x0f], E::ProtocolMask),
+        (Family::V4, 53, &[0xfc], E::TosMask),
+        (Family::V4, 54, &[0x00, 0x01], E::FlagsMask),
+        (Family::V4, 52, &[0x00], E::PortsWithoutProtocol),
+        (Family::V6, 64, &[0xff, 0x00], E::SourceMask),
+        (Family::V6, 80, &[0x00], E::DestinationMask),
+        (Family::V6, 96, &[0x80, 0x00], E::SourcePortMask),
+    ] {
+        let mut wire = octets(&sample(family));
+        wire[at..at + mask.len()].copy_from_slice(mask);
+        assert_eq!(verdict(&wire), Err((kind, at)), "{mask:x?} at {at}");
+    }
+    let mut wire = octets(&sample(Family::V4));
+    wire[40..56].fill(0);
+    let everything = Reservation::parse(&wire).expect("a mask of nothing is one").mask;
+    assert_eq!(everything.specificity(), 0);
+    assert_eq!(Shape::exact(Family::V4).specificity(), 104);
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error() {
+    let good = sample(Family::V4);
+    let emit = |message: &Reservation<'_>| message.emit(&mut [0; 4_096]);
+    assert_eq!(good.emit(&mut [0; 63]), Err(EmitError::BufferTooShort));
+    let mixed = Keys { source: ip("::1"), ..good.classifier };
+    assert_eq!(emit(&Reservation { classifier: mixed, ..good }), Err(EmitError::Contradiction));
+    for mask in [
+        Shape { source: 33, ..good.mask },
+        Shape { destination: 128, ..good.mask },
+        Shape { protocol: false, ..good.mask },
+    ] {
+        assert_eq!(emit(&Reservation { mask, ..good }), Err(EmitError::Contradiction));
+    }
+    let list = |vector| Reservation {
+        qos: Qos::Downgrade { policy: 0, vector: Vector::Items(vector) },
+        ..good
+    };
+    assert_eq!(emit(&list(&[])), Err(EmitError::Contradiction));
+    assert_eq!(emit(&list(&[Rates::ZERO; 256])), Err(EmitError::TooLong));
+    let unknown = OptionItem::Unknown { code: 9, rest: &[] };
+    let id = OptionItem::UserId(UserId { flags: OptionFlags(0), user: [0; 8], credential: [0; 8] });
+    let options = [unknown, id];
+    let message = Reservation { options: Options::Items(&options), ..good };
+    assert_eq!(emit(&message), Err(EmitError::Contradiction), "nobody could find the second");
+    let known = [OptionItem::Unknown { code: 1, rest: &[] }];
+    let message = Reservation { options: Options::Items(&known), ..good };
+    assert_eq!(emit(&message), Err(EmitError::Contradiction));
+}
+
+/// Any message that can be, in one family, as parts that a test can own.
+#[derive(Clone, Debug)]
+struct Parts {
+    head: (u32, u16, u8, u64),
+    classifier: Keys,
+    mask: Shape,
+    list: Option<u16>,
+    rates: Vec<Rates>,
+    options: Vec<(u8, [u8; 16], u32, Vec<u8>)>,
+}
+
+fn address(family: Family) -> BoxedStrategy<IpAddr> {
+    match family {
+        Family::V4 => any::<std::net::Ipv4Addr>().prop_map(IpAddr::from).boxed(),
+        Family::V6 => any::<std::net::Ipv6Addr>().prop_map(IpAddr::from).boxed(),
+    }
+}
+
+fn any_keys(family: Family) -> impl Strategy<Value = Keys> {
+    let numbers = (any::<[u16; 3]>(), any::<[u8; 2]>());
+    (address(family), address(family), numbers).prop_map(
+        |(source, destination, ([source_port, destination_port, flags], [protocol, tos]))| Keys {
+            source,
+            destination,
+            source_port,
+            destination_port,
+            protocol,
+            tos,
+            flags,
+        },
+    )
+}
+
+fn any_shape(family: Family) -> impl Strategy<Value = Shape> {
+    let bits = 8 * family.address_len() as u8;
+    (0..=bits, 0..=bits, any::<[bool; 4]>()).prop_map(
+        |(source, destination, [protocol, source_port, destination_port, tos])| Shape {
+            source,
+            destination,
+            source_port: source_port && protocol,
+            destination_port: destination_port && protocol,
+            protocol,
+            tos,
+        },
+    )
+}
+
+fn parts() -> impl Strategy<Value = Parts> {
+    prop_oneof![Just(Family::V4), Just(Family::V6)].prop_flat_map(|family| {
+        let pair = any::<(u32, u32)>().prop_map(|(forward, reverse)| Rates { forward, reverse });
+        let rest = proptest::collection::vec(any::<u8>(), 0..9);
+        let option = (0..3_u8, any::<[u8; 16]>(), any::<u32>(), rest);
+        (
+            any::<(u32, u16, u8, u64)>(),
+            any_keys(family),
+            any_shape(family),
+            any::<Option<u16>>(),
+            proptest::collection::vec(pair, 1..20),
+            proptest::collection::vec(option, 0..4),
+        )
+            .prop_map(|(head, classifier, mask, list, rates, options)| Parts {
+                head,
+                classifier,
+                mask,
+                list,
+                rates,
+                options,
+            })
+    })
+}
+
+impl Parts {
+    fn options(&self) -> Vec<OptionItem<'_>> {
+        let last = self.options.len().saturating_sub(1);
+        let numbered = self.options.iter().enumerate();
+        let items = numbered.filter_map(|(number, (kind, octets, word, rest))| {
+            let (user, credential) = octets.split_at(8);
+            let flags = OptionFlags(*word as u16);
+            Some(match kind {
+                0 => OptionItem::UserId(UserId {
+                    flags,
+                    user: user.try_into().expect("eight"),
+                    credential: credential.try_into().expect("eight"),
+                }),
+                1 => OptionItem::Aggregation(Aggregation {
+                    flags,
+                    node: self.classifier.source,
+                    transaction_id: *word,
+                    classifier: self.classifier,
+                    mask: Keys { flags: 7, ..self.classifier },
+                    rate: word.rotate_left(7),
+                }),
+                _ if number == last => OptionItem::Unknown { code: 3 + *word as u16 % 100, rest },
+                _ => return None,
+            })
+        });
+        items.collect()
+    }
+
+    fn message<'a>(&'a self, options: &'a [OptionItem<'a>]) -> Reservation<'a> {
+        let (transaction_id, flags, refresh_interval, key) = self.head;
+        Reservation {
+            transaction_id,
+            flags: Flags(flags),
+            refresh_interval,
+            key,
+            classifier: self.classifier,
+            mask: self.mask,
+            qos: match self.list {
+                None => Qos::Bitrate(self.rates[0]),
+                Some(policy) => Qos::Downgrade { policy, vector: Vector::Items(&self.rates) },
+            },
+            options: Options::Items(options),
+        }
+    }
+}
+
+/// The message in an echo request.
+fn echo(data: &[u8], ends: Ends) -> Vec<u8> {
+    let mut message = [&[0; HEADER], data].concat();
+    seal(&mut message, ends, Kind::Request, 7, 9).expect("it fits");
+    message
+}
+
+fn ends(family: Family) -> Ends {
+    match family {
+        Family::V4 => Ends::V4,
+        Family::V6 => Ends::of(ip("2001:db8::77"), ip("2001:db8::88")).expect("of one family"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_and_what_is_read_is_written(parts in parts()) {
+        let options = parts.options();
+        let message = parts.message(&options);
+        let wire = octets(&message);
+        let read = Reservation::parse(&wire);
+        prop_assert_eq!(&read, &Ok(message));
+        prop_assert_eq!(octets(&read.expect("it was read")), wire);
+    }
+
+    #[test]
+    fn rubbish_is_read_or_refused_but_never_worse(
+        mut rubbish in proptest::collection::vec(any::<u8>(), 0..200),
+        damage in proptest::collection::vec((0..200_usize, any::<u8>()), 0..5),
+        parts in parts(),
+        mend: bool,
+    ) {
+        if mend {
+            let options = parts.options();
+            rubbish = octets(&parts.message(&options));
+            for (at, octet) in damage {
+                if let Some(slot) = rubbish.get_mut(at) {
+                    *slot = octet;
+                }
+            }
+        }
+        if let Ok(message) = Reservation::parse(&rubbish) {
+            let again = octets(&message);
+            prop_assert_eq!(Reservation::parse(&again), Ok(message));
+        }
+        if let Ok(view) = View::parse(&rubbish) {
+            let _ = (view.shape(), view.options().check(), view.qos(), view.covered());
+        }
+    }
+
+    /// Whatever a node edits, the checksum stays right, and nothing else changes.
+    #[test]
+    fn edits_change_what_they_say_and_keep_the_checksum(
+        parts in parts(), key: u64, interval: u8, new in any::<(u32, u32)>(), number in 0..20_usize,
+    ) {
+        let options = parts.options();
+        let before = parts.message(&options);
+        let data = octets(&before);
+        let view = View::parse(&data).expect("it was read");
+        let (family, ends) = (view.family(), ends(view.family()));
+        let mut message = echo(&data, ends);
+        let mut editor = Editor::new(&mut message, &view);
+        editor.set_nack();
+        editor.set_key(key);
+        editor.lower_refresh_interval(interval);
+        let rates = Rates { forward: new.0, reverse: new.1 };
+        let mut expected = parts.clone();
+        expected.head = (before.transaction_id, before.flags.0 | 1, before.refresh_interval.min(interval), key);
+        if parts.list.is_none() {
+            editor.set_rates(rates);
+            expected.rates[0] = rates;
+        } else if let Some(slot) = expected.rates.get_mut(number) {
+            editor.zero_element(number);
+            *slot = Rates::ZERO;
+        }
+        let read = Echo::parse(&message, ends).expect("the sum is right");
+        prop_assert_eq!(Reservation::parse(read.data), Ok(expected.message(&options)));
+
+        // And an option more, where there is room behind the others.
+        if options.iter().all(|option| !matches!(option, OptionItem::Unknown { .. })) {
+            let note = OptionItem::Aggregation(Aggregation {
+                flags: OptionFlags(0),
+                node: parts.classifier.source,
+                transaction_id: 1,
+                classifier: parts.classifier,
+                mask: parts.classifier,
+                rate: 5,
+            });
+            let length = message.len();
+            message.resize(length + 200, 0xa5);
+            let grown = append(&mut message, length, ends, &note, family).expect("it fits");
+            prop_assert_eq!(grown, length + note.buffer_len(family));
+            let read = Echo::parse(&message[..grown], ends).expect("the sum is right");
+            let more = [&options[..], &[note]].concat();
+            prop_assert_eq!(Reservation::parse(read.data), Ok(expected.message(&more)));
+            prop_assert_eq!(append(&mut message[..grown], grown, ends, &note, family), Err(EmitError::BufferTooShort));
+        }
+    }
+
+    /// A wrong checksum stays as wrong as it was: an edit must not make damage look right.
+    #[test]
+    fn edits_do_not_hide_damage(parts in parts(), key: u64) {
+        let options = parts.options();
+        let data = octets(&parts.message(&options));
+        let view = View::parse(&data).expect("it was read");
+        let ends = ends(view.family());
+        let mut message = echo(&data, ends);
+        message[5] ^= 0x10;
+        Editor::new(&mut message, &view).set_key(key);
+        prop_assert_eq!(Echo::parse(&message, ends), Err(icmp::EchoError::Checksum));
+    }
+}
