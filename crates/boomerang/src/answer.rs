@@ -1,0 +1,51 @@
+//! The far end: a message to this host turns round here, as any ping does.
+//!
+//! Hosts that know nothing of Boomerang answer as well. What this node adds is that it reserves the first link of the way
+//! back, where its packets of the reverse direction leave.
+
+use earmark_core::Datagram;
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_wire::boomerang::View;
+use earmark_wire::icmp::{self, Ends};
+
+use crate::api::{Direction, Event};
+use crate::counters::DropReason;
+use crate::instance::{Boomerang, Turn, outgoing};
+use crate::pass::Passing;
+
+impl Boomerang {
+    /// A ping for this host; `view` is what it carries, if that is a reservation that can be read.
+    pub(crate) fn bounce<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        ends: Ends,
+        view: Option<&View<'_>>,
+    ) {
+        if datagram.source.is_unspecified() || datagram.source.is_multicast() {
+            return self.drop(turn, datagram, DropReason::BadSource);
+        }
+        self.counters.bounced += 1;
+        if view.is_some_and(|view| view.flags().is_no_echo()) {
+            return;
+        }
+        let outcome =
+            view.filter(|_| !turn.context.interfaces.is_local(datagram.source)).map(|view| {
+                let (direction, toward) = (Direction::Reverse, datagram.source);
+                self.treat(
+                    turn,
+                    &Passing { view: *view, direction, initiator: toward, toward, own: false },
+                )
+            });
+        let mut how = outgoing(datagram.destination, datagram.source);
+        how.router_alert = datagram.router_alert;
+        how.interface = outcome.and_then(|outcome| outcome.interface);
+        let message = turn.out.send(how, datagram.payload.len());
+        message.copy_from_slice(datagram.payload);
+        icmp::turn_round(message, ends);
+        if let (Some(outcome), Some(view)) = (outcome, view) {
+            outcome.edits.apply(message, view);
+        }
+        mark(Checkpoint::Forward);
+    }
+}

@@ -1,0 +1,353 @@
+//! What a user of this node can ask for, and what the engine tells.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+
+use earmark_core::{Flow, InterfaceId, Prefix, Rate};
+use earmark_wire::boomerang::{Keys, Rates, Shape};
+use serde::{Deserialize, Serialize};
+
+use crate::counters::DropReason;
+
+/// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Application(pub u64);
+
+/// What an application asks for. Wrong parameters come back as [`Event::Rejected`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Makes this node the initiating node of a session: sends a loop, repeats it until it comes back, and keeps what it
+    /// set up alive until [`Command::Release`].
+    Reserve {
+        /// Who; it has no session yet.
+        application: Application,
+        /// What.
+        request: Request,
+    },
+    /// Asks for other rates for the same flow; what is not granted leaves what there was.
+    Modify {
+        /// Who; it has a session.
+        application: Application,
+        /// The new rates, the most wanted first; see [`Request::wishes`].
+        wishes: Vec<Wish>,
+    },
+    /// Gives everything back. [`Event::Released`] tells when the loop has come round, or when it has been repeated often
+    /// enough without that.
+    Release {
+        /// Who.
+        application: Application,
+    },
+    /// Finds out what could be had, and reserves nothing. [`Event::Offered`] tells.
+    Query {
+        /// Who; it has no session.
+        application: Application,
+        /// What. Of the wishes only the first counts.
+        request: Request,
+    },
+    /// Changes which flows this node aggregates from now on, by the names of [`crate::AggregateRule`]. Flows join or
+    /// leave with their next message.
+    Aggregate {
+        /// All rules.
+        rules: Vec<crate::AggregateRule>,
+    },
+}
+
+/// What an initiating node asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Where the loop turns round: the other end of the flow, or a group, which nobody answers for.
+    pub destination: IpAddr,
+    /// Whose packets. The source is this host's for the way to the destination where it is unspecified (0.0.0.0/32, ::/128).
+    pub selector: Selector,
+    /// The rates, the most wanted first: one wish for a message with bitrates, several, up to 255, for one with downgrades.
+    pub wishes: Vec<Wish>,
+    /// Seconds between refreshes; `None` for the configured interval.
+    pub interval: Option<u8>,
+    /// What to do where not everything is granted.
+    pub on_refusal: OnRefusal,
+    /// As whom, where nodes on the way want to know.
+    pub user: Option<User>,
+}
+
+impl Request {
+    /// A request for one flow in one format, with the usual interval, to be repeated if it is refused.
+    pub fn new(destination: IpAddr, selector: Selector, wish: Wish) -> Request {
+        Request {
+            destination,
+            selector,
+            wishes: [wish].into(),
+            interval: None,
+            on_refusal: OnRefusal::Retry,
+            user: None,
+        }
+    }
+}
+
+/// Two rates that an application would like to have together. Each fits 32 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// From here to the far end.
+    pub forward: Rate,
+    /// From the far end to here.
+    pub reverse: Rate,
+}
+
+/// What an initiating node does with a refusal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnRefusal {
+    /// Asks for the same again, once an interval. Nodes before the refusal keep what they have set aside.
+    #[default]
+    Retry,
+    /// Asks for what was offered, if that is anything in each direction that was asked for; otherwise releases.
+    TakeOffer,
+    /// Releases.
+    Release,
+}
+
+/// As whom an application asks: the user id and the secret that the nodes know, too.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Eight octets; a shorter name is padded with zeros.
+    pub id: [u8; 8],
+    /// The secret.
+    pub secret: crate::Secret,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Packets of the forward direction, as classifier and mask say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Selector {
+    /// Where they come from.
+    pub source: Prefix,
+    /// Where they go.
+    pub destination: Prefix,
+    /// IP protocol number; `None` for any, and then there are no ports.
+    pub protocol: Option<u8>,
+    /// Source port; `None` for any.
+    pub source_port: Option<u16>,
+    /// Destination port; `None` for any.
+    pub destination_port: Option<u16>,
+}
+
+impl Selector {
+    /// One flow. A port that the flow does not look at does not matter here either.
+    pub fn of_flow(flow: &Flow) -> Selector {
+        let everything = match flow.destination {
+            IpAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
+        };
+        let port = |port: u16| (port != 0).then_some(port);
+        Selector {
+            source: flow.source.map_or(Prefix::new(everything, 0), Prefix::host),
+            destination: Prefix::host(flow.destination),
+            protocol: Some(flow.protocol),
+            source_port: port(flow.source_port),
+            destination_port: port(flow.destination_port),
+        }
+    }
+
+    /// As a message has it.
+    pub(crate) fn keys(&self) -> (Keys, Shape) {
+        let keys = Keys {
+            source: self.source.address(),
+            destination: self.destination.address(),
+            source_port: self.source_port.unwrap_or(0),
+            destination_port: self.destination_port.unwrap_or(0),
+            protocol: self.protocol.unwrap_or(0),
+            tos: 0,
+            flags: 0,
+        };
+        let shape = Shape {
+            source: self.source.length(),
+            destination: self.destination.length(),
+            source_port: self.source_port.is_some(),
+            destination_port: self.destination_port.is_some(),
+            protocol: self.protocol.is_some(),
+            tos: false,
+        };
+        (keys, shape)
+    }
+
+    /// From what a message has. The type of service is left out.
+    pub(crate) fn of_keys(keys: &Keys, shape: &Shape) -> Selector {
+        Selector {
+            source: Prefix::new(keys.source, shape.source),
+            destination: Prefix::new(keys.destination, shape.destination),
+            protocol: shape.protocol.then_some(keys.protocol),
+            source_port: shape.source_port.then_some(keys.source_port),
+            destination_port: shape.destination_port.then_some(keys.destination_port),
+        }
+    }
+
+    /// Whether the packets of a flow are among these.
+    pub fn covers(&self, flow: &Flow) -> bool {
+        let port = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
+        self.destination.contains(flow.destination)
+            && flow.source.map_or(self.source.length() == 0, |source| self.source.contains(source))
+            && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+            && port(self.source_port, flow.source_port)
+            && port(self.destination_port, flow.destination_port)
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = |f: &mut fmt::Formatter<'_>, port: Option<u16>| match port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        };
+        write!(f, "{}", self.source)?;
+        port(f, self.source_port)?;
+        write!(f, " > {}", self.destination)?;
+        port(f, self.destination_port)?;
+        match self.protocol {
+            Some(protocol) => write!(f, " protocol {protocol}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Which way, seen from the initiating node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To the far end; reserved by the echo request.
+    Forward,
+    /// From the far end; reserved by the echo reply.
+    Reverse,
+}
+
+/// Why a reservation of this node changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It is new.
+    Created,
+    /// It has another rate.
+    Changed,
+    /// Its packets leave through another interface.
+    Moved,
+    /// It was set aside until a key came; now it is in force.
+    Unlocked,
+    /// The initiating node gave it back.
+    Released,
+    /// The initiating node has not been heard of for too long.
+    Expired,
+    /// A more important one took its place, wholly or in part.
+    Preempted,
+    /// Traffic control could not do it.
+    Orphaned,
+    /// It went into an aggregate.
+    Aggregated,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rejection {
+    /// The application has a session already.
+    SessionOpen,
+    /// The application has none.
+    NoSession,
+    /// There is no way to the destination.
+    NoRoute,
+    /// The selector is of another family than the destination, or has ports without a protocol.
+    BadSelector,
+    /// There is no wish, there are more than 255, or they do not decrease.
+    BadWishes,
+    /// A rate does not fit 32 bits, or all are zero.
+    BadRate,
+    /// A reverse rate to a group.
+    Multicast,
+    /// The interval is zero.
+    BadInterval,
+    /// No more sessions are taken.
+    TooMany,
+}
+
+/// What an engine reports: answers to applications, and what watchers want to see.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The loop came round, and all nodes on the way have reserved; or it was sent to a group, and this node has.
+    Established {
+        /// For whom.
+        application: Application,
+        /// What was granted.
+        rates: Rates,
+        /// Seconds between refreshes, as the nodes on the way want it.
+        interval: u8,
+        /// Whether anybody has answered; false for groups.
+        confirmed: bool,
+    },
+    /// The loop came round, and something was refused. What this application had before, it still has.
+    Refused {
+        /// For whom.
+        application: Application,
+        /// What could be had: by what all nodes say, zero where nobody says.
+        offer: Rates,
+        /// What is done about it.
+        reaction: OnRefusal,
+    },
+    /// What is granted has changed without being asked for: a node has taken more of the wishes away, or given more.
+    Changed {
+        /// For whom.
+        application: Application,
+        /// What is granted.
+        rates: Rates,
+    },
+    /// The answer to [`Command::Query`]; the application has no session any more.
+    Offered {
+        /// For whom.
+        application: Application,
+        /// What could be had.
+        offer: Rates,
+    },
+    /// Nothing has come back for as long as reservations live. It is tried on.
+    Lost {
+        /// For whom.
+        application: Application,
+    },
+    /// The end of [`Command::Release`], or of what [`OnRefusal`] has released.
+    Released {
+        /// For whom.
+        application: Application,
+    },
+    /// A command was wrong, or came at the wrong time.
+    Rejected {
+        /// Whose.
+        application: Application,
+        /// Why.
+        reason: Rejection,
+    },
+    /// A reservation on a link of this node.
+    Reservation {
+        /// What happened.
+        change: Change,
+        /// The session.
+        selector: Selector,
+        /// Which half of it.
+        direction: Direction,
+        /// On which link.
+        interface: InterfaceId,
+        /// What it has, or had.
+        rate: Rate,
+    },
+    /// A message was thrown away.
+    Dropped {
+        /// Why.
+        reason: DropReason,
+        /// Where it came in.
+        interface: InterfaceId,
+        /// From whom.
+        source: IpAddr,
+    },
+}

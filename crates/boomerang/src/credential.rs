@@ -1,0 +1,72 @@
+//! Who asks: a user id, and a credential that only who knows the user's secret can compute.
+//!
+//! The credential is the first eight octets of HMAC-SHA-256 over the user id and the fields that no node may edit:
+//! transaction_id, version, classifier and mask. It does not cover what is asked for, which nodes lower; so it proves that
+//! the user wants a reservation for this flow, not how much. Only what changes something is asked for it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use earmark_wire::boomerang::{OptionItem, View};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::config::{Account, Secret};
+use crate::counters::RefusalReason;
+use crate::instance::Boomerang;
+use crate::pass::{Passing, Refused};
+
+/// The users that a node knows, by user id. The operator chooses them, so an ordered map serves.
+#[derive(Debug, Default)]
+pub(crate) struct Users {
+    secrets: BTreeMap<[u8; 8], Secret>,
+}
+
+impl Users {
+    pub(crate) fn new(accounts: &[Account]) -> Users {
+        let known = accounts.iter().filter_map(|a| Some((a.id()?, a.secret.clone())));
+        Users { secrets: known.collect() }
+    }
+}
+
+impl Boomerang {
+    /// Whether a message may change something.
+    pub(crate) fn is_credible(&self, passing: &Passing<'_>) -> Result<(), Refused> {
+        if self.users.secrets.is_empty() || passing.own {
+            return Ok(());
+        }
+        let view = &passing.view;
+        let signed = view.options().iter().any(|option| match option {
+            OptionItem::UserId(id) => self
+                .users
+                .secrets
+                .get(&id.user)
+                .is_some_and(|secret| proves(secret, &id.user, view, &id.credential)),
+            _ => false,
+        });
+        if signed { Ok(()) } else { Err(Refused::flatly(RefusalReason::Credential)) }
+    }
+}
+
+/// The digest over what a credential covers.
+fn digest(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> Hmac<Sha256> {
+    // A key of any length serves.
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.octets()).unwrap_or_else(|_| {
+        let no_key: &[u8; 64] = &[0; 64];
+        Hmac::<Sha256>::new(no_key.into())
+    });
+    mac.update(user);
+    view.covered().iter().for_each(|part| mac.update(part));
+    mac
+}
+
+/// In constant time.
+fn proves(secret: &Secret, user: &[u8; 8], view: &View<'_>, credential: &[u8; 8]) -> bool {
+    digest(secret, user, view).verify_truncated_left(credential).is_ok()
+}
+
+/// The credential of a user for a message, whose credential field is not looked at.
+pub(crate) fn credential(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> [u8; 8] {
+    let whole: Vec<u8> = digest(secret, user, view).finalize().into_bytes().to_vec();
+    whole.first_chunk().copied().unwrap_or_default()
+}

@@ -1,0 +1,127 @@
+//! The engine: takes an input to the rules that treat it.
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
+use earmark_wire::boomerang::{ErrorKind, View};
+use earmark_wire::icmp::{Echo, Ends, Kind};
+
+use crate::api::{Command, Event};
+use crate::counters::DropReason;
+use crate::instance::{Boomerang, Turn};
+use crate::state::TimerKind;
+
+/// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
+const TIMERS_PER_TURN: usize = 256;
+
+impl Engine for Boomerang {
+    type Command = Command;
+    type Event = Event;
+    type TimerKind = TimerKind;
+
+    fn handle<E: From<Event>>(
+        &mut self,
+        now: Time,
+        input: Input<'_, Command>,
+        context: &mut Context<'_>,
+        out: &mut Effects<E>,
+    ) {
+        let mut turn = Turn { now, context, out };
+        match input {
+            Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram),
+            Input::Expire => self.timers_expire(&mut turn),
+            Input::Command(command) => self.command(&mut turn, command),
+            Input::Host(event) => self.host_changes(&mut turn, &event),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<(Time, TimerKind)> {
+        self.store.timers.peek().map(|(at, timer)| (at, timer.kind()))
+    }
+}
+
+impl Boomerang {
+    fn message_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+    ) {
+        let local = turn.context.interfaces.is_local(datagram.destination);
+        let Some(ends) = Ends::of(datagram.source, datagram.destination) else {
+            return self.drop(turn, datagram, DropReason::BadSource);
+        };
+        let echo = match Echo::parse(datagram.payload, ends) {
+            Ok(echo) => echo,
+            Err(error) => {
+                self.counters.malform(error.name());
+                return self.not_ours(turn, datagram, None, local);
+            }
+        };
+        let view = match View::parse(echo.data) {
+            Ok(view) => view,
+            Err(error) => {
+                // A ping of somebody, or a message of a kind that is to be left alone, is no mistake.
+                if error.kind != ErrorKind::Magic {
+                    self.counters.malform(error.kind.name());
+                }
+                return self.not_ours(turn, datagram, Some(&echo), local);
+            }
+        };
+        mark(Checkpoint::Parse);
+        match (local, echo.kind) {
+            (false, Kind::Request) if datagram.destination.is_multicast() => {
+                self.spread(turn, datagram, &view);
+            }
+            (false, kind) => self.pass_by(turn, datagram, kind, &view),
+            (true, Kind::Request) => self.bounce(turn, datagram, ends, Some(&view)),
+            (true, Kind::Reply) => self.loop_returns(turn, datagram, &echo, &view),
+        }
+    }
+
+    /// What cannot be read, or is none of ours, goes on as it is; a ping to this host is answered.
+    #[cold]
+    fn not_ours<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        echo: Option<&Echo<'_>>,
+        local: bool,
+    ) {
+        match (local, echo) {
+            (false, _) if datagram.destination.is_multicast() => {
+                self.spread_as_it_is(turn, datagram);
+            }
+            (false, _) => self.relay(turn, datagram),
+            (true, Some(Echo { kind: Kind::Request, .. })) => {
+                if let Some(ends) = Ends::of(datagram.source, datagram.destination) {
+                    self.bounce(turn, datagram, ends, None);
+                }
+            }
+            (true, _) => self.drop(turn, datagram, DropReason::NotForUs),
+        }
+    }
+
+    fn host_changes<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, event: &HostEvent) {
+        match *event {
+            HostEvent::TrafficControlRefused { claim, owner, .. } => {
+                self.traffic_control_refuses(turn, claim, owner);
+            }
+            HostEvent::Displaced(displaced) => self.give_way(turn, &displaced),
+            // Sessions are checked against the routes when their next message comes.
+            HostEvent::RouteChanged(_)
+            | HostEvent::MulticastRouteChanged { .. }
+            | HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
+            // Nothing waits here: who was refused asks again.
+            HostEvent::Grantable { .. } => {}
+        }
+    }
+
+    fn timers_expire<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+        for _ in 0..TIMERS_PER_TURN {
+            let Some((_, timer)) = self.store.timers.pop_due(turn.now) else { return };
+            match timer.kind() {
+                TimerKind::Expiry => self.session_is_due(turn, timer.block()),
+                TimerKind::Loop => self.loop_is_due(turn, timer.block()),
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Claims: what half a session takes of its link's ledger and gives back, and what traffic control is told of it.
+
+use earmark_core::admission::{
+    ClaimId, Demand, Displaced, Owner, Protocol, Reason, Refusal, Service,
+};
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Flow, Installation, InterfaceId, Rate, Time};
+use earmark_wire::boomerang::{Keys, Shape};
+
+use alloc::boxed::Box;
+
+use crate::api::{Change, Direction, Event, Selector};
+use crate::counters::RefusalReason;
+use crate::instance::{Boomerang, Turn};
+use crate::pass::{Passing, Refused};
+use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
+use crate::store::{Key, Place};
+
+/// Whose half is to be granted something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Grant {
+    /// A session's that is there.
+    Known(Index),
+    /// A session's that is made with its first grant.
+    New {
+        key: Key,
+        place: Place,
+        /// The lock to make it with; 0 for none.
+        prime: u32,
+    },
+}
+
+/// Whether it was looked at who asks for a change; once a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    /// Not yet.
+    NotYet,
+    /// And this came out.
+    Already(Result<(), Refused>),
+}
+
+impl Boomerang {
+    /// Gives half a session a rate on a link, of which it may have another now: all of it, or nothing changes.
+    pub(crate) fn grant<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        (slot, interface): (usize, InterfaceId),
+        grant: &mut Grant,
+        wanted: u32,
+        asked: &mut Asked,
+    ) -> Result<(), Refused> {
+        let direction = Direction::of_slot(slot);
+        let held = match *grant {
+            Grant::Known(index) => {
+                let session = self.store.session_mut(index);
+                if session.flags & direction.fault() != 0 {
+                    session.flags &= !direction.fault();
+                    return Err(Refused::flatly(RefusalReason::TrafficControl));
+                }
+                session.half_at(slot)
+            }
+            Grant::New { .. } => Half::NONE,
+        };
+        if held.rate == wanted {
+            self.counters.refreshed += u64::from(held.is_there());
+            return Ok(());
+        }
+        let new = matches!(grant, Grant::New { .. });
+        let verdict = match *asked {
+            Asked::Already(verdict) => verdict,
+            Asked::NotYet => self.may_change(turn.now, passing, new),
+        };
+        *asked = Asked::Already(verdict);
+        verdict?;
+        let demand = self.demand(wanted);
+        match *grant {
+            Grant::Known(index) if wanted == 0 => {
+                self.release_half(turn, index, slot, Change::Released);
+                Ok(())
+            }
+            Grant::Known(index) if held.is_there() => {
+                let granted = turn.context.ledger.change(held.claim, demand);
+                mark(Checkpoint::Admission);
+                granted.map_err(Refused::by_ledger)?;
+                self.store.session_mut(index).half_at_mut(slot).rate = wanted;
+                self.install(turn, index, slot);
+                self.tell(turn, index, slot, Change::Changed);
+                Ok(())
+            }
+            _ => self.claim(turn, passing, (slot, interface), grant, wanted),
+        }
+    }
+
+    /// Claims a rate for a half that has nothing.
+    fn claim<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        (slot, interface): (usize, InterfaceId),
+        grant: &mut Grant,
+        wanted: u32,
+    ) -> Result<(), Refused> {
+        let direction = Direction::of_slot(slot);
+        let (flow, block) = match grant {
+            Grant::Known(index) => (self.flow(*index, direction), *index),
+            Grant::New { key, .. } => {
+                let shape = self.store.masks.mask(key.mask).shape;
+                let flow = key.keys().and_then(|keys| flow(&keys, &shape, direction));
+                (flow, self.store.sessions.vacant_key() as Index)
+            }
+        };
+        let flow = flow.ok_or(Refused::flatly(RefusalReason::Mask))?;
+        let owner = Owner { protocol: Protocol::Boomerang, block };
+        let granted = turn.context.ledger.claim(interface, owner, &flow, self.demand(wanted));
+        mark(Checkpoint::Admission);
+        let claim = granted.map_err(Refused::by_ledger)?;
+        // A message that carries its life comes with it; see `prolong`.
+        let half = Half { claim, expires_at: Time::MAX, rate: wanted, interface };
+        let index = match *grant {
+            Grant::Known(index) => index,
+            Grant::New { key, place, prime } => self.create(passing, key, place, prime),
+        };
+        *grant = Grant::Known(index);
+        *self.store.session_mut(index).half_at_mut(slot) = half;
+        self.counters.created += 1;
+        if self.store.session(index).flags & flag::LOCKED == 0 {
+            let demand = self.demand(wanted);
+            turn.out.install(Installation { claim, interface, flow, demand });
+        }
+        self.tell(turn, index, slot, Change::Created);
+        Ok(())
+    }
+
+    /// A session without anything.
+    fn create(&mut self, passing: &Passing<'_>, key: Key, place: Place, prime: u32) -> Index {
+        let [w0, w1, rest @ ..] = key.words;
+        let extra = (rest != [0; 3]).then(|| Box::new(Extra { rest, ..Extra::default() }));
+        let flags = match (prime, passing.direction) {
+            (0, _) => 0,
+            (_, Direction::Forward) => flag::LOCKED,
+            (_, Direction::Reverse) => flag::LOCKED | flag::LOCKED_ON_RETURN,
+        };
+        let session = Session {
+            words: [w0, w1],
+            halves: [Half::NONE; 2],
+            extra,
+            timer: None,
+            source: self.store.join(passing.initiator),
+            epoch: self.epoch,
+            prime,
+            mask: key.mask,
+            flags,
+        };
+        let index = self.store.insert(place, session);
+        mark(Checkpoint::CreateSession);
+        index
+    }
+
+    /// What a rate claims of a link.
+    pub(crate) fn demand(&self, rate: u32) -> Demand {
+        let octets = u128::from(rate) * self.config.burst.as_micros() / 8_000_000;
+        Demand {
+            service: Service::ControlledLoad,
+            rate: Rate::from_bps(rate.into()),
+            burst: u32::try_from(octets).unwrap_or(u32::MAX).max(self.config.min_burst),
+            max_packet: 0,
+        }
+    }
+
+    /// Which packets a session is about.
+    pub(crate) fn selector(&self, index: Index) -> Option<Selector> {
+        let (keys, shape) = self.keys_of(index)?;
+        Some(Selector::of_keys(&keys, &shape))
+    }
+
+    pub(crate) fn keys_of(&self, index: Index) -> Option<(Keys, Shape)> {
+        let session = self.store.session(index);
+        let mask = self.store.masks.mask(session.mask);
+        let [w0, w1] = session.words;
+        let [w2, w3, w4] = session.extra.as_ref().map_or([0; 3], |extra| extra.rest);
+        let words = [w0, w1, w2, w3, w4];
+        let keys = Key { mask: session.mask, family: mask.family, words }.keys()?;
+        Some((keys, mask.shape))
+    }
+
+    /// As traffic control can tell its packets apart, if it can.
+    pub(crate) fn flow(&self, index: Index, direction: Direction) -> Option<Flow> {
+        let (keys, shape) = self.keys_of(index)?;
+        flow(&keys, &shape, direction)
+    }
+
+    /// Puts what half a session has into traffic control, unless it is locked.
+    pub(crate) fn install<E>(&self, turn: &mut Turn<'_, '_, E>, index: Index, slot: usize) {
+        let session = self.store.session(index);
+        let half = session.half_at(slot);
+        if session.flags & flag::LOCKED != 0 || !half.is_there() {
+            return;
+        }
+        let Some(flow) = self.flow(index, Direction::of_slot(slot)) else { return };
+        let Half { claim, interface, rate, .. } = half;
+        turn.out.install(Installation { claim, interface, flow, demand: self.demand(rate) });
+    }
+
+    /// Gives back what half a session has. The session stays, even if it is empty now.
+    pub(crate) fn release_half<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        slot: usize,
+        change: Change,
+    ) {
+        let session = self.store.session(index);
+        let half = session.half_at(slot);
+        if half.is_there() {
+            self.tell(turn, index, slot, change);
+            turn.context.ledger.release(half.claim);
+            if self.store.session(index).flags & flag::LOCKED == 0 {
+                turn.out.remove(half.claim);
+            }
+        }
+        if slot < self.store.session(index).slots() {
+            *self.store.session_mut(index).half_at_mut(slot) = Half::NONE;
+        }
+    }
+
+    /// Ends a session.
+    pub(crate) fn release_session<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        change: Change,
+    ) {
+        for slot in 0..self.store.session(index).slots() {
+            self.release_half(turn, index, slot, change);
+        }
+        self.remove(index);
+    }
+
+    /// Takes a session out that has nothing and nothing to say.
+    pub(crate) fn remove_if_empty(&mut self, index: Index) {
+        if self.store.session(index).is_empty() {
+            self.remove(index);
+        }
+    }
+
+    fn remove(&mut self, index: Index) {
+        self.leave_aggregate(index);
+        self.store.remove(index);
+        mark(Checkpoint::TearSession);
+    }
+
+    /// Half a session lives on until so many refresh intervals from now.
+    pub(crate) fn prolong(&mut self, now: Time, index: Index, slot: usize, interval: u8) {
+        let expires_at = now + self.config.lifetime(interval);
+        if self.store.session(index).half_at(slot).is_there() {
+            let half = self.store.session_mut(index).half_at_mut(slot);
+            let before = core::mem::replace(&mut half.expires_at, expires_at);
+            if expires_at < before {
+                self.rearm(index);
+            }
+        }
+    }
+
+    /// Has the timer of a session go off no later than the first of what it has ends.
+    pub(crate) fn rearm(&mut self, index: Index) {
+        let session = &self.store.sessions[index as usize];
+        let first = session.first_end();
+        match session.timer {
+            Some(timer) if self.store.timers.deadline(timer).is_some_and(|at| at <= first) => {}
+            Some(timer) if self.store.timers.rearm(timer, first) => {}
+            _ => {
+                let timer = Timer::new(TimerKind::Expiry, index);
+                let armed = self.store.timers.arm(first, timer);
+                self.store.session_mut(index).timer = Some(armed);
+            }
+        }
+    }
+
+    /// The timer of a session has gone off: what was not refreshed ends.
+    pub(crate) fn session_is_due<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
+        self.store.session_mut(index).timer = None;
+        for slot in 0..self.store.session(index).slots() {
+            let half = self.store.session(index).half_at(slot);
+            if half.expires_at > turn.now {
+                continue;
+            }
+            self.counters.expired += u64::from(half.is_there());
+            self.release_half(turn, index, slot, Change::Expired);
+            self.store.session_mut(index).flags &= !Direction::of_slot(slot).fault();
+        }
+        if self.store.session(index).is_empty() {
+            self.remove(index);
+        } else {
+            self.rearm(index);
+        }
+    }
+
+    /// The packets of half a session leave through `interface` now. What it has elsewhere is given back.
+    pub(crate) fn check_route<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        slot: usize,
+        interface: InterfaceId,
+    ) {
+        let half = self.store.session(index).half_at(slot);
+        // A link that has gone has taken its claims with it.
+        let gone = half.is_there() && turn.context.ledger.owner(half.claim).is_none();
+        if half.is_there() && (half.interface != interface || gone) {
+            self.release_half(turn, index, slot, Change::Moved);
+        }
+        self.store.session_mut(index).flags &= !Direction::of_slot(slot).stale();
+    }
+
+    /// What the ledger has granted could not be put into traffic control. The initiating node is told with the next
+    /// message that comes by.
+    pub(crate) fn traffic_control_refuses<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        claim: ClaimId,
+        owner: Owner,
+    ) {
+        let Some((index, slot)) = self.half_of(claim, owner) else { return };
+        let expires_at = self.store.session(index).half_at(slot).expires_at;
+        self.release_half(turn, index, slot, Change::Orphaned);
+        let session = self.store.session_mut(index);
+        session.flags |= Direction::of_slot(slot).fault();
+        session.half_at_mut(slot).expires_at = expires_at;
+    }
+
+    /// More important reservations took the place of one here, wholly or in part. The next refresh asks for the rest, and
+    /// is refused.
+    pub(crate) fn give_way<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        displaced: &Displaced,
+    ) {
+        let Some((index, slot)) = self.half_of(displaced.claim, displaced.owner) else { return };
+        self.counters.preempted += 1;
+        match u32::try_from(displaced.kept.as_bps()) {
+            Ok(kept @ 1..) => {
+                self.store.session_mut(index).half_at_mut(slot).rate = kept;
+                self.install(turn, index, slot);
+                self.tell(turn, index, slot, Change::Preempted);
+            }
+            _ => {
+                self.release_half(turn, index, slot, Change::Preempted);
+                self.remove_if_empty(index);
+            }
+        }
+    }
+
+    /// The half session that a claim is behind, if it is one of ours and still there.
+    fn half_of(&self, claim: ClaimId, owner: Owner) -> Option<(Index, usize)> {
+        let session = self.store.sessions.get(owner.block as usize)?;
+        let same = |&slot: &usize| {
+            let half = session.half_at(slot);
+            half.is_there() && half.claim == claim
+        };
+        let slot = (0..session.slots()).find(same)?;
+        (owner.protocol == Protocol::Boomerang).then_some((owner.block, slot))
+    }
+
+    /// Tells watchers of half a session.
+    pub(crate) fn tell<E: From<Event>>(
+        &self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        slot: usize,
+        change: Change,
+    ) {
+        let Some(selector) = self.selector(index) else { return };
+        let half = self.store.session(index).half_at(slot);
+        turn.out.notify(Event::Reservation {
+            change,
+            selector,
+            direction: Direction::of_slot(slot),
+            interface: half.interface,
+            rate: Rate::from_bps(half.rate.into()),
+        });
+    }
+}
+
+impl Refused {
+    fn by_ledger(refusal: Refusal) -> Refused {
+        let offer = u32::try_from(refusal.available.as_bps()).unwrap_or(u32::MAX);
+        match refusal.reason {
+            Reason::Bandwidth => Refused { reason: RefusalReason::Bandwidth, offer },
+            Reason::MaxPacket | Reason::NoSuchLink => Refused::flatly(RefusalReason::NoSuchLink),
+        }
+    }
+}
+
+/// The packets of one direction, as traffic control can tell them apart. It looks at whole addresses, at a protocol, and at
+/// ports that are not zero.
+fn flow(keys: &Keys, shape: &Shape, direction: Direction) -> Option<Flow> {
+    let whole = if keys.destination.is_ipv4() { 32 } else { 128 };
+    let port = |matters: bool, port: u16| match (matters, port) {
+        (true, 0) => None,
+        (true, port) => Some(port),
+        (false, _) => Some(0),
+    };
+    let source_port = port(shape.source_port, keys.source_port)?;
+    let destination_port = port(shape.destination_port, keys.destination_port)?;
+    let address = |length: u8, address| match length {
+        0 => Some(None),
+        length if length == whole => Some(Some(address)),
+        _ => None,
+    };
+    let source = address(shape.source, keys.source)?;
+    let destination = address(shape.destination, keys.destination)?;
+    if !shape.protocol || shape.tos {
+        return None;
+    }
+    let (source, destination, source_port, destination_port) = match direction {
+        Direction::Forward => (source, destination?, source_port, destination_port),
+        Direction::Reverse => (destination, source?, destination_port, source_port),
+    };
+    Some(Flow {
+        destination,
+        source,
+        protocol: keys.protocol,
+        destination_port,
+        source_port,
+        flow_label: 0,
+    })
+}

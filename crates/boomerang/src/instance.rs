@@ -1,0 +1,138 @@
+//! One instance of Boomerang: its state, and what every rule needs in order to act.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
+use earmark_wire::icmp::Ends;
+
+use crate::aggregate::Aggregates;
+use crate::api::Event;
+use crate::config::Config;
+use crate::counters::{Counters, DropReason};
+use crate::credential::Users;
+use crate::limits::Throttle;
+use crate::loops::Loops;
+use crate::store::Store;
+
+/// Boomerang on one node.
+#[derive(Debug)]
+pub struct Boomerang {
+    pub(crate) config: Config,
+    pub(crate) store: Store,
+    pub(crate) loops: Loops,
+    pub(crate) aggregates: Aggregates,
+    pub(crate) counters: Counters,
+    /// Who may reserve.
+    pub(crate) users: Users,
+    /// What initiating nodes have used of what they may ask for.
+    pub(crate) throttle: Throttle,
+    /// Grows whenever routes or interfaces have changed. A session that was checked against the routes since need not be
+    /// checked again, so that a refresh asks for no route.
+    pub(crate) epoch: u32,
+    /// Spreads refreshes over [0.5, 1.5] intervals.
+    pub(crate) jitter: Stream,
+    /// Where private primes come from.
+    pub(crate) primes: Stream,
+    /// Room to compose a message in.
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// The surroundings of one input: when it is, what may be looked at, where consequences go.
+pub(crate) struct Turn<'t, 'c, E> {
+    pub(crate) now: Time,
+    pub(crate) context: &'t mut Context<'c>,
+    pub(crate) out: &'t mut Effects<E>,
+}
+
+impl Boomerang {
+    /// An engine without state. It draws from the streams `boomerang/hash`, `boomerang/jitter`, `boomerang/names` and
+    /// `boomerang/primes`.
+    pub fn new(config: Config, random: &RandomStreams) -> Boomerang {
+        let hash_key = random.stream("boomerang/hash").hash_key();
+        Boomerang {
+            users: Users::new(&config.users),
+            aggregates: Aggregates::new(&config.aggregates),
+            throttle: Throttle::new(),
+            config,
+            store: Store::new(hash_key),
+            loops: Loops::new(random.stream("boomerang/names")),
+            counters: Counters::default(),
+            epoch: 0,
+            jitter: random.stream("boomerang/jitter"),
+            primes: random.stream("boomerang/primes"),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Passes a message on as a router would that does not speak Boomerang.
+    pub(crate) fn relay<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+    ) {
+        let Some(how) = self.onward(turn, datagram, None) else { return };
+        self.counters.relayed += 1;
+        turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
+    }
+
+    /// How a message in transit leaves, if it still may.
+    #[inline]
+    pub(crate) fn onward<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        interface: Option<InterfaceId>,
+    ) -> Option<Outgoing> {
+        if datagram.ttl <= 1 {
+            self.drop(turn, datagram, DropReason::TtlExpired);
+            return None;
+        }
+        Some(Outgoing {
+            interface,
+            ttl: datagram.ttl - 1,
+            router_alert: datagram.router_alert,
+            ..outgoing(datagram.source, datagram.destination)
+        })
+    }
+
+    /// Throws a message away and says so.
+    #[cold]
+    pub(crate) fn drop<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        reason: DropReason,
+    ) {
+        self.counters.drop(reason);
+        turn.out.notify(Event::Dropped {
+            reason,
+            interface: datagram.interface,
+            source: datagram.source,
+        });
+    }
+}
+
+/// TTL of the messages that this host sends itself.
+const TTL: u8 = 64;
+
+/// How this host's own messages leave: with router alert, as the drafts recommend.
+pub(crate) fn outgoing(source: IpAddr, destination: IpAddr) -> Outgoing {
+    Outgoing {
+        protocol: Ends::of(source, destination)
+            .map_or(earmark_wire::icmp::PROTOCOL_V4, |ends| ends.protocol()),
+        interface: None,
+        source,
+        destination,
+        ttl: TTL,
+        router_alert: true,
+        encapsulated: false,
+        neighbor: None,
+    }
+}

@@ -1,0 +1,123 @@
+//! What an initiating node makes of a message that has come back.
+
+use earmark_wire::boomerang::{QosView, Rates, View};
+
+use crate::api::{Event, OnRefusal};
+use crate::instance::{Boomerang, Turn};
+use crate::state::Index;
+
+use super::{Loop, Phase};
+
+impl Boomerang {
+    pub(super) fn judge<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        view: &View<'_>,
+    ) {
+        let state = self.loops.get_mut(index);
+        state.heard_at = turn.now;
+        state.lost = false;
+        state.attempts = 0;
+        let wanted_by_nodes = view.refresh_interval().max(1);
+        state.interval = state.asked_interval.min(wanted_by_nodes);
+        let application = state.application;
+        let said = match view.qos() {
+            QosView::Bitrate(rates) => (0, rates),
+            QosView::Downgrade(vector) => {
+                let pairs = vector.iter().map(|octets| Rates::from_octets(*octets));
+                let first = pairs.enumerate().find(|(_, pair)| *pair != Rates::ZERO);
+                first.unwrap_or((0, Rates::ZERO))
+            }
+        };
+        match state.phase {
+            Phase::Release => {
+                self.end(index);
+                turn.out.notify(Event::Released { application });
+            }
+            Phase::Query => {
+                self.end(index);
+                turn.out.notify(Event::Offered { application, offer: said.1 });
+            }
+            Phase::Reserve if view.flags().is_nack() || said.1 == Rates::ZERO => {
+                self.refused(turn, index, said.1);
+            }
+            Phase::Reserve if view.key() > 1 && view.key() != state.key => {
+                // Reserved, but locked: whoever did that wants to see the key.
+                state.key = view.key();
+                self.ask(turn, index);
+            }
+            Phase::Reserve => self.granted(turn, index, said),
+        }
+    }
+
+    /// Everybody has granted the pair of rates of this number.
+    fn granted<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        (number, rates): (usize, Rates),
+    ) {
+        let state = self.loops.get_mut(index);
+        let before = state.granted.replace(rates);
+        let (application, interval) = (state.application, state.interval);
+        match before {
+            Some(before) if before == rates => {}
+            Some(_) => turn.out.notify(Event::Changed { application, rates }),
+            None => {
+                let confirmed = true;
+                turn.out.notify(Event::Established { application, rates, interval, confirmed });
+            }
+        }
+        if number > 0 && number < state.wishes.len() {
+            // Nodes before the one that could not grant the better pairs hold them still; they are told at once.
+            state.wishes.drain(..number);
+            return self.ask(turn, index);
+        }
+        self.arm_loop(turn.now, index);
+    }
+
+    /// Somebody has refused.
+    fn refused<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index, offer: Rates) {
+        let state = self.loops.get_mut(index);
+        let reaction = state.reaction(offer);
+        let wanted = state.wishes.first().copied().unwrap_or_default();
+        let application = state.application;
+        turn.out.notify(Event::Refused { application, offer, reaction });
+        let back_to = state.granted.filter(|granted| *granted != wanted);
+        match (reaction, back_to) {
+            (OnRefusal::Retry, _) => self.arm_loop(turn.now, index),
+            (OnRefusal::TakeOffer, _) => {
+                state.wishes = [lesser(wanted, offer)].into();
+                state.is_vector = false;
+                self.ask(turn, index);
+            }
+            // What was granted before was not at issue; nodes that granted the change give it back.
+            (OnRefusal::Release, Some(granted)) => {
+                state.wishes = [granted].into();
+                state.is_vector = false;
+                self.ask(turn, index);
+            }
+            (OnRefusal::Release, None) => self.begin_release(turn, index),
+        }
+    }
+}
+
+impl Loop {
+    /// What is done about an offer. One that is nothing in a direction that was asked for cannot be taken, and one that is
+    /// all that was asked for can only be asked for again.
+    fn reaction(&self, offer: Rates) -> OnRefusal {
+        let wanted = self.wishes.first().copied().unwrap_or_default();
+        let enough = |wanted: u32, offer: u32| wanted == 0 || offer > 0;
+        let useful = enough(wanted.forward, offer.forward) && enough(wanted.reverse, offer.reverse);
+        match self.on_refusal {
+            OnRefusal::TakeOffer if !useful || offer == Rates::ZERO => OnRefusal::Release,
+            OnRefusal::TakeOffer if lesser(wanted, offer) == wanted => OnRefusal::Retry,
+            reaction => reaction,
+        }
+    }
+}
+
+fn lesser(a: Rates, b: Rates) -> Rates {
+    Rates { forward: a.forward.min(b.forward), reverse: a.reverse.min(b.reverse) }
+}

@@ -1,0 +1,472 @@
+//! What a Boomerang node does with a message that passes by: it reserves on the link through which the message leaves, or
+//! says in the message that it cannot, and sends it on.
+//!
+//! The outward and the return pass are treated alike, and never brought together: each is about one half of the session.
+//! Two things are of one pass only. A release ends both halves, whichever pass comes by. And a session that is locked is
+//! opened on the pass on which it was locked.
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Datagram, InterfaceId};
+use earmark_wire::boomerang::{Editor, QosView, Rates, View};
+use earmark_wire::icmp::Kind;
+
+use core::net::IpAddr;
+
+use crate::api::{Change, Direction, Event};
+use crate::counters::{DropReason, RefusalReason};
+use crate::grant::{Asked, Grant};
+use crate::instance::{Boomerang, Turn};
+use crate::state::{Half, Index, flag};
+use crate::store::{Key, Place};
+
+/// A message on one of its passes.
+#[derive(Clone, Copy)]
+pub(crate) struct Passing<'a> {
+    pub(crate) view: View<'a>,
+    pub(crate) direction: Direction,
+    /// The initiating node: whose session it is.
+    pub(crate) initiator: IpAddr,
+    /// Where the message goes next, and the packets of this direction with it.
+    pub(crate) toward: IpAddr,
+    /// Whether it is a message of this host's own, from which nothing need be proved.
+    pub(crate) own: bool,
+}
+
+/// What is changed in a message before it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edits {
+    pub(crate) nack: bool,
+    pub(crate) key: Option<u64>,
+    /// Lower the refresh interval to this.
+    pub(crate) interval: Option<u8>,
+    pub(crate) rates: Option<Rates>,
+    /// So many pairs of a list of downgrades, from its beginning, become zero.
+    pub(crate) zeroed: usize,
+}
+
+impl Edits {
+    pub(crate) const NONE: Edits =
+        Edits { nack: false, key: None, interval: None, rates: None, zeroed: 0 };
+
+    /// Changes the copy of a message, ICMP header and all, that `view` looks at.
+    pub(crate) fn apply(&self, message: &mut [u8], view: &View<'_>) {
+        let mut editor = Editor::new(message, view);
+        if self.nack {
+            editor.set_nack();
+        }
+        if let Some(key) = self.key {
+            editor.set_key(key);
+        }
+        if let Some(interval) = self.interval {
+            editor.lower_refresh_interval(interval);
+        }
+        if let Some(rates) = self.rates {
+            editor.set_rates(rates);
+        }
+        (0..self.zeroed).for_each(|number| editor.zero_element(number));
+    }
+}
+
+/// What became of a message: where it leaves, if that had to be found out, and how it is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) interface: Option<InterfaceId>,
+    pub(crate) edits: Edits,
+}
+
+/// A refusal: why, and what could be had instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) reason: RefusalReason,
+    /// Bits per second.
+    pub(crate) offer: u32,
+}
+
+impl Refused {
+    /// Nothing can be had.
+    pub(crate) const fn flatly(reason: RefusalReason) -> Refused {
+        Refused { reason, offer: 0 }
+    }
+}
+
+impl Boomerang {
+    /// A message of others, on its way through this node.
+    pub(crate) fn pass_by<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        kind: Kind,
+        view: &View<'_>,
+    ) {
+        if datagram.ttl <= 1 {
+            return self.drop(turn, datagram, DropReason::TtlExpired);
+        }
+        let (direction, initiator) = match kind {
+            Kind::Request => (Direction::Forward, datagram.source),
+            Kind::Reply => (Direction::Reverse, datagram.destination),
+        };
+        match kind {
+            Kind::Request => self.counters.requests += 1,
+            Kind::Reply => self.counters.replies += 1,
+        }
+        let toward = datagram.destination;
+        let passing = Passing { view: *view, direction, initiator, toward, own: false };
+        if self.aggregates.is_empty() && !(self.config.aggregate_only && view.has_options()) {
+            let outcome = self.treat(turn, &passing);
+            let Some(how) = self.onward(turn, datagram, outcome.interface) else { return };
+            let message = turn.out.send(how, datagram.payload.len());
+            message.copy_from_slice(datagram.payload);
+            if outcome.edits != Edits::NONE {
+                outcome.edits.apply(message, view);
+            }
+        } else {
+            self.pass_by_with_aggregates(turn, datagram, &passing);
+        }
+        mark(Checkpoint::Forward);
+    }
+
+    /// The rules for one pass of a message through this node.
+    #[inline]
+    pub(crate) fn treat<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+    ) -> Outcome {
+        let view = &passing.view;
+        let Some(number) = self.store.masks.find(view.mask_octets()) else {
+            return self.treat_new_mask(turn, passing);
+        };
+        let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());
+        let found = self.store.look_up(&key);
+        mark(Checkpoint::FindSession);
+        match found {
+            Ok(index) => match self.refresh(turn, passing, index) {
+                Some(outcome) => outcome,
+                None => self.treat_known(turn, passing, index),
+            },
+            Err(place) => self.treat_new(turn, passing, key, place),
+        }
+    }
+
+    /// A message that says nothing new: it only writes how long its half lives. `None` where there is more to it.
+    #[inline]
+    fn refresh<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        index: Index,
+    ) -> Option<Outcome> {
+        let view = &passing.view;
+        let QosView::Bitrate(rates) = view.qos() else { return None };
+        let (epoch, most) = (self.epoch, self.config.max_refresh_interval);
+        let initiator = self.store.initiator(index);
+        let wanted = match passing.direction {
+            Direction::Forward => rates.forward,
+            Direction::Reverse => rates.reverse,
+        };
+        let interval = view.refresh_interval();
+        let lifetime = self.config.lifetime(interval);
+        let session = self.store.session_mut(index);
+        let half = *session.half(passing.direction);
+        let plain = half.rate == wanted
+            && session.flags == 0
+            && session.prime == 0
+            && interval <= most
+            && view.flags().0 == 0
+            && initiator == passing.initiator;
+        if !plain || rates == Rates::ZERO || (session.epoch != epoch && wanted != 0) {
+            return None;
+        }
+        if wanted == 0 {
+            return Some(Outcome { interface: None, edits: Edits::NONE });
+        }
+        let expires_at = turn.now + lifetime;
+        session.half_mut(passing.direction).expires_at = expires_at;
+        if expires_at < half.expires_at {
+            self.rearm(index);
+        }
+        self.counters.refreshed += 1;
+        mark(Checkpoint::Refresh);
+        Some(Outcome { interface: Some(half.interface), edits: Edits::NONE })
+    }
+
+    /// A message with a mask that no session has.
+    #[cold]
+    fn treat_new_mask<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+    ) -> Outcome {
+        let view = &passing.view;
+        let shape = match view.shape() {
+            Ok(shape) => shape,
+            Err(error) => {
+                self.counters.malform(error.kind.name());
+                return self.refuse_unless_released(passing, RefusalReason::Mask);
+            }
+        };
+        let most = self.config.limits.masks;
+        let Some(number) = self.store.masks.enter(view.family(), shape, most) else {
+            return self.refuse_unless_released(passing, RefusalReason::Limit);
+        };
+        let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());
+        match self.store.look_up(&key) {
+            Ok(index) => self.treat_known(turn, passing, index),
+            Err(place) => self.treat_new(turn, passing, key, place),
+        }
+    }
+
+    /// Where there is no session, there is nothing to be given back.
+    fn refuse_unless_released(&mut self, passing: &Passing<'_>, reason: RefusalReason) -> Outcome {
+        if passing.is_release() {
+            return Outcome { interface: None, edits: Edits::NONE };
+        }
+        let edits = self.refuse(passing, Refused::flatly(reason));
+        Outcome { interface: None, edits }
+    }
+
+    /// A message about a flow that has nothing here yet.
+    fn treat_new<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        key: Key,
+        place: Place,
+    ) -> Outcome {
+        if passing.is_release() {
+            return Outcome { interface: None, edits: Edits::NONE };
+        }
+        let interface = turn.context.routes.lookup(passing.toward).map(|hop| hop.interface);
+        mark(Checkpoint::Route);
+        let edits = match interface {
+            Some(interface) if takes_part(turn, interface) => {
+                let slot = passing.direction as usize;
+                self.settle(
+                    turn,
+                    passing,
+                    slot,
+                    interface,
+                    &mut Grant::New { key, place, prime: 0 },
+                )
+            }
+            // As if this node did not speak Boomerang; without a route the driver will know what to do.
+            _ => Edits::NONE,
+        };
+        Outcome { interface, edits }
+    }
+
+    /// A message about a flow that has something here, and that is more than a refresh.
+    fn treat_known<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        index: Index,
+    ) -> Outcome {
+        if let Err(refused) = self.may_speak(passing, index) {
+            let interface = self.store.session(index).half(passing.direction);
+            let interface = interface.is_there().then_some(interface.interface);
+            return Outcome { interface, edits: self.refuse(passing, refused) };
+        }
+        if passing.is_release() {
+            if let Err(refused) = self.is_credible(passing) {
+                return Outcome { interface: None, edits: self.refuse(passing, refused) };
+            }
+            self.release_session(turn, index, Change::Released);
+            return Outcome { interface: None, edits: Edits::NONE };
+        }
+        let slot = passing.direction as usize;
+        let half = *self.store.session(index).half(passing.direction);
+        let interface = if half.is_there() && self.is_fresh(index, passing.direction) {
+            half.interface
+        } else {
+            let hop = turn.context.routes.lookup(passing.toward);
+            mark(Checkpoint::Route);
+            let interface = hop.map(|hop| hop.interface);
+            let Some(outgoing) = interface.filter(|&interface| takes_part(turn, interface)) else {
+                // The packets go where nothing is reserved, if they go anywhere.
+                self.release_half(turn, index, slot, Change::Moved);
+                self.remove_if_empty(index);
+                return Outcome { interface, edits: Edits::NONE };
+            };
+            self.check_route(turn, index, slot, outgoing);
+            outgoing
+        };
+        let edits = self.settle(turn, passing, slot, interface, &mut Grant::Known(index));
+        self.remove_if_empty(index);
+        Outcome { interface: Some(interface), edits }
+    }
+
+    /// Whether somebody may say something about a session that is there: its initiating node may, and where it is
+    /// locked, who knows the key.
+    pub(crate) fn may_speak(&self, passing: &Passing<'_>, index: Index) -> Result<(), Refused> {
+        let session = self.store.session(index);
+        if self.store.initiator(index) != passing.initiator {
+            return Err(Refused::flatly(RefusalReason::Foreign));
+        }
+        // A message that was refused before it came here may not have its key any more. It changes nothing.
+        let (key, prime) = (passing.view.key(), u64::from(session.prime));
+        let opens = prime == 0 || (key != 0 && key.is_multiple_of(prime));
+        let waits = session.flags & flag::LOCKED != 0 && key != 0;
+        if !opens && !waits && !passing.view.flags().is_nack() {
+            return Err(Refused::flatly(RefusalReason::Key));
+        }
+        Ok(())
+    }
+
+    /// Whether a half was checked against the routes since they last changed.
+    pub(crate) fn is_fresh(&mut self, index: Index, direction: Direction) -> bool {
+        let epoch = self.epoch;
+        let session = self.store.session_mut(index);
+        if session.epoch != epoch {
+            session.epoch = epoch;
+            session.flags |= flag::FORWARD_STALE | flag::REVERSE_STALE;
+        }
+        session.flags & direction.stale() == 0
+    }
+
+    /// Brings what a session has in line with what a message asks for, or says in the message why not. `slot` is the
+    /// place of the half in question.
+    pub(crate) fn settle<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        slot: usize,
+        interface: InterfaceId,
+        grant: &mut Grant,
+    ) -> Edits {
+        let interval = passing.view.refresh_interval().min(self.config.max_refresh_interval);
+        let mut edits = if passing.view.flags().is_nack() {
+            self.answer_query(turn, passing, slot, interface, grant)
+        } else {
+            match self.reserve(turn, passing, slot, interface, grant) {
+                Ok(edits) => edits,
+                Err(refused) => self.refuse(passing, refused),
+            }
+        };
+        // What is there lives on while its initiating node does, even if that does not get what it asks for now.
+        if let Grant::Known(index) = *grant {
+            self.prolong(turn.now, index, slot, interval);
+        }
+        if interval < passing.view.refresh_interval() {
+            edits.interval = Some(interval);
+        }
+        edits
+    }
+
+    /// Reserves what a message asks for, and says how the message changes by that.
+    fn reserve<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        slot: usize,
+        interface: InterfaceId,
+        grant: &mut Grant,
+    ) -> Result<Edits, Refused> {
+        let mut edits = Edits { key: self.turn_key(passing, grant)?, ..Edits::NONE };
+        let mut asked = Asked::NotYet;
+        match passing.view.qos() {
+            QosView::Bitrate(rates) => {
+                let wanted = passing.part_of(rates);
+                self.grant(turn, passing, (slot, interface), grant, wanted, &mut asked)?;
+            }
+            // The first pair that can be granted counts; those before it are taken out.
+            QosView::Downgrade(vector) => {
+                let mut last = Refused::flatly(RefusalReason::Bandwidth);
+                let mut granted = None;
+                for (number, octets) in vector.iter().enumerate().filter(|(_, o)| **o != [0; 8]) {
+                    let wanted = passing.part_of(Rates::from_octets(*octets));
+                    match self.grant(turn, passing, (slot, interface), grant, wanted, &mut asked) {
+                        Ok(()) => {
+                            granted = Some(number);
+                            break;
+                        }
+                        Err(refused) => last = refused,
+                    }
+                }
+                let number = granted.ok_or(last)?;
+                let any = vector.iter().take(number).any(|octets| *octets != [0; 8]);
+                edits.zeroed = if any { number } else { 0 };
+            }
+        }
+        if let Grant::Known(index) = *grant
+            && edits.key.is_none()
+        {
+            self.unlock(turn, passing, index);
+        }
+        Ok(edits)
+    }
+
+    /// A message that was refused already finds out what could be had here.
+    fn answer_query<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        slot: usize,
+        interface: InterfaceId,
+        grant: &Grant,
+    ) -> Edits {
+        let held = match *grant {
+            Grant::Known(index) => self.store.session(index).half_at(slot),
+            Grant::New { .. } => Half::NONE,
+        };
+        let held = if held.is_there() && held.interface == interface { held.rate } else { 0 };
+        let link = turn.context.ledger.link(interface);
+        let free = link.map_or(0, |link| link.reservable.saturating_sub(link.held).as_bps());
+        let offer = u32::try_from(free.saturating_add(held.into())).unwrap_or(u32::MAX);
+        self.lowered(passing, offer)
+    }
+
+    /// The edits of a refusal: NACK, no key, the longest interval that this node has, and what could be had.
+    pub(crate) fn refuse(&mut self, passing: &Passing<'_>, refused: Refused) -> Edits {
+        self.counters.refuse(refused.reason);
+        let interval = Some(self.config.max_refresh_interval);
+        Edits { nack: true, key: Some(0), interval, ..self.lowered(passing, refused.offer) }
+    }
+
+    /// No more than `offer` in this direction. In a list of downgrades what is more becomes zero.
+    fn lowered(&self, passing: &Passing<'_>, offer: u32) -> Edits {
+        match passing.view.qos() {
+            QosView::Bitrate(rates) => {
+                let mut lowered = rates;
+                match passing.direction {
+                    Direction::Forward => lowered.forward = rates.forward.min(offer),
+                    Direction::Reverse => lowered.reverse = rates.reverse.min(offer),
+                }
+                Edits { rates: (lowered != rates).then_some(lowered), ..Edits::NONE }
+            }
+            QosView::Downgrade(vector) => {
+                let fits = |octets: &[u8; 8]| {
+                    let pair = Rates::from_octets(*octets);
+                    pair != Rates::ZERO && passing.part_of(pair) <= offer
+                };
+                let zeroed = vector.iter().position(fits).unwrap_or(vector.len());
+                Edits { zeroed, ..Edits::NONE }
+            }
+        }
+    }
+}
+
+impl Passing<'_> {
+    /// What of two rates this pass is about.
+    #[inline]
+    pub(crate) fn part_of(&self, rates: Rates) -> u32 {
+        match self.direction {
+            Direction::Forward => rates.forward,
+            Direction::Reverse => rates.reverse,
+        }
+    }
+
+    /// Whether the initiating node gives everything back: it asks for nothing, and nobody has lowered it to that.
+    pub(crate) fn is_release(&self) -> bool {
+        let nothing = match self.view.qos() {
+            QosView::Bitrate(rates) => rates == Rates::ZERO,
+            QosView::Downgrade(vector) => vector.iter().all(|octets| *octets == [0; 8]),
+        };
+        nothing && !self.view.flags().is_nack()
+    }
+}
+
+/// Whether this node speaks its protocols through an interface.
+pub(crate) fn takes_part<E>(turn: &Turn<'_, '_, E>, interface: InterfaceId) -> bool {
+    turn.context.interfaces.by_id(interface).is_some_and(earmark_core::Interface::takes_part)
+}

@@ -1,0 +1,184 @@
+//! The slabs of state blocks and the indexes into them.
+//!
+//! | index | key | cardinality | who chooses the key |
+//! |---|---|---|---|
+//! | `sessions` | (number of the mask, classifier under it) | one a [`Session`] | peers, so SipHash with a random key |
+//! | `sources` | address of an initiating node | one a node that has sessions | peers, likewise |
+//!
+//! That is a tuple space: sessions of one mask are found exactly, whatever their number. The longest match over the five
+//! keys is the most specific of the masks under which there is something, so it costs a look-up a mask, of which there is
+//! a bounded number. No index is ever walked; what is listed is listed in slab order, so that order never depends on a
+//! hash.
+
+mod keys;
+mod masks;
+
+use core::net::IpAddr;
+
+use earmark_core::growth;
+use earmark_core::timer::TimingWheel;
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+use slab::Slab;
+
+pub(crate) use self::keys::Key;
+pub(crate) use self::masks::Masks;
+use crate::state::{Index, Session, Source, Timer};
+
+/// All state of one engine, but for what belongs to this host's own sessions.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) sources: Slab<Source>,
+    pub(crate) timers: TimingWheel<Timer>,
+    pub(crate) masks: Masks,
+    by_key: HashTable<Index>,
+    by_address: HashTable<Index>,
+    hash_key: (u64, u64),
+}
+
+/// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u64);
+
+impl Store {
+    /// An empty store whose indexes hash with `hash_key`.
+    pub(crate) fn new(hash_key: (u64, u64)) -> Store {
+        Store {
+            sessions: Slab::new(),
+            sources: Slab::new(),
+            timers: TimingWheel::new(),
+            masks: Masks::new(),
+            by_key: HashTable::new(),
+            by_address: HashTable::new(),
+            hash_key,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn session(&self, index: Index) -> &Session {
+        &self.sessions[index as usize]
+    }
+
+    #[inline]
+    pub(crate) fn session_mut(&mut self, index: Index) -> &mut Session {
+        &mut self.sessions[index as usize]
+    }
+
+    /// The initiating node of a session.
+    #[inline]
+    pub(crate) fn initiator(&self, index: Index) -> IpAddr {
+        self.sources[self.session(index).source as usize].address
+    }
+
+    /// The session with this key, or the place of a new one.
+    #[inline]
+    pub(crate) fn look_up(&self, key: &Key) -> Result<Index, Place> {
+        let hash = key.hash(self.hash_key);
+        let same = |&index: &Index| key.is_of(self.session(index));
+        self.by_key.find(hash, same).copied().ok_or(Place(hash))
+    }
+
+    /// The most specific session that these packets belong to: `octets` are their keys, as in a classifier.
+    pub(crate) fn longest_match(&self, octets: &[u8]) -> Option<Index> {
+        self.masks
+            .by_specificity(octets.len())
+            .find_map(|(number, mask)| self.look_up(&Key::new(number, mask, octets)).ok())
+    }
+
+    /// Enters a session that is not there yet. Its timer is armed by the caller.
+    pub(crate) fn insert(&mut self, place: Place, session: Session) -> Index {
+        self.masks.hold(session.mask);
+        grow(&mut self.sessions);
+        let index = self.sessions.insert(session) as Index;
+        let (sessions, key) = (&self.sessions, self.hash_key);
+        self.by_key.insert_unique(place.0, index, |&i| Key::of(&sessions[i as usize]).hash(key));
+        index
+    }
+
+    /// Takes a session out, with its timer, and with its source if that has no other.
+    pub(crate) fn remove(&mut self, index: Index) -> Session {
+        let session = self.sessions.remove(index as usize);
+        let hash = Key::of(&session).hash(self.hash_key);
+        if let Ok(entry) = self.by_key.find_entry(hash, |&i| i == index) {
+            entry.remove();
+        }
+        if let Some(timer) = session.timer {
+            self.timers.cancel(timer);
+        }
+        self.masks.release(session.mask);
+        self.leave(session.source);
+        session
+    }
+
+    /// The block of an initiating node, if it has sessions.
+    pub(crate) fn find_source(&self, address: IpAddr) -> Option<Index> {
+        let hash = self.hash_address(address);
+        self.by_address.find(hash, |&i| self.sources[i as usize].address == address).copied()
+    }
+
+    /// Counts one more session of an initiating node.
+    pub(crate) fn join(&mut self, address: IpAddr) -> Index {
+        if let Some(index) = self.find_source(address) {
+            self.sources[index as usize].sessions += 1;
+            return index;
+        }
+        let hash = self.hash_address(address);
+        grow(&mut self.sources);
+        let index = self.sources.insert(Source { address, sessions: 1 }) as Index;
+        let (sources, key) = (&self.sources, self.hash_key);
+        self.by_address
+            .insert_unique(hash, index, |&i| hash_address(key, sources[i as usize].address));
+        index
+    }
+
+    /// Counts one less.
+    fn leave(&mut self, index: Index) {
+        let source = &mut self.sources[index as usize];
+        source.sessions -= 1;
+        if source.sessions == 0 {
+            let hash = hash_address(self.hash_key, source.address);
+            if let Ok(entry) = self.by_address.find_entry(hash, |&i| i == index) {
+                entry.remove();
+            }
+            self.sources.remove(index as usize);
+        }
+    }
+
+    /// A number for an address that peers cannot foretell.
+    pub(crate) fn hash_address(&self, address: IpAddr) -> u64 {
+        hash_address(self.hash_key, address)
+    }
+}
+
+fn hash_address(key: (u64, u64), address: IpAddr) -> u64 {
+    let hasher = SipHasher13::new_with_keys(key.0, key.1);
+    match address {
+        IpAddr::V4(address) => hasher.hash(&address.octets()),
+        IpAddr::V6(address) => hasher.hash(&address.octets()),
+    }
+}
+
+/// Makes room for one more block.
+fn grow<T>(slab: &mut Slab<T>) {
+    if slab.len() == slab.capacity() {
+        slab.reserve_exact(growth::step(slab.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    /// A million sessions must fit beside everything else.
+    #[test]
+    fn blocks_stay_small() {
+        for (block, size, limit) in [
+            ("session", size_of::<super::Session>(), 96),
+            ("source", size_of::<super::Source>(), 24),
+            ("timer", size_of::<super::Timer>(), 4),
+        ] {
+            assert!(size <= limit, "a {block} block has {size} octets, more than {limit}");
+        }
+    }
+}

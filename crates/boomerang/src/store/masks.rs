@@ -1,0 +1,98 @@
+//! The masks that sessions have, numbered.
+//!
+//! They are few: nearly all sessions are of one flow, and aggregates are cut along the prefixes of a network. So a list
+//! that is searched from its beginning serves, and the two masks of one flow, IPv4 and IPv6, stand there for good.
+
+use alloc::vec::Vec;
+
+use earmark_wire::boomerang::{Family, Shape};
+
+use super::keys::words;
+
+/// One mask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mask {
+    /// As messages have it, in words; the last three are zero for IPv4.
+    pub(crate) words: [u64; 5],
+    pub(crate) family: Family,
+    pub(crate) shape: Shape,
+    /// How many sessions have it. A number that none has any more is given to another mask.
+    sessions: u32,
+}
+
+/// All masks.
+#[derive(Debug)]
+pub(crate) struct Masks {
+    list: Vec<Mask>,
+    /// Their numbers, the most specific first, of equals the lowest number.
+    order: Vec<u16>,
+}
+
+impl Masks {
+    pub(super) fn new() -> Masks {
+        let mut masks = Masks { list: Vec::new(), order: Vec::new() };
+        for family in [Family::V4, Family::V6] {
+            masks.enter(family, Shape::exact(family), 2);
+        }
+        masks
+    }
+
+    /// The number of a mask that stands in a message.
+    #[inline]
+    pub(crate) fn find(&self, octets: &[u8]) -> Option<u16> {
+        let (family, words) = words(octets)?;
+        let same = |mask: &Mask| mask.words == words && mask.family == family;
+        self.list.iter().position(same).map(|number| number as u16)
+    }
+
+    #[inline]
+    pub(crate) fn mask(&self, number: u16) -> &Mask {
+        &self.list[usize::from(number)]
+    }
+
+    /// Gives a mask that is not there a number; `None` where there are `most` in use already, the two of one flow not
+    /// counted.
+    pub(crate) fn enter(&mut self, family: Family, shape: Shape, most: u16) -> Option<u16> {
+        let mask = Mask { words: octets_of(family, &shape)?, family, shape, sessions: 0 };
+        let free = self.list.iter().skip(2).position(|mask| mask.sessions == 0);
+        let number = match free {
+            Some(place) => {
+                self.list[place + 2] = mask;
+                place + 2
+            }
+            None if self.list.len() < usize::from(most).saturating_add(2) => {
+                self.list.push(mask);
+                self.list.len() - 1
+            }
+            None => return None,
+        };
+        let list = &self.list;
+        self.order = (0..list.len() as u16).collect();
+        self.order
+            .sort_by_key(|&n| (core::cmp::Reverse(list[usize::from(n)].shape.specificity()), n));
+        Some(number as u16)
+    }
+
+    /// Masks for keys of `length` octets that sessions have, the most specific first.
+    pub(crate) fn by_specificity(&self, length: usize) -> impl Iterator<Item = (u16, &Mask)> {
+        let numbered = self.order.iter().map(|&number| (number, self.mask(number)));
+        numbered.filter(move |(_, mask)| mask.sessions > 0 && mask.family.keys_len() == length)
+    }
+
+    pub(super) fn hold(&mut self, number: u16) {
+        self.list[usize::from(number)].sessions += 1;
+    }
+
+    pub(super) fn release(&mut self, number: u16) {
+        self.list[usize::from(number)].sessions -= 1;
+    }
+}
+
+/// A mask as it stands in messages, in words.
+fn octets_of(family: Family, shape: &Shape) -> Option<[u64; 5]> {
+    let keys = shape.keys(family).ok()?;
+    let mut octets = [0; 40];
+    let octets = octets.get_mut(..family.keys_len())?;
+    keys.emit_to(octets).ok()?;
+    words(octets).map(|(_, words)| words)
+}

@@ -1,0 +1,407 @@
+//! A bench for one engine: a router between two links (or a host at the end of one), virtual time, and messages in values
+//! instead of octets.
+//!
+//! ```text
+//!   10.0.1.1 ----- eth1: 10.0.1.2 [ engine ] 10.0.2.1 :eth2 ----- 10.0.2.2 ... 10.0.9.9
+//!   IN                              eth3: 10.0.3.1                           FEN
+//! ```
+#![allow(dead_code, unreachable_pub)]
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use earmark_boomerang::{Application, Boomerang, Command, Config, Event, Request, Selector, Wish};
+use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effect, Effects, Engine, Flow, Hop, HostEvent, Input, Installation,
+    Interface, InterfaceId, Interfaces, Outgoing, Prefix, Rate, Route, RouteTable, Time,
+};
+use earmark_wire::boomerang::{
+    Flags, Keys, OptionItem, Options, Qos, Rates, Reservation, Shape, Vector,
+};
+use earmark_wire::icmp::{self, Echo, Ends, HEADER, Kind};
+
+pub const NEAR: &str = "10.0.1.1";
+pub const FAR: &str = "10.0.9.9";
+pub const ETH1: InterfaceId = InterfaceId(1);
+pub const ETH2: InterfaceId = InterfaceId(2);
+pub const ETH3: InterfaceId = InterfaceId(3);
+pub const APP: Application = Application(7);
+
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("test addresses are right")
+}
+
+pub fn prefix(text: &str) -> Prefix {
+    text.parse().expect("test prefixes are right")
+}
+
+pub const fn kbit(forward: u32, reverse: u32) -> Rates {
+    Rates { forward: forward * 1_000, reverse: reverse * 1_000 }
+}
+
+/// A message in values that own what they have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    pub kind: Kind,
+    pub sequence: u16,
+    pub transaction_id: u32,
+    pub flags: u16,
+    pub interval: u8,
+    pub key: u64,
+    pub classifier: Keys,
+    pub mask: Shape,
+    /// One for bitrates, several for downgrades.
+    pub rates: Vec<Rates>,
+    pub options: Vec<OptionItem<'static>>,
+}
+
+pub fn classifier(source: &str, destination: &str, port: u16) -> Keys {
+    Keys {
+        source: ip(source),
+        destination: ip(destination),
+        source_port: port,
+        destination_port: 5_000,
+        protocol: 17,
+        tos: 0,
+        flags: 0,
+    }
+}
+
+/// What the node at [`NEAR`] sends to the one at [`FAR`] about the flow of a port.
+pub fn message(port: u16, rates: Rates) -> Message {
+    Message {
+        kind: Kind::Request,
+        sequence: 0,
+        transaction_id: 77,
+        flags: 0,
+        interval: 30,
+        key: 1,
+        classifier: classifier(NEAR, FAR, port),
+        mask: Shape {
+            source: 32,
+            destination: 32,
+            source_port: true,
+            destination_port: true,
+            protocol: true,
+            tos: false,
+        },
+        rates: vec![rates],
+        options: Vec::new(),
+    }
+}
+
+impl Message {
+    pub fn is_nack(&self) -> bool {
+        self.flags & 1 != 0
+    }
+
+    /// The same on its way back.
+    pub fn back(&self) -> Message {
+        Message { kind: Kind::Reply, ..self.clone() }
+    }
+
+    pub fn reservation(&self) -> Reservation<'_> {
+        Reservation {
+            transaction_id: self.transaction_id,
+            flags: Flags(self.flags),
+            refresh_interval: self.interval,
+            key: self.key,
+            classifier: self.classifier,
+            mask: self.mask,
+            qos: match &self.rates[..] {
+                [rates] => Qos::Bitrate(*rates),
+                several => Qos::Downgrade { policy: 0, vector: Vector::Items(several) },
+            },
+            options: Options::Items(&self.options),
+        }
+    }
+
+    pub fn octets(&self, source: IpAddr, destination: IpAddr) -> Vec<u8> {
+        let reservation = self.reservation();
+        let mut octets = vec![0; HEADER + reservation.buffer_len()];
+        reservation.emit(&mut octets[HEADER..]).expect("it fits");
+        let ends = Ends::of(source, destination).expect("of one family");
+        icmp::seal(&mut octets, ends, self.kind, self.transaction_id as u16, self.sequence)
+            .expect("it fits");
+        octets
+    }
+
+    pub fn parse(octets: &[u8], source: IpAddr, destination: IpAddr) -> Message {
+        let ends = Ends::of(source, destination).expect("of one family");
+        let echo = Echo::parse(octets, ends).expect("an echo with a right checksum");
+        let read = Reservation::parse(echo.data).expect("a reservation");
+        assert_eq!(echo.identifier, read.transaction_id as u16);
+        let own = |item: OptionItem<'_>| match item {
+            OptionItem::UserId(id) => OptionItem::UserId(id),
+            OptionItem::Aggregation(option) => OptionItem::Aggregation(option),
+            OptionItem::Unknown { code, rest } => {
+                OptionItem::Unknown { code, rest: rest.to_vec().leak() }
+            }
+        };
+        Message {
+            kind: echo.kind,
+            sequence: echo.sequence,
+            transaction_id: read.transaction_id,
+            flags: read.flags.0,
+            interval: read.refresh_interval,
+            key: read.key,
+            classifier: read.classifier,
+            mask: read.mask,
+            rates: match read.qos {
+                Qos::Bitrate(rates) => vec![rates],
+                Qos::Downgrade { vector, .. } => vector.iter().collect(),
+            },
+            options: read.options.iter().map(own).collect(),
+        }
+    }
+}
+
+/// An engine, its node, and the time.
+pub struct Bench {
+    pub engine: Boomerang,
+    pub interfaces: Interfaces,
+    pub routes: RouteTable,
+    pub ledger: Ledger,
+    pub now: Time,
+}
+
+/// What one input brought about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    Sent(Outgoing, Vec<u8>),
+    Installed(Installation),
+    Removed(ClaimId),
+    Event(Event),
+}
+
+/// A router with links of 10 Mbit/s, of which 7.5 Mbit/s may be reserved.
+pub fn router() -> Bench {
+    with_config(Config::default())
+}
+
+pub fn with_config(config: Config) -> Bench {
+    let mut bench = Bench {
+        engine: Boomerang::new(config, &RandomStreams::new(7)),
+        interfaces: Interfaces::default(),
+        routes: RouteTable::new(),
+        ledger: Ledger::new(),
+        now: Time::from_secs(1_000),
+    };
+    bench.add_interface(ETH1, &["10.0.1.2", "2001:db8:1::2"]);
+    bench.add_interface(ETH2, &["10.0.2.1", "2001:db8:2::1"]);
+    bench.add_interface(ETH3, &["10.0.3.1", "2001:db8:3::1"]);
+    for (prefix, interface, gateway) in [
+        ("10.0.1.0/24", ETH1, None),
+        ("10.0.2.0/24", ETH2, None),
+        ("10.0.3.0/24", ETH3, None),
+        ("10.0.9.0/24", ETH2, Some("10.0.2.2")),
+        ("2001:db8:1::/64", ETH1, None),
+        ("2001:db8:9::/64", ETH2, Some("2001:db8:2::2")),
+    ] {
+        bench.add_route(prefix, interface, gateway);
+    }
+    bench
+}
+
+impl Bench {
+    pub fn add_interface(&mut self, id: InterfaceId, addresses: &[&str]) {
+        let bandwidth = Rate::from_mbps(10);
+        let reservable = bandwidth.share(0.75);
+        self.interfaces.set(Interface {
+            id,
+            name: format!("eth{}", id.0),
+            addresses: addresses.iter().map(|a| ip(a)).collect(),
+            mtu: 1500,
+            up: true,
+            bandwidth,
+            reservable,
+            latency_us: 100,
+        });
+        self.ledger.set_link(id, LinkCapacity { bandwidth, reservable, mtu: 1500 });
+    }
+
+    pub fn add_route(&mut self, to: &str, interface: InterfaceId, gateway: Option<&str>) {
+        let hop = Hop { interface, gateway: gateway.map(ip), source: None };
+        self.routes.insert(Route { prefix: prefix(to), metric: 0, hop });
+    }
+
+    /// The way to [`FAR`] leads through eth3 from now on.
+    pub fn move_route(&mut self) -> Vec<Outcome> {
+        let far = prefix("10.0.9.0/24");
+        let hop = Hop { interface: ETH2, gateway: Some(ip("10.0.2.2")), source: None };
+        assert!(self.routes.remove(&Route { prefix: far, metric: 0, hop }));
+        self.add_route("10.0.9.0/24", ETH3, Some("10.0.3.2"));
+        self.handle(Input::Host(HostEvent::RouteChanged(far)))
+    }
+
+    pub fn handle(&mut self, input: Input<'_, Command>) -> Vec<Outcome> {
+        let mut out: Effects<Event> = Effects::new();
+        let context = &mut Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        self.engine.handle(self.now, input, context, &mut out);
+        // As the node does.
+        while let Some(displaced) = context.ledger.next_displaced() {
+            let input = Input::Host(HostEvent::Displaced(displaced));
+            self.engine.handle(self.now, input, context, &mut out);
+        }
+        out.iter()
+            .map(|effect| match effect {
+                Effect::Send(how, range) => Outcome::Sent(*how, out.octets(range).to_vec()),
+                Effect::Install(installation) => Outcome::Installed(*installation),
+                Effect::Remove(claim) => Outcome::Removed(*claim),
+                Effect::Notify(event) => Outcome::Event(event.clone()),
+                other => panic!("this engine does not do that: {other:?}"),
+            })
+            .collect()
+    }
+
+    pub fn command(&mut self, command: Command) -> Vec<Outcome> {
+        self.handle(Input::Command(command))
+    }
+
+    pub fn reserve(&mut self, request: Request) -> Vec<Outcome> {
+        self.command(Command::Reserve { application: APP, request })
+    }
+
+    /// A message arrives on its way from one end to the other: requests through eth1, replies through eth2.
+    pub fn passes(&mut self, message: &Message) -> Vec<Outcome> {
+        let (near, far) = match message.classifier.source {
+            IpAddr::V4(_) => (ip(NEAR), ip(FAR)),
+            IpAddr::V6(_) => (ip("2001:db8:1::1"), ip("2001:db8:9::9")),
+        };
+        match message.kind {
+            Kind::Request => self.arrives(ETH1, near, far, message),
+            Kind::Reply => self.arrives(ETH2, far, near, message),
+        }
+    }
+
+    pub fn arrives(
+        &mut self,
+        interface: InterfaceId,
+        source: IpAddr,
+        destination: IpAddr,
+        message: &Message,
+    ) -> Vec<Outcome> {
+        let octets = message.octets(source, destination);
+        self.octets_arrive(interface, source, destination, &octets)
+    }
+
+    pub fn octets_arrive(
+        &mut self,
+        interface: InterfaceId,
+        source: IpAddr,
+        destination: IpAddr,
+        payload: &[u8],
+    ) -> Vec<Outcome> {
+        self.handle(Input::Datagram(Datagram {
+            interface,
+            source,
+            destination,
+            ttl: 63,
+            router_alert: true,
+            encapsulated: false,
+            payload,
+        }))
+    }
+
+    /// Time passes; timers go off when they are due.
+    pub fn pass(&mut self, duration: Duration) -> Vec<Outcome> {
+        let end = self.now + duration;
+        let mut outcomes = Vec::new();
+        while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
+            self.now = at.max(self.now);
+            outcomes.extend(self.handle(Input::Expire));
+        }
+        self.now = end;
+        outcomes
+    }
+
+    /// Time passes until something happens.
+    pub fn wait(&mut self) -> Vec<Outcome> {
+        loop {
+            let (at, _) = self.engine.next_deadline().expect("something is to be expected");
+            let outcomes = self.pass(at - self.now);
+            if !outcomes.is_empty() {
+                return outcomes;
+            }
+        }
+    }
+
+    /// What is reserved of a link, kbit/s.
+    pub fn held(&self, interface: InterfaceId) -> u64 {
+        self.ledger.link(interface).expect("a link").held.as_bps() / 1_000
+    }
+
+    /// What is reserved of eth1, where the reverse direction leaves, and of eth2, where the forward direction does.
+    pub fn held_both(&self) -> (u64, u64) {
+        (self.held(ETH2), self.held(ETH1))
+    }
+}
+
+/// The messages that were sent.
+pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Message)> {
+    let messages = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Sent(how, octets) => {
+            Some((*how, Message::parse(octets, how.source, how.destination)))
+        }
+        _ => None,
+    });
+    messages.collect()
+}
+
+/// The one message that was sent.
+#[track_caller]
+pub fn one(outcomes: &[Outcome]) -> Message {
+    let sent = sent(outcomes);
+    let [(_, message)] = &sent[..] else { panic!("one message is expected: {outcomes:?}") };
+    message.clone()
+}
+
+pub fn events(outcomes: &[Outcome]) -> Vec<Event> {
+    let events = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Event(Event::Reservation { .. }) => None,
+        Outcome::Event(event) => Some(event.clone()),
+        _ => None,
+    });
+    events.collect()
+}
+
+pub fn installed(outcomes: &[Outcome]) -> Vec<(InterfaceId, u64)> {
+    let installations = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Installed(i) => Some((i.interface, i.demand.rate.as_bps() / 1_000)),
+        _ => None,
+    });
+    installations.collect()
+}
+
+pub fn removed(outcomes: &[Outcome]) -> usize {
+    outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Removed(_))).count()
+}
+
+/// A request of this host for the flow from its port 4000 to port 5000 of [`FAR`].
+pub fn request(rates: &[Rates]) -> Request {
+    let flow = Flow {
+        destination: ip(FAR),
+        source: Some(ip("0.0.0.0")),
+        protocol: 17,
+        destination_port: 5_000,
+        source_port: 4_000,
+        flow_label: 0,
+    };
+    let wish = |rates: &Rates| Wish {
+        forward: Rate::from_bps(rates.forward.into()),
+        reverse: Rate::from_bps(rates.reverse.into()),
+    };
+    let mut request = Request::new(
+        ip(FAR),
+        Selector::of_flow(&flow),
+        rates.first().map(wish).unwrap_or_default(),
+    );
+    request.wishes = rates.iter().map(wish).collect();
+    request
+}

@@ -1,0 +1,470 @@
+//! Both ends: the initiating node, which asks, repeats and judges, and the far end, which answers.
+
+mod common;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use common::*;
+use earmark_boomerang::{
+    Account, Change, Command, Config, Event, OnRefusal, Rejection, Request, Selector, User, Wish,
+};
+use earmark_core::{Engine, InterfaceId, Rate};
+use earmark_wire::boomerang::{OptionItem, Rates};
+use earmark_wire::icmp::Kind;
+
+/// The initiating host is the bench's router, seen from its own address on eth2.
+const SELF: &str = "10.0.2.1";
+
+fn back(bench: &mut Bench, message: &Message) -> Vec<Outcome> {
+    bench.arrives(ETH2, ip(FAR), ip(SELF), &message.back())
+}
+
+fn established(rates: Rates) -> Event {
+    Event::Established { application: APP, rates, interval: 30, confirmed: true }
+}
+
+fn wish(rates: Rates) -> Wish {
+    let rate = |bits: u32| Rate::from_bps(bits.into());
+    Wish { forward: rate(rates.forward), reverse: rate(rates.reverse) }
+}
+
+#[test]
+fn a_loop_that_comes_round_is_a_reservation_and_is_refreshed() {
+    let mut host = router();
+    let outcomes = host.reserve(request(&[kbit(2_000, 500)]));
+    assert_eq!(installed(&outcomes), [(ETH2, 2_000)], "its own link is the first");
+    let [(how, out)] = &sent(&outcomes)[..] else { panic!("{outcomes:?}") };
+    assert_eq!((how.source, how.destination, how.ttl), (ip(SELF), ip(FAR), 64));
+    assert_eq!((how.router_alert, how.interface), (true, Some(ETH2)));
+    assert_eq!((out.kind, out.key, out.interval), (Kind::Request, 1, 30));
+    assert_eq!(out.classifier.source, ip(SELF), "it was left open");
+    assert_eq!(events(&back(&mut host, out)), [established(kbit(2_000, 500))]);
+
+    // Every interval times 0.5 to 1.5, and each comes back.
+    let mut last = host.now;
+    for _ in 0..20 {
+        let refresh = one(&host.wait());
+        let pause = host.now - last;
+        assert!((15_000..=45_001).contains(&pause.as_millis()), "{pause:?}");
+        last = host.now;
+        assert_eq!(refresh.rates, out.rates);
+        assert_eq!(refresh.transaction_id, out.transaction_id);
+        assert_eq!(back(&mut host, &refresh), []);
+    }
+    assert_eq!(host.held(ETH2), 2_000);
+    let counters = host.engine.counters();
+    assert_eq!((counters.sent, counters.returned, counters.repeated), (21, 21, 0));
+}
+
+/// 500 ms, and twice as long each time, up to the interval; after K intervals the application hears of it, and it goes on.
+#[test]
+fn a_lost_loop_is_repeated_and_the_application_told_in_the_end() {
+    let mut host = router();
+    host.reserve(request(&[kbit(1_000, 0)]));
+    let start = host.now;
+    let mut times = Vec::new();
+    let mut lost = Vec::new();
+    while host.now < start + Duration::from_secs(200) {
+        let outcomes = host.wait();
+        if !sent(&outcomes).is_empty() {
+            times.push((host.now - start).as_millis());
+        }
+        if !events(&outcomes).is_empty() {
+            lost.push((events(&outcomes), (host.now - start).as_secs()));
+        }
+    }
+    assert_eq!(times[..8], [500, 1_500, 3_500, 7_500, 15_500, 31_500, 61_500, 91_500]);
+    assert_eq!(lost, [(vec![Event::Lost { application: APP }], 91)]);
+    assert_eq!(host.held(ETH2), 1_000, "its own link is kept");
+    let again = one(&host.wait());
+    assert_eq!(events(&back(&mut host, &again)), [established(kbit(1_000, 0))]);
+}
+
+#[test]
+fn a_release_is_repeated_until_it_comes_round_or_often_enough() {
+    let mut host = router();
+    let out = one(&host.reserve(request(&[kbit(1_000, 1_000)])));
+    back(&mut host, &out);
+    let release = Command::Release { application: APP };
+    let outcomes = host.command(release.clone());
+    assert_eq!((removed(&outcomes), host.held(ETH2)), (1, 0));
+    let message = one(&outcomes);
+    assert_eq!(message.rates, [Rates::ZERO]);
+    assert_eq!(one(&host.pass(Duration::from_millis(500))).rates, [Rates::ZERO]);
+    let released = vec![Event::Released { application: APP }];
+    assert_eq!(events(&back(&mut host, &message)), released);
+    assert_eq!(host.engine.population(), (0, 0));
+    assert_eq!(host.engine.next_deadline(), None);
+
+    host.reserve(request(&[kbit(1_000, 1_000)]));
+    host.command(release.clone());
+    let outcomes = host.pass(Duration::from_secs(60));
+    assert_eq!((sent(&outcomes).len(), events(&outcomes)), (3, released));
+    let reason = Rejection::NoSession;
+    assert_eq!(events(&host.command(release)), [Event::Rejected { application: APP, reason }]);
+}
+
+fn refused(message: &Message, offer: Rates) -> Message {
+    Message { flags: 1, key: 0, rates: vec![offer], ..message.clone() }
+}
+
+fn ask(on_refusal: OnRefusal) -> (Bench, Message) {
+    let mut host = router();
+    let out = one(&host.reserve(Request { on_refusal, ..request(&[kbit(2_000, 500)]) }));
+    (host, out)
+}
+
+#[test]
+fn a_refusal_is_asked_again_once_an_interval() {
+    let (mut host, out) = ask(OnRefusal::Retry);
+    let offer = kbit(700, 500);
+    let reaction = OnRefusal::Retry;
+    let outcomes = back(&mut host, &refused(&out, offer));
+    assert_eq!(events(&outcomes), [Event::Refused { application: APP, offer, reaction }]);
+    assert_eq!(sent(&outcomes), []);
+    assert_eq!(host.held(ETH2), 2_000, "nodes before the refusal keep what they have");
+    let again = one(&host.wait());
+    assert_eq!((&again.rates, again.key, again.flags), (&out.rates, 1, 0));
+    assert_eq!(events(&back(&mut host, &again)), [established(kbit(2_000, 500))]);
+}
+
+#[test]
+fn an_offer_is_taken_if_it_is_something_each_way() {
+    let (mut host, out) = ask(OnRefusal::TakeOffer);
+    let outcomes = back(&mut host, &refused(&out, kbit(700, 500)));
+    assert_eq!(one(&outcomes).rates, [kbit(700, 500)], "at once");
+    assert_eq!(host.held(ETH2), 700);
+    // An answer to the first question, late: it says nothing about the second.
+    assert!(matches!(events(&back(&mut host, &out))[..], [Event::Dropped { .. }]));
+    assert_eq!(events(&back(&mut host, &one(&outcomes))), [established(kbit(700, 500))]);
+
+    let (mut host, out) = ask(OnRefusal::TakeOffer);
+    let outcomes = back(&mut host, &refused(&out, kbit(2_000, 0)));
+    let (offer, reaction) = (kbit(2_000, 0), OnRefusal::Release);
+    assert_eq!(events(&outcomes), [Event::Refused { application: APP, offer, reaction }]);
+    assert_eq!(one(&outcomes).rates, [Rates::ZERO]);
+}
+
+#[test]
+fn a_refused_change_leaves_what_there_was() {
+    let (mut host, out) = ask(OnRefusal::Release);
+    back(&mut host, &out);
+    let modify = |rates| Command::Modify { application: APP, wishes: vec![wish(rates)] };
+    let more = one(&host.command(modify(kbit(5_000, 500))));
+    assert_eq!(host.held(ETH2), 5_000);
+    let outcomes = back(&mut host, &refused(&more, kbit(4_000, 500)));
+    assert_eq!(one(&outcomes).rates, [kbit(2_000, 500)], "those who granted it give it back");
+    assert_eq!(host.held(ETH2), 2_000);
+    assert_eq!(events(&back(&mut host, &one(&outcomes))), []);
+    let less = one(&host.command(modify(kbit(1_000, 500))));
+    let changed = Event::Changed { application: APP, rates: kbit(1_000, 500) };
+    assert_eq!(events(&back(&mut host, &less)), [changed]);
+}
+
+/// Its own link refuses, too, and the message goes on to find out what could be had.
+#[test]
+fn its_own_link_may_be_the_one_that_refuses() {
+    let mut host = router();
+    let out = one(&host.reserve(request(&[kbit(8_000, 500)])));
+    assert!(out.is_nack());
+    assert_eq!(out.rates, [kbit(7_500, 500)]);
+    let (offer, reaction) = (kbit(7_500, 500), OnRefusal::Retry);
+    let told = events(&back(&mut host, &out));
+    assert_eq!(told, [Event::Refused { application: APP, offer, reaction }]);
+}
+
+#[test]
+fn of_several_wishes_the_granted_one_is_asked_for_from_then_on() {
+    let mut host = router();
+    let wishes = [kbit(4_000, 0), kbit(2_000, 0), kbit(1_000, 0)];
+    let out = one(&host.reserve(request(&wishes)));
+    assert_eq!(out.rates, wishes);
+    let mut lowered = out.clone();
+    lowered.rates[0] = Rates::ZERO;
+    let outcomes = back(&mut host, &lowered);
+    assert_eq!(events(&outcomes), [established(kbit(2_000, 0))]);
+    let next = one(&outcomes);
+    assert_eq!(next.rates, [kbit(2_000, 0), kbit(1_000, 0)]);
+    assert_eq!(host.held(ETH2), 2_000);
+    assert_eq!(events(&back(&mut host, &next)), []);
+    let nothing = Message { flags: 1, rates: vec![Rates::ZERO; 2], ..next };
+    let (offer, reaction) = (Rates::ZERO, OnRefusal::Retry);
+    let told = events(&back(&mut host, &nothing));
+    assert_eq!(told, [Event::Refused { application: APP, offer, reaction }]);
+}
+
+#[test]
+fn a_lowered_interval_is_adopted() {
+    let mut host = router();
+    let out = one(&host.reserve(request(&[kbit(1_000, 0)])));
+    let lowered = Message { interval: 4, ..out };
+    let told = events(&back(&mut host, &lowered));
+    let rates = kbit(1_000, 0);
+    let expected = Event::Established { application: APP, rates, interval: 4, confirmed: true };
+    assert_eq!(told, [expected]);
+    let before = host.now;
+    let next = one(&host.wait());
+    assert!(host.now - before <= Duration::from_millis(6_001));
+    assert_eq!(next.interval, 4);
+}
+
+#[test]
+fn a_query_reserves_nothing() {
+    let mut host = router();
+    let query = |rates| Command::Query { application: APP, request: request(&[rates]) };
+    let out = one(&host.command(query(kbit(9_000, 3_000))));
+    assert!(out.is_nack());
+    assert_eq!((&out.rates[..], host.held(ETH2)), (&[kbit(7_500, 3_000)][..], 0));
+    let lowered = Message { rates: vec![kbit(4_000, 100)], ..out };
+    let offered = Event::Offered { application: APP, offer: kbit(4_000, 100) };
+    assert_eq!(events(&back(&mut host, &lowered)), [offered]);
+    assert_eq!(host.engine.population(), (0, 0));
+
+    host.command(query(kbit(1, 1)));
+    let outcomes = host.pass(Duration::from_secs(60));
+    assert_eq!(events(&outcomes), [Event::Lost { application: APP }]);
+    assert_eq!(host.engine.next_deadline(), None);
+}
+
+#[test]
+fn wrong_requests_are_rejected() {
+    let good = request(&[kbit(1_000, 0)]);
+    let local = Request { destination: ip(SELF), ..good.clone() };
+    let nowhere = Request { destination: ip("172.16.0.1"), ..good.clone() };
+    let mixed = Request {
+        selector: Selector { source: prefix("::/128"), ..good.selector },
+        ..good.clone()
+    };
+    let portless =
+        Request { selector: Selector { protocol: None, ..good.selector }, ..good.clone() };
+    for (request, reason) in [
+        (local, Rejection::NoRoute),
+        (nowhere, Rejection::NoRoute),
+        (mixed, Rejection::BadSelector),
+        (portless, Rejection::BadSelector),
+        (Request { interval: Some(0), ..good.clone() }, Rejection::BadInterval),
+        (Request { wishes: vec![], ..good.clone() }, Rejection::BadWishes),
+        (Request { wishes: vec![wish(Rates::ZERO)], ..good.clone() }, Rejection::BadRate),
+    ] {
+        let mut host = router();
+        let told = events(&host.reserve(request));
+        assert_eq!(told, [Event::Rejected { application: APP, reason }]);
+        assert_eq!(host.engine.population(), (0, 0));
+    }
+    let mut host = router();
+    host.reserve(good.clone());
+    let reason = Rejection::SessionOpen;
+    assert_eq!(events(&host.reserve(good)), [Event::Rejected { application: APP, reason }]);
+}
+
+/// Answers that nobody waits for, or that do not fit, are thrown away.
+#[test]
+fn only_its_own_messages_are_believed() {
+    let mut host = router();
+    let out = one(&host.reserve(request(&[kbit(1_000, 0)])));
+    let other_transaction = Message { transaction_id: out.transaction_id ^ 1, ..out.clone() };
+    let other_sequence = Message { sequence: out.sequence.wrapping_add(1), ..out.clone() };
+    for wrong in [&other_transaction, &other_sequence] {
+        assert!(matches!(events(&back(&mut host, wrong))[..], [Event::Dropped { .. }]));
+    }
+    let elsewhere = host.arrives(ETH2, ip("10.0.9.8"), ip(SELF), &out.back());
+    assert!(matches!(events(&elsewhere)[..], [Event::Dropped { .. }]));
+    assert_eq!(events(&back(&mut host, &out)), [established(kbit(1_000, 0))]);
+}
+
+/// The far end answers as any host does, and reserves the first link of the way back.
+#[test]
+fn the_far_end_bounces_and_reserves_its_own_link() {
+    let mut far = router();
+    let here = "10.0.1.2";
+    let out = message(4_000, kbit(2_000, 500));
+    let outcomes = far.arrives(ETH1, ip("10.0.9.1"), ip(here), &out);
+    assert_eq!(installed(&outcomes), [(ETH2, 500)], "the way back to 10.0.9.1");
+    let [(how, reply)] = &sent(&outcomes)[..] else { panic!("{outcomes:?}") };
+    assert_eq!((how.source, how.destination, how.ttl), (ip(here), ip("10.0.9.1"), 64));
+    assert_eq!(*reply, out.back());
+    assert_eq!(far.arrives(ETH1, ip("10.0.9.1"), ip(here), &out).len(), 1, "a refresh");
+    let greedy = message(4_000, kbit(2_000, 9_000));
+    let reply = one(&far.arrives(ETH1, ip("10.0.9.1"), ip(here), &greedy));
+    assert_eq!((reply.is_nack(), &reply.rates[..]), (true, &[kbit(2_000, 7_500)][..]));
+    let silent = Message { flags: 2, ..out };
+    assert_eq!(far.arrives(ETH1, ip("10.0.9.1"), ip(here), &silent), []);
+}
+
+/// It took the ping, so it has to answer it, whatever is in it.
+#[test]
+fn pings_that_are_not_boomerang_are_answered_too() {
+    use earmark_wire::icmp::{Echo, Ends};
+    let mut far = router();
+    let ping = Echo { kind: Kind::Request, identifier: 5, sequence: 6, data: b"hello" };
+    let mut octets = vec![0; ping.buffer_len()];
+    ping.emit(Ends::V4, &mut octets).expect("it fits");
+    let outcomes = far.octets_arrive(ETH1, ip(NEAR), ip("10.0.1.2"), &octets);
+    let [Outcome::Sent(how, reply)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(how.destination, ip(NEAR));
+    assert_eq!(Echo::parse(reply, Ends::V4), Ok(Echo { kind: Kind::Reply, ..ping }));
+}
+
+/// A loop by way of a router: whatever leaves one arrives at the other, until nothing is under way.
+struct Pair {
+    host: Bench,
+    router: Bench,
+}
+
+impl Pair {
+    fn run(&mut self, outcomes: Vec<Outcome>) -> Vec<Event> {
+        let mut told = events(&outcomes);
+        let mut under_way: Vec<_> = outcomes;
+        while !under_way.is_empty() {
+            let mut next = Vec::new();
+            for outcome in under_way {
+                let Outcome::Sent(how, octets) = outcome else { continue };
+                let hop = |bench: &mut Bench, interface, from: IpAddr, to| {
+                    bench.octets_arrive(interface, from, to, &octets)
+                };
+                if how.destination == ip(FAR) && how.ttl == 64 {
+                    next.extend(hop(&mut self.router, ETH1, how.source, how.destination));
+                } else if how.destination == ip(FAR) {
+                    // The far host answers pings, and knows nothing else.
+                    let mut reply = octets.clone();
+                    earmark_wire::icmp::turn_round(&mut reply, earmark_wire::icmp::Ends::V4);
+                    let back = self.router.octets_arrive(ETH2, ip(FAR), how.source, &reply);
+                    next.extend(back);
+                } else {
+                    let back = hop(&mut self.host, ETH2, how.source, how.destination);
+                    told.extend(events(&back));
+                    next.extend(back);
+                }
+            }
+            under_way = next;
+        }
+        told
+    }
+}
+
+/// The host behind eth1 of the router.
+fn pair(config: Config) -> Pair {
+    let mut host = router();
+    for id in [1, 3] {
+        host.interfaces.remove(InterfaceId(id));
+    }
+    host.add_interface(ETH2, &[NEAR]);
+    Pair { host, router: with_config(config) }
+}
+
+#[test]
+fn a_host_that_knows_nothing_of_it_answers_and_all_is_reserved() {
+    let mut pair = pair(Config::default());
+    let outcomes = pair.host.reserve(request(&[kbit(2_000, 500)]));
+    assert_eq!(pair.run(outcomes), [established(kbit(2_000, 500))]);
+    assert_eq!(pair.host.held(ETH2), 2_000);
+    assert_eq!(pair.router.held_both(), (2_000, 500));
+    let outcomes = pair.host.command(Command::Release { application: APP });
+    assert_eq!(pair.run(outcomes), [Event::Released { application: APP }]);
+    assert_eq!(pair.router.held_both(), (0, 0));
+}
+
+#[test]
+fn what_is_offered_is_asked_for_and_granted() {
+    let mut pair = pair(Config::default());
+    pair.router.passes(&message(9, kbit(6_000, 0)));
+    let on_refusal = OnRefusal::TakeOffer;
+    let outcomes = pair.host.reserve(Request { on_refusal, ..request(&[kbit(2_000, 500)]) });
+    let told = pair.run(outcomes);
+    assert_eq!(told.last(), Some(&established(kbit(1_500, 500))));
+    assert_eq!((pair.host.held(ETH2), pair.router.held_both()), (1_500, (7_500, 500)));
+}
+
+/// Reserved, but not in force before the initiating node has shown the key; and nobody else can touch it then.
+#[test]
+fn a_lock_opens_with_the_key_and_shuts_others_out() {
+    let mut pair = pair(Config { lock: true, ..Config::default() });
+    let first = pair.host.reserve(request(&[kbit(2_000, 500)]));
+    let out = one(&first);
+    let there = pair.router.arrives(ETH1, ip(NEAR), ip(FAR), &out);
+    assert_eq!((installed(&there), pair.router.held(ETH2)), (vec![], 2_000));
+    let locked = one(&there);
+    assert!(locked.key > 1 && !locked.is_nack());
+    let returned = pair.router.passes(&locked.back());
+    assert_eq!((installed(&returned), pair.router.held(ETH1)), (vec![], 500));
+    assert_eq!(one(&returned).key, locked.key, "one prime a session");
+    assert!(pair.router.engine.sessions().all(|session| session.locked));
+
+    let again = pair.host.arrives(ETH2, ip(FAR), ip(NEAR), &one(&returned));
+    assert_eq!(one(&again).key, locked.key);
+    assert_eq!(pair.run(again), [established(kbit(2_000, 500))]);
+    assert!(pair.router.engine.sessions().all(|session| !session.locked));
+
+    for (key, rates) in [(1, Rates::ZERO), (3, kbit(2_000, 500)), (0, kbit(1_000, 0))] {
+        let intruder = Message { key, rates: vec![rates], ..out.clone() };
+        let outcomes = pair.router.arrives(ETH1, ip(NEAR), ip(FAR), &intruder);
+        assert!(one(&outcomes).is_nack());
+        assert_eq!(pair.router.held_both(), (2_000, 500));
+    }
+    let outcomes = pair.host.wait();
+    assert_eq!(pair.run(outcomes), []);
+    let outcomes = pair.host.command(Command::Release { application: APP });
+    assert_eq!(pair.run(outcomes), [Event::Released { application: APP }]);
+    assert_eq!(pair.router.engine.population(), (0, 0));
+}
+
+/// Where only the return pass comes by, that is where the session is locked and opened.
+#[test]
+fn a_lock_on_the_way_back_opens_on_the_way_back() {
+    let mut router = with_config(Config { lock: true, ..Config::default() });
+    let loop_ = message(1, kbit(0, 500)).back();
+    let locked = one(&router.passes(&loop_));
+    assert!(locked.key > 1);
+    assert_eq!(installed(&router.passes(&loop_)), [], "the key was lost");
+    let opened = router.passes(&Message { key: locked.key, ..loop_ });
+    assert_eq!(installed(&opened), [(ETH1, 500)]);
+    assert!(
+        opened.iter().any(|o| matches!(
+            o,
+            Outcome::Event(Event::Reservation { change: Change::Unlocked, .. })
+        ))
+    );
+}
+
+#[test]
+fn a_key_that_would_not_fit_any_more_is_a_refusal() {
+    let mut router = with_config(Config { lock: true, ..Config::default() });
+    let full = Message { key: u64::MAX / 2, ..message(1, kbit(1_000, 0)) };
+    let refused = one(&router.passes(&full));
+    assert_eq!((refused.is_nack(), refused.key), (true, 0));
+    assert_eq!(router.held(ETH2), 0);
+}
+
+#[test]
+fn only_known_users_may_change_anything() {
+    let account = Account { name: "alice".into(), secret: "wonder".to_owned().into() };
+    let config = Config { users: vec![account.clone()], ..Config::default() };
+    let as_user = |secret: &str| {
+        let id = account.id().expect("short");
+        let user = Some(User { id, secret: secret.to_owned().into() });
+        Request { user, ..request(&[kbit(2_000, 0)]) }
+    };
+    for (request, granted) in
+        [(as_user("wonder"), true), (as_user("guess"), false), (request(&[kbit(2_000, 0)]), false)]
+    {
+        let mut pair = pair(config.clone());
+        let outcomes = pair.host.reserve(request);
+        let told = pair.run(outcomes);
+        assert_eq!(told == [established(kbit(2_000, 0))], granted, "{told:?}");
+        assert_eq!(pair.router.held(ETH2), if granted { 2_000 } else { 0 });
+    }
+    // A release without proof is refused, a refresh needs none.
+    let mut pair = pair(config);
+    let outcomes = pair.host.reserve(as_user("wonder"));
+    let out = one(&outcomes);
+    assert!(matches!(out.options[..], [OptionItem::UserId(_)]));
+    pair.run(outcomes);
+    let bare = Message { options: vec![], ..out.clone() };
+    assert!(!one(&pair.router.passes(&bare)).is_nack());
+    assert!(one(&pair.router.passes(&Message { rates: vec![Rates::ZERO], ..bare })).is_nack());
+    assert_eq!(pair.router.held(ETH2), 2_000);
+    let outcomes = pair.host.command(Command::Release { application: APP });
+    pair.run(outcomes);
+    assert_eq!(pair.router.held(ETH2), 0);
+}

@@ -1,0 +1,42 @@
+//! What a session costs, measured: octets on the heap, its timer, its part of the initiating node's block and of the
+//! indexes included, with the slack of growing tables; and what its claims take besides.
+
+#[path = "common/population.rs"]
+mod population;
+
+use earmark_wire::icmp::Kind;
+use population::Population;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// What a claim takes of the ledger, octets.
+const CLAIM: f64 = 32.0;
+
+/// Octets a session, with its claims.
+fn cost(sessions: u32, passes: &[Kind]) -> f64 {
+    let before = dhat::HeapStats::get().curr_bytes;
+    let empty = Population::empty();
+    let base = dhat::HeapStats::get().curr_bytes - before;
+    drop(empty);
+    let population = Population::with_halves(sessions, passes);
+    let octets = dhat::HeapStats::get().curr_bytes - before - base;
+    drop(population);
+    octets as f64 / f64::from(sessions)
+}
+
+/// The hash tables grow by doubling, so the cost swings; it is taken where they are as full as they get, and right after
+/// they have doubled.
+#[test]
+fn a_session_takes_less_than_160_octets_and_its_claims() {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let both = [Kind::Request, Kind::Reply];
+    let full = cost(14_336, &both);
+    let grown = cost(14_337, &both);
+    let one_way = cost(14_336, &both[..1]);
+    let alone = |octets: f64| octets - 2.0 * CLAIM;
+    println!("octets a session: {full:.0} and {grown:.0}, {one_way:.0} for one direction");
+    println!("without its claims: {:.0} and {:.0}", alone(full), alone(grown));
+    assert!(alone(full) <= 160.0 && alone(grown) <= 160.0, "{full} {grown}");
+    assert!(one_way <= 192.0, "{one_way}");
+}

@@ -1,0 +1,471 @@
+//! A Boomerang node between two links: what passes by, what it makes of it.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use earmark_boomerang::{Change, Config, Direction, Event, Limits};
+use earmark_core::admission::Protocol;
+use earmark_core::{HostEvent, Input, Rate};
+use earmark_wire::boomerang::{Rates, Shape};
+use earmark_wire::icmp::HEADER;
+
+const MINUTE_AND_A_HALF: Duration = Duration::from_secs(90);
+
+/// The outward pass reserves where the message leaves, the return pass likewise, each its own half.
+#[test]
+fn one_loop_reserves_both_directions() {
+    let mut router = router();
+    let loop_ = message(4_000, kbit(2_000, 500));
+    let outcomes = router.passes(&loop_);
+    assert_eq!(installed(&outcomes), [(ETH2, 2_000)]);
+    let [(how, out)] = &sent(&outcomes)[..] else { panic!("{outcomes:?}") };
+    assert_eq!(*out, loop_, "nothing was edited");
+    assert_eq!((how.interface, how.ttl, how.router_alert), (Some(ETH2), 62, true));
+    assert_eq!((how.protocol, how.source, how.destination), (1, ip(NEAR), ip(FAR)));
+    assert_eq!(router.held_both(), (2_000, 0));
+
+    let outcomes = router.passes(&loop_.back());
+    let expected = [(ETH1, 500)];
+    assert_eq!(installed(&outcomes), expected);
+    let [(how, back)] = &sent(&outcomes)[..] else { panic!("{outcomes:?}") };
+    assert_eq!(*back, loop_.back());
+    assert_eq!((how.interface, how.source, how.destination), (Some(ETH1), ip(FAR), ip(NEAR)));
+    assert_eq!(router.held_both(), (2_000, 500));
+    assert_eq!(router.engine.population(), (1, 0));
+}
+
+/// The reverse half is for the packets of the other way.
+#[test]
+fn the_flows_of_the_two_directions_mirror_each_other() {
+    let mut router = router();
+    let loop_ = message(4_000, kbit(2_000, 500));
+    let mut outcomes = router.passes(&loop_);
+    outcomes.extend(router.passes(&loop_.back()));
+    let flows: Vec<_> = outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Installed(installation) => Some(installation.flow),
+            _ => None,
+        })
+        .collect();
+    let [forward, reverse] = flows[..] else { panic!("{flows:?}") };
+    assert_eq!((forward.source, forward.destination), (Some(ip(NEAR)), ip(FAR)));
+    assert_eq!((forward.source_port, forward.destination_port), (4_000, 5_000));
+    assert_eq!((reverse.source, reverse.destination), (Some(ip(FAR)), ip(NEAR)));
+    assert_eq!((reverse.source_port, reverse.destination_port), (5_000, 4_000));
+}
+
+#[test]
+fn a_refresh_changes_nothing_but_how_long_the_session_lives() {
+    let mut router = router();
+    let loop_ = message(4_000, kbit(2_000, 500));
+    router.passes(&loop_);
+    router.passes(&loop_.back());
+    for _ in 0..10 {
+        router.pass(Duration::from_secs(89));
+        for pass in [&loop_, &loop_.back()] {
+            let outcomes = router.passes(pass);
+            assert_eq!(outcomes.len(), 1, "it goes on, and that is all");
+            assert_eq!(one(&outcomes), *pass);
+        }
+    }
+    assert_eq!(router.engine.counters().refreshed, 20);
+    // K = 3 intervals after the last one.
+    assert_eq!(router.pass(MINUTE_AND_A_HALF - Duration::from_millis(1)), []);
+    let ended = router.pass(Duration::from_millis(1));
+    assert_eq!(removed(&ended), 2);
+    assert_eq!(router.held_both(), (0, 0));
+    assert_eq!(router.engine.population(), (0, 0));
+}
+
+/// Each pass is its own half's refresh: where the replies take another way now, the reverse half ends.
+#[test]
+fn a_half_that_no_pass_comes_by_for_ends_by_itself() {
+    let mut router = router();
+    let loop_ = message(4_000, kbit(2_000, 500));
+    router.passes(&loop_);
+    router.passes(&loop_.back());
+    router.pass(Duration::from_secs(60));
+    router.passes(&loop_);
+    router.pass(Duration::from_secs(60));
+    assert_eq!(router.held_both(), (2_000, 0));
+    assert_eq!(router.engine.population(), (1, 0));
+}
+
+#[test]
+fn a_refusal_says_what_could_be_had_and_goes_on() {
+    let mut router = with_config(Config { max_refresh_interval: 20, ..Config::default() });
+    router.passes(&message(1, kbit(5_000, 0)));
+    let outcomes = router.passes(&message(2, kbit(3_000, 700)));
+    let refused = one(&outcomes);
+    assert!(refused.is_nack());
+    assert_eq!(refused.rates, [kbit(2_500, 700)], "the reverse part is for the way back");
+    assert_eq!((refused.key, refused.interval), (0, 20));
+    assert_eq!(router.held_both(), (5_000, 0));
+    // Behind the refusal the message only asks.
+    let outcomes = router.passes(&refused.back());
+    assert_eq!(installed(&outcomes), []);
+    assert_eq!(one(&outcomes).rates, [kbit(2_500, 700)]);
+    router.passes(&message(3, kbit(0, 7_000)).back());
+    let outcomes = router.passes(&refused.back());
+    assert_eq!(one(&outcomes).rates, [kbit(2_500, 500)], "only lowered");
+    assert_eq!(router.engine.population(), (2, 0));
+}
+
+#[test]
+fn renegotiation_grows_shrinks_and_keeps_the_old_grant_where_it_is_refused() {
+    let mut router = router();
+    router.passes(&message(1, kbit(2_000, 0)));
+    assert_eq!(installed(&router.passes(&message(1, kbit(3_000, 0)))), [(ETH2, 3_000)]);
+    assert_eq!(installed(&router.passes(&message(1, kbit(1_000, 0)))), [(ETH2, 1_000)]);
+    router.passes(&message(2, kbit(5_000, 0)));
+    let outcomes = router.passes(&message(1, kbit(4_000, 0)));
+    assert_eq!(installed(&outcomes), []);
+    assert_eq!(one(&outcomes).rates, [kbit(2_500, 0)], "what it has counts as available");
+    assert_eq!(router.held_both().0, 6_000);
+    // Who goes on asking for too much keeps what there is alive.
+    for _ in 0..5 {
+        router.pass(Duration::from_secs(60));
+        assert!(one(&router.passes(&message(1, kbit(9_000, 0)))).is_nack());
+    }
+    assert_eq!(router.held_both().0, 1_000);
+}
+
+#[test]
+fn zero_rates_release_the_session_on_whichever_pass_comes_by() {
+    let mut router = router();
+    let loop_ = message(1, kbit(2_000, 500));
+    router.passes(&loop_);
+    router.passes(&loop_.back());
+    let release = message(1, Rates::ZERO);
+    let outcomes = router.passes(&release);
+    assert_eq!(removed(&outcomes), 2);
+    assert_eq!(one(&outcomes), release);
+    assert_eq!(router.engine.population(), (0, 0));
+    assert_eq!(router.passes(&release.back()).len(), 1, "nothing is left to be done");
+
+    router.passes(&loop_.back());
+    assert_eq!(removed(&router.passes(&release.back())), 1);
+    assert_eq!(router.held_both(), (0, 0));
+}
+
+/// A refusal that lowered both rates to nothing is no release.
+#[test]
+fn a_refused_message_without_an_offer_releases_nothing() {
+    let mut router = router();
+    router.passes(&message(1, kbit(2_000, 500)));
+    let mut refused = message(1, Rates::ZERO);
+    refused.flags = 1;
+    router.passes(&refused);
+    assert_eq!(router.held_both(), (2_000, 0));
+}
+
+#[test]
+fn one_direction_may_end_by_itself() {
+    let mut router = router();
+    let both = message(1, kbit(2_000, 500));
+    router.passes(&both);
+    router.passes(&both.back());
+    let forward_only = message(1, kbit(2_000, 0));
+    router.passes(&forward_only);
+    assert_eq!(router.held_both(), (2_000, 500));
+    router.passes(&forward_only.back());
+    assert_eq!(router.held_both(), (2_000, 0));
+    assert_eq!(one(&router.passes(&forward_only.back())), forward_only.back());
+}
+
+#[test]
+fn long_intervals_are_lowered_and_the_state_lives_by_the_lower_one() {
+    let mut router = with_config(Config { max_refresh_interval: 10, ..Config::default() });
+    let loop_ = message(1, kbit(1_000, 1_000));
+    let lowered = one(&router.passes(&loop_));
+    assert_eq!((lowered.interval, lowered.is_nack()), (10, false));
+    assert_eq!(one(&router.passes(&loop_)).interval, 10, "a refresh likewise");
+    router.pass(Duration::from_secs(30));
+    assert_eq!(router.engine.population(), (0, 0));
+}
+
+/// The claim moves with the next message; the old link has its bandwidth back at once.
+#[test]
+fn a_session_follows_the_route() {
+    let mut router = router();
+    let loop_ = message(1, kbit(2_000, 0));
+    router.passes(&loop_);
+    assert_eq!(router.move_route(), []);
+    assert_eq!((router.held(ETH2), router.held(ETH3)), (2_000, 0));
+    let outcomes = router.passes(&loop_);
+    assert_eq!(installed(&outcomes), [(ETH3, 2_000)]);
+    assert_eq!(removed(&outcomes), 1);
+    assert_eq!((router.held(ETH2), router.held(ETH3)), (0, 2_000));
+    assert_eq!(router.passes(&loop_).len(), 1, "and then it is refreshed as ever");
+}
+
+#[test]
+fn a_session_that_has_no_room_on_its_new_way_is_told() {
+    let mut router = router();
+    router.add_route("10.0.8.0/24", ETH3, None);
+    router.arrives(ETH1, ip(NEAR), ip("10.0.8.8"), &message(9, kbit(7_000, 0)));
+    router.passes(&message(1, kbit(2_000, 0)));
+    router.move_route();
+    let refused = one(&router.passes(&message(1, kbit(2_000, 0))));
+    assert!(refused.is_nack());
+    assert_eq!(refused.rates, [kbit(500, 0)]);
+    assert_eq!((router.held(ETH2), router.held(ETH3)), (0, 7_000));
+}
+
+/// What the ledger granted, traffic control may refuse. A node never sends a message of its own, so the next one that comes
+/// by has to say so; the one after that may try again.
+#[test]
+fn what_traffic_control_refuses_is_told_with_the_next_message() {
+    let mut router = router();
+    let loop_ = message(1, kbit(2_000, 0));
+    let outcomes = router.passes(&loop_);
+    let Some(Outcome::Installed(installation)) =
+        outcomes.iter().find(|o| matches!(o, Outcome::Installed(_)))
+    else {
+        panic!("{outcomes:?}")
+    };
+    let owner = router.ledger.owner(installation.claim).expect("it is claimed");
+    assert_eq!(owner.protocol, Protocol::Boomerang);
+    let refusal = HostEvent::TrafficControlRefused { claim: installation.claim, owner, errno: 28 };
+    let outcomes = router.handle(Input::Host(refusal));
+    assert_eq!(removed(&outcomes), 1);
+    assert_eq!(router.held(ETH2), 0);
+    let refused = one(&router.passes(&loop_));
+    assert!(refused.is_nack());
+    assert_eq!(refused.rates, [kbit(0, 0)]);
+    assert!(!one(&router.passes(&loop_)).is_nack());
+    assert_eq!(router.held(ETH2), 2_000);
+}
+
+/// A session whose fault nobody asks for ends like any other.
+#[test]
+fn a_fault_that_nobody_comes_back_for_is_forgotten() {
+    let mut router = router();
+    router.passes(&message(1, kbit(2_000, 0)));
+    let view = router.engine.sessions().next().expect("there is one");
+    let claim = view.forward.expect("reserved").claim;
+    let owner = router.ledger.owner(claim).expect("it is claimed");
+    router.handle(Input::Host(HostEvent::TrafficControlRefused { claim, owner, errno: 1 }));
+    assert_eq!(router.engine.population(), (1, 0));
+    router.pass(MINUTE_AND_A_HALF);
+    assert_eq!(router.engine.population(), (0, 0));
+}
+
+#[test]
+fn a_flow_has_one_initiating_node() {
+    let mut router = router();
+    router.passes(&message(1, kbit(2_000, 0)));
+    for rates in [kbit(3_000, 0), kbit(2_000, 0), Rates::ZERO] {
+        let outcomes = router.arrives(ETH1, ip("10.0.1.66"), ip(FAR), &message(1, rates));
+        assert!(one(&outcomes).is_nack());
+        assert_eq!(router.held(ETH2), 2_000);
+    }
+}
+
+/// Sessions under different masks are different, and the most specific one counts for a packet.
+#[test]
+fn masks_tell_sessions_apart_and_the_longest_match_counts() {
+    let mut router = router();
+    let flow = message(4_000, kbit(1_000, 0));
+    let mut host = flow.clone();
+    host.mask = Shape { source_port: false, destination_port: false, ..flow.mask };
+    host.rates = vec![kbit(2_000, 0)];
+    router.passes(&host);
+    router.passes(&flow);
+    let mut same = host.clone();
+    same.classifier.source_port = 99; // the mask does not look at it
+    assert_eq!(one(&router.passes(&same)), same);
+    assert_eq!(router.engine.population(), (2, 0));
+    assert_eq!(router.held(ETH2), 3_000);
+    let packet = |port| earmark_core::Flow {
+        destination: ip(FAR),
+        source: Some(ip(NEAR)),
+        protocol: 17,
+        destination_port: 5_000,
+        source_port: port,
+        flow_label: 0,
+    };
+    let rate = |port| {
+        let session = router.engine.session_for(&packet(port)).expect("one matches");
+        session.forward.expect("it is reserved").rate
+    };
+    assert_eq!((rate(4_000), rate(4_001)), (Rate::from_mbps(1), Rate::from_mbps(2)));
+    assert_eq!(router.engine.session_for(&earmark_core::Flow { protocol: 6, ..packet(1) }), None);
+}
+
+/// The first pair of rates that can be granted counts, those before it are taken out; none left is a refusal.
+#[test]
+fn of_a_list_of_downgrades_the_first_that_fits_is_granted() {
+    let mut router = router();
+    let mut loop_ = message(1, Rates::ZERO);
+    loop_.rates = vec![kbit(9_000, 0), kbit(8_000, 0), kbit(3_000, 1_000), kbit(1_000, 1_000)];
+    let out = one(&router.passes(&loop_));
+    let expected = [Rates::ZERO, Rates::ZERO, kbit(3_000, 1_000), kbit(1_000, 1_000)];
+    assert_eq!(out.rates, expected);
+    assert!(!out.is_nack());
+    router.passes(&message(2, kbit(0, 7_000)).back());
+    let back = one(&router.passes(&out.back()));
+    assert_eq!(back.rates, [Rates::ZERO; 4]);
+    assert!(back.is_nack());
+    assert_eq!(router.held_both(), (3_000, 7_000));
+    // When the list comes with less, less is held.
+    loop_.rates = vec![Rates::ZERO, Rates::ZERO, Rates::ZERO, kbit(1_000, 400)];
+    assert_eq!(one(&router.passes(&loop_)).rates, loop_.rates);
+    assert_eq!(one(&router.passes(&loop_.back())).rates, loop_.rates);
+    assert_eq!(router.held_both(), (1_000, 7_400));
+}
+
+#[test]
+fn ipv6_is_no_different() {
+    let mut router = router();
+    let mut loop_ = message(4_000, kbit(2_000, 500));
+    loop_.classifier = classifier("2001:db8:1::1", "2001:db8:9::9", 4_000);
+    loop_.mask = Shape { source: 128, destination: 128, ..loop_.mask };
+    let outcomes = router.passes(&loop_);
+    let [(how, _)] = &sent(&outcomes)[..] else { panic!("{outcomes:?}") };
+    assert_eq!(how.protocol, 58);
+    router.passes(&loop_.back());
+    assert_eq!(router.held_both(), (2_000, 500));
+    assert_eq!(router.passes(&loop_).len(), 1);
+    loop_.rates = vec![kbit(9_000, 500)];
+    assert_eq!(one(&router.passes(&loop_)).rates, [kbit(7_500, 500)], "and its sum is right");
+    loop_.rates = vec![Rates::ZERO];
+    assert_eq!(removed(&router.passes(&loop_)), 2);
+    assert_eq!(router.engine.population(), (0, 0));
+}
+
+#[test]
+fn limits_refuse_what_is_new_and_leave_what_is_there() {
+    let limits = Limits { sessions: 3, sessions_per_source: 2, ..Limits::default() };
+    let mut router = with_config(Config { limits, ..Config::default() });
+    assert!(!one(&router.passes(&message(1, kbit(100, 0)))).is_nack());
+    assert!(!one(&router.passes(&message(2, kbit(100, 0)))).is_nack());
+    let refused = one(&router.passes(&message(3, kbit(100, 0))));
+    assert!(refused.is_nack());
+    assert_eq!(refused.rates, [kbit(0, 0)], "nothing is offered");
+    let from = |router: &mut Bench, host: &str, port| {
+        let mut loop_ = message(port, kbit(100, 0));
+        loop_.classifier.source = ip(host);
+        one(&router.arrives(ETH1, ip(host), ip(FAR), &loop_)).is_nack()
+    };
+    assert!(!from(&mut router, "10.0.1.3", 1), "others keep working");
+    assert!(from(&mut router, "10.0.1.4", 1), "three in all");
+    assert!(!one(&router.passes(&message(1, kbit(200, 0)))).is_nack());
+    router.passes(&message(1, Rates::ZERO));
+    assert!(!from(&mut router, "10.0.1.4", 1));
+}
+
+#[test]
+fn who_floods_set_ups_is_slowed_down_alone() {
+    let limits = Limits { changes_per_second: 10, ..Limits::default() };
+    let mut router = with_config(Config { limits, ..Config::default() });
+    let granted = |router: &mut Bench, range: std::ops::Range<u16>| {
+        range.filter(|&port| !one(&router.passes(&message(port, kbit(1, 0)))).is_nack()).count()
+    };
+    assert_eq!(granted(&mut router, 1..101), 10);
+    assert_eq!(granted(&mut router, 1..11), 10, "refreshes are not counted");
+    let mut other = message(1, kbit(1, 0));
+    other.classifier.source = ip("10.0.1.5");
+    assert!(!one(&router.arrives(ETH1, ip("10.0.1.5"), ip(FAR), &other)).is_nack());
+    router.pass(Duration::from_secs(1));
+    assert_eq!(granted(&mut router, 200..300), 10);
+}
+
+#[test]
+fn what_cannot_be_told_apart_or_makes_no_sense_is_refused_in_the_message() {
+    let mut router = router();
+    let mut by_tos = message(1, kbit(100, 0));
+    by_tos.mask.tos = true;
+    let mut port_zero = message(1, kbit(100, 0));
+    port_zero.classifier.source_port = 0;
+    for loop_ in [by_tos, port_zero] {
+        let refused = one(&router.passes(&loop_));
+        assert!(refused.is_nack());
+        assert_eq!(refused.rates, [kbit(0, 0)]);
+    }
+    // A mask with a hole, and the same in a message that says so, checksum and all.
+    let mut holed = message(1, kbit(100, 0)).octets(ip(NEAR), ip(FAR));
+    let mask = HEADER + 40;
+    let old = [holed[mask], holed[mask + 1]];
+    holed[mask..mask + 2].copy_from_slice(&[0xff, 0x7f]);
+    earmark_wire::icmp::amend(&mut holed, &old, &[0xff, 0x7f]);
+    let outcomes = router.octets_arrive(ETH1, ip(NEAR), ip(FAR), &holed);
+    let [Outcome::Sent(_, octets)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(octets[HEADER + 11] & 1, 1, "NACK");
+    assert_eq!(octets[HEADER + 56..HEADER + 64], [0; 8]);
+    assert_eq!(router.engine.counters().malformed.get("source_mask"), Some(&1));
+    assert_eq!(router.engine.population(), (0, 0));
+}
+
+/// Pings of others, and what looks like Boomerang but cannot be read, go on untouched.
+#[test]
+fn what_is_none_of_ours_goes_on_as_it_came() {
+    let mut router = router();
+    let good = message(1, kbit(100, 0)).octets(ip(NEAR), ip(FAR));
+    let mut wrong_sum = good.clone();
+    wrong_sum[2] ^= 1;
+    let mut other_type = good.clone();
+    other_type[HEADER + 8] = 0x20;
+    earmark_wire::icmp::amend(&mut other_type, &[0x10, 0x12], &[0x20, 0x12]);
+    let short = &good[..50];
+    for octets in [&wrong_sum[..], &other_type, short, &[8, 0, 0, 0], &[]] {
+        let outcomes = router.octets_arrive(ETH1, ip(NEAR), ip(FAR), octets);
+        let [Outcome::Sent(how, same)] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert_eq!((how.ttl, &same[..]), (62, octets));
+    }
+    assert_eq!(router.engine.population(), (0, 0));
+    assert_eq!(router.engine.counters().relayed, 5);
+}
+
+#[test]
+fn a_message_whose_ttl_is_used_up_reserves_nothing_and_ends_here() {
+    let mut router = router();
+    let payload = message(1, kbit(100, 0)).octets(ip(NEAR), ip(FAR));
+    let datagram = earmark_core::Datagram {
+        interface: ETH1,
+        source: ip(NEAR),
+        destination: ip(FAR),
+        ttl: 1,
+        router_alert: false,
+        encapsulated: false,
+        payload: &payload,
+    };
+    let outcomes = router.handle(Input::Datagram(datagram));
+    assert!(matches!(outcomes[..], [Outcome::Event(Event::Dropped { .. })]), "{outcomes:?}");
+    assert_eq!(router.held(ETH2), 0);
+}
+
+/// Watchers hear of every reservation.
+#[test]
+fn each_change_is_an_event() {
+    let mut router = router();
+    let mut changes = Vec::new();
+    let mut note = |outcomes: Vec<Outcome>| {
+        changes.extend(outcomes.into_iter().filter_map(|outcome| match outcome {
+            Outcome::Event(Event::Reservation { change, direction, rate, .. }) => {
+                Some((change, direction, rate.as_bps() / 1_000))
+            }
+            _ => None,
+        }));
+    };
+    note(router.passes(&message(1, kbit(100, 50))));
+    note(router.passes(&message(1, kbit(200, 50))));
+    note(router.passes(&message(1, kbit(200, 50)).back()));
+    router.move_route();
+    note(router.passes(&message(1, kbit(200, 50))));
+    note(router.pass(Duration::from_secs(100)));
+    use Direction::{Forward, Reverse};
+    let expected = [
+        (Change::Created, Forward, 100),
+        (Change::Changed, Forward, 200),
+        (Change::Created, Reverse, 50),
+        (Change::Moved, Forward, 200),
+        (Change::Created, Forward, 200),
+        (Change::Expired, Forward, 200),
+        (Change::Expired, Reverse, 50),
+    ];
+    assert_eq!(changes, expected);
+}
