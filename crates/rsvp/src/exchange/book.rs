@@ -58,6 +58,10 @@ const KINDS: u32 = 3 << 30;
 pub(crate) struct Book {
     epoch: u32,
     next: u32,
+    /// The first number that was given out.
+    first: u32,
+    /// Whether all numbers have been given out once, so that one may still be in use when it is its turn again.
+    has_wrapped: bool,
     /// Entries and vacant ones; a slab's would be larger by half.
     entries: Vec<Told>,
     /// First of the vacant ones.
@@ -72,6 +76,8 @@ impl Book {
         Book {
             epoch: seed as u32 & 0x00ff_ffff,
             next: (seed >> 32) as u32,
+            first: (seed >> 32) as u32,
+            has_wrapped: false,
             entries: Vec::new(),
             vacant: NONE,
             by_id: HashTable::new(),
@@ -88,7 +94,8 @@ impl Book {
         loop {
             let id = self.next;
             self.next = self.next.wrapping_add(1);
-            if self.find(id).is_none() {
+            self.has_wrapped |= self.next == self.first;
+            if !self.has_wrapped || self.find(id).is_none() {
                 return id;
             }
         }
@@ -215,7 +222,8 @@ mod tests {
     fn a_number_that_still_stands_is_passed_over() {
         let mut book = Book::new(5 << 32);
         let entry = book.enter(Subject::Path(0));
-        book.next = 4;
+        assert_eq!(book.number(), 6);
+        book.next = 4; // after 2^32 of them
         assert_eq!([book.number(), book.number()], [4, 6]);
         assert_eq!(book.find(5), Some(entry));
     }

@@ -151,15 +151,16 @@ impl Exchange {
         Some(MessageId { flags, epoch: self.book.epoch(), id })
     }
 
-    /// How a message leaves, and with whom it may travel: what a partner takes up may go to it together with others.
+    /// The partner to which a message may travel together with others: the one that takes it up.
     #[inline]
-    fn companionable(&mut self, letter: &Letter) -> Outgoing {
-        let how = letter.how;
-        let partner = letter.receiver().filter(|_| self.settings.bundle && !how.encapsulated);
-        let Some(partner) = partner.and_then(|index| self.partners.get(index)) else { return how };
+    fn company(&mut self, letter: &Letter) -> Option<Neighbor> {
+        let partner = letter.receiver()?;
+        if !self.settings.bundle || letter.how.encapsulated {
+            return None;
+        }
+        let partner = self.partners.get(partner)?;
         self.has_company = true;
-        let neighbor = Neighbor { interface: partner.interface, address: partner.address };
-        Outgoing { neighbor: Some(neighbor), ..how }
+        Some(Neighbor { interface: partner.interface, address: partner.address })
     }
 
     /// Writes a message into the effects and counts it.
@@ -167,11 +168,11 @@ impl Exchange {
         &mut self,
         counters: &mut Counters,
         out: &mut Effects<E>,
-        letter: Letter,
+        mut letter: Letter,
         body: Body<'_>,
     ) {
-        let Letter { to, message_id, .. } = letter;
-        let how = self.companionable(&letter);
+        letter.how.neighbor = self.company(&letter);
+        let Letter { how, to, message_id } = letter;
         let flags = self.settings.flags();
         let mut message = Message { flags, message_id, ..Message::new(how.ttl, body) };
         let partner = match to {
@@ -213,7 +214,7 @@ impl Exchange {
         let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.book.epoch(), self.book.number());
         let message_id = Some(MessageId { flags, epoch, id });
         self.send(counters, turn.out, Letter { message_id, ..letter }, body);
-        let how = self.companionable(&letter);
+        let how = Outgoing { neighbor: self.company(&letter), ..letter.how };
         let flags = self.settings.flags();
         let message = Message { flags, message_id, ..Message::new(how.ttl, body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
