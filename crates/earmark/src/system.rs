@@ -75,8 +75,11 @@ impl System {
         interface: InterfaceId,
         config: &InterfaceConfig,
     ) -> Result<(), InterfaceError> {
-        let how =
-            InterfaceSignalling { intercept: config.intercept, udp: config.udp_encapsulation };
+        let how = InterfaceSignalling {
+            intercept: config.intercept,
+            udp: config.udp_encapsulation,
+            ..InterfaceSignalling::default()
+        };
         self.socket.set_interface(interface, how)?;
         for &group in self.groups.keys() {
             membership(group, interface, self.socket.join(group, interface));
@@ -140,7 +143,7 @@ impl System {
 
 impl Kernel for System {
     fn receive(&mut self, each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
-        self.socket.receive(each)
+        self.socket.receive(|message| each(message.datagram))
     }
 
     fn send<'a>(

@@ -5,8 +5,10 @@
 
 /// The object that `bpf/build.sh` makes of `bpf/classifier.c`.
 pub(crate) const CLASSIFIER: &[u8] = include_bytes!("../bpf/classifier.o");
-/// The object that it makes of `bpf/intercept.c`.
-pub(crate) const INTERCEPT: &[u8] = include_bytes!("../bpf/intercept.o");
+/// The objects that it makes of the interceptors' sources beside it.
+pub(crate) const RSVP: &[u8] = include_bytes!("../bpf/rsvp.o");
+pub(crate) const BOOMERANG: &[u8] = include_bytes!("../bpf/boomerang.o");
+pub(crate) const YESSIR: &[u8] = include_bytes!("../bpf/yessir.o");
 
 const SECTION_HEADER: usize = 64;
 const RELOCATION: usize = 16;
@@ -142,13 +144,20 @@ mod tests {
 
     #[test]
     fn each_map_goes_where_its_symbol_is() {
-        for section in ["groups", "all"] {
-            let code = link(INTERCEPT, section, &[("messages", 0x1234), ("lost", 0x4321)]);
+        for (object, section) in [
+            (RSVP, "groups"),
+            (RSVP, "all"),
+            (BOOMERANG, "boomerang"),
+            (YESSIR, "alerted"),
+            (YESSIR, "any"),
+            (YESSIR, "reports"),
+        ] {
+            let code = link(object, section, &[("messages", 0x1234), ("lost", 0x4321)]);
             let code = code.expect("fine");
             assert!(loads(&code, 0x1234) > 0 && loads(&code, 0x4321) > 0);
-            assert!(link(INTERCEPT, section, &[("messages", 0x1234)]).is_err());
+            assert!(link(object, section, &[("messages", 0x1234)]).is_err());
         }
-        assert!(link(INTERCEPT, "nothing", &[]).is_err());
+        assert!(link(RSVP, "nothing", &[]).is_err());
     }
 
     /// However the object is cut or altered, there is an answer and no panic.

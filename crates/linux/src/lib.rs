@@ -26,7 +26,8 @@ pub mod traffic_control;
 
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use rsvp_socket::{
-    Access, Intercept, InterfaceError, InterfaceSignalling, OpenError, RsvpSocket, SendError,
+    Access, Incoming, Intercept, InterfaceError, InterfaceSignalling, OpenError, RsvpSocket,
+    SendError, Yessir,
 };
 pub use traffic_control::{
     Adopted, ClassifierChoice, LinkPlan, Queues, Reconciliation, Statistics, TcError,

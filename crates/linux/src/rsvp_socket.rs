@@ -1,10 +1,14 @@
-//! The signalling socket: RSVP messages of both families, however they come and leave.
+//! The signalling socket: messages of all protocols and both families, however they come and leave.
 //!
-//! Messages come through raw sockets (addressed to this host, or caught in transit by router alert), through a ring
-//! buffer that a BPF program fills (to groups; and without router alert where an interface is set so), and inside UDP
-//! packets (from hosts without raw sockets). What was in transit is consumed: whoever reads it must send it on (RFC 2205
-//! section 3.11.3). The TTL of a packet in transit has not been decremented yet. All of it fails open: when the process
-//! dies, messages flow on as through a router without RSVP.
+//! RSVP's come through raw sockets (addressed to this host, or caught in transit by router alert), through a ring buffer
+//! that BPF programs fill (to groups; and without router alert where an interface is set so), and inside UDP packets
+//! (from hosts without raw sockets). Those of Boomerang are pings and those of YESSIR are RTCP packets: they come through
+//! the ring buffer, from the interfaces that are set so, and where BPF is not to be had, through raw sockets as far as
+//! these can see them.
+//!
+//! What was in transit is consumed, unless it is marked as a copy: whoever reads it must send it on (RFC 2205 section
+//! 3.11.3). The TTL of a packet in transit has not been decremented yet. All of it fails open: when the process dies,
+//! messages flow on as through a router that knows none of these protocols.
 //!
 //! A second raw socket with router alert means one of the two daemons is deaf, without an error. So the namespace is
 //! claimed first, by binding an abstract Unix socket name: these are per network namespace, and free themselves when
@@ -12,11 +16,15 @@
 //!
 //! How interfaces are to be used is told after opening ([`RsvpSocket::set_interface`]), also of new ones at any time.
 
+mod alerted;
+mod checksum;
 mod error;
 mod frame;
 mod intercept;
 mod raw;
 mod ready;
+mod receive;
+mod settings;
 mod udp;
 
 use std::collections::BTreeMap;
@@ -26,15 +34,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use earmark_core::{Datagram, InterfaceId, Outgoing};
+use earmark_core::{InterfaceId, Outgoing};
 
 use crate::sys::socket::{Batch, receive_drops, set_option};
+use alerted::AlertedSockets;
 pub use error::{InterfaceError, OpenError, SendError};
 use frame::LONGEST_PACKET;
-pub use intercept::Intercept;
 use intercept::Interceptor;
 use raw::RawSockets;
 use ready::{ReadySet, Source};
+pub use settings::{Access, Incoming, Intercept, InterfaceSignalling, SocketCounters, Yessir};
 use udp::UdpSockets;
 
 /// IP protocol number of RSVP (RFC 2205 section 3.11.1).
@@ -44,44 +53,6 @@ const BATCH: usize = 32;
 /// Receive buffer, octets, of which only what waits is used: some 80 000 messages of 200 octets, each charged about 800 by
 /// the kernel. So many set-ups may come at once without a loss; a loss is made up for only by the next refresh.
 const RECEIVE_BUFFER: i32 = 64 << 20;
-
-/// By which means a node signals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// By raw sockets, and inside UDP where an interface is set so.
-    #[default]
-    Raw,
-    /// Inside UDP only: for hosts, which then need no CAP_NET_RAW.
-    UdpOnly,
-}
-
-/// How messages pass through one interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InterfaceSignalling {
-    /// Which messages are taken out of what arrives.
-    pub intercept: Intercept,
-    /// Whether there are hosts behind it that signal inside UDP (RFC 2205 appendix C): messages in UDP are heard, and
-    /// those that follow the data leave both ways.
-    pub udp: bool,
-}
-
-/// What an [`RsvpSocket`] counted since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketCounters {
-    /// Messages handed out.
-    pub received: u64,
-    /// Packets not handed out because their IP header was broken, or because they came inside UDP where nobody wants
-    /// that.
-    pub malformed: u64,
-    /// Messages the kernel dropped because the receive buffer, or the interceptor's ring, was full.
-    pub overflowed: u64,
-    /// Messages sent.
-    pub sent: u64,
-    /// Messages lost because the kernel had no room ([`SendError::NoRoom`]).
-    pub no_room: u64,
-    /// Packets in transit that carried RSVP's router alert but were no whole messages, and were sent on.
-    pub passed_on: u64,
-}
 
 /// The signalling socket of one network namespace.
 ///
@@ -95,6 +66,8 @@ pub struct RsvpSocket {
     udp: Option<UdpSockets>,
     /// `None` where BPF is not to be had; then why.
     interceptor: Result<Interceptor, io::ErrorKind>,
+    /// What stands in for it.
+    alerted: AlertedSockets,
     batch: Batch<BATCH>,
     counters: SocketCounters,
     /// Groups, with the interfaces on which they are joined and how often that was asked for.
@@ -123,6 +96,7 @@ impl RsvpSocket {
             raw: None,
             udp: None,
             interceptor: Err(io::ErrorKind::Unsupported),
+            alerted: AlertedSockets::default(),
             batch: Batch::new(LONGEST_PACKET),
             counters: SocketCounters::default(),
             groups: BTreeMap::new(),
@@ -160,18 +134,9 @@ impl RsvpSocket {
         how: InterfaceSignalling,
     ) -> Result<(), InterfaceError> {
         if self.raw.is_some() {
-            let attached = match &mut self.interceptor {
-                Ok(interceptor) => interceptor.attach(interface, how.intercept),
-                Err(kind) => Err((*kind).into()),
-            };
-            match (attached, how.intercept) {
-                (Err(error), Intercept::Protocol) => return Err(InterfaceError::Intercept(error)),
-                // What goes to groups is then seen as far as raw sockets see it.
-                (Err(error), Intercept::RouterAlert) => {
-                    tracing::debug!(%error, interface = interface.0, "not intercepted");
-                }
-                (Ok(()), _) => {}
-            }
+            self.intercept(interface, &how)?;
+        } else if how.boomerang || how.yessir != Yessir::Off || how.sender_reports {
+            return Err(InterfaceError::NeedsRaw);
         }
         let udp = how.udp || self.raw.is_none();
         if udp && self.udp.is_none() {
@@ -188,6 +153,7 @@ impl RsvpSocket {
         if let Ok(interceptor) = &mut self.interceptor {
             interceptor.detach(interface);
         }
+        self.alerted.forget(interface);
         if let Some(Err(error)) = self.udp.as_mut().map(|udp| udp.serve(interface, false)) {
             tracing::debug!(%error, interface = interface.0, "leaving a group");
         }
@@ -222,16 +188,6 @@ impl RsvpSocket {
                 raw::membership(self.group_socket(group)?, group, interface, false)
             }
         }
-    }
-
-    /// Takes one batch of messages out of each socket where some wait, and hands each well-formed one to `each`. Returns
-    /// how many packets were taken, 0 when nothing is waiting; call again until then.
-    pub fn receive(&mut self, mut each: impl FnMut(Datagram<'_>)) -> io::Result<usize> {
-        let mut count = 0;
-        for source in self.ready.now()? {
-            count += self.receive_from(source, &mut each)?;
-        }
-        Ok(count)
     }
 
     /// Sends `payload` as `out` says, with the precedence of network control (RFC 791) and in the signalling class of
@@ -306,8 +262,42 @@ impl RsvpSocket {
         }
         let ports = self.udp.iter().flat_map(|udp| &udp.ports);
         overflowed += ports.map(|port| drops(&port.socket)).sum::<u64>();
+        overflowed += self.alerted.sockets.iter().map(|(_, socket)| drops(socket)).sum::<u64>();
         overflowed += self.interceptor.as_ref().map_or(0, Interceptor::lost);
         SocketCounters { overflowed, ..self.counters }
+    }
+
+    /// Sees to it that the messages of an interface that are wanted are taken, by BPF as far as it is to be had.
+    fn intercept(
+        &mut self,
+        interface: InterfaceId,
+        how: &InterfaceSignalling,
+    ) -> Result<(), InterfaceError> {
+        let attached = match &mut self.interceptor {
+            Ok(interceptor) => interceptor.attach(interface, how),
+            Err(kind) => Err((*kind).into()),
+        };
+        let mut by_sockets = InterfaceSignalling::default();
+        if let Err(error) = attached {
+            if how.intercept == Intercept::Protocol
+                || how.yessir == Yessir::Always
+                || how.sender_reports
+            {
+                return Err(InterfaceError::Intercept(error));
+            }
+            // What goes to groups, and answers to pings, are then seen as far as raw sockets see them.
+            tracing::debug!(%error, interface = interface.0, "not intercepted");
+            by_sockets = match &self.interceptor {
+                Ok(interceptor) => interceptor.missing(interface, how),
+                Err(_) => *how,
+            };
+        }
+        let before = self.alerted.sockets.len();
+        self.alerted.serve(interface, &by_sockets)?;
+        for ((_, socket), number) in self.alerted.sockets.iter().zip(0..).skip(before) {
+            self.ready.add(Source::Alerted(number), socket.as_fd())?;
+        }
+        Ok(())
     }
 
     fn open_udp(&mut self, udp_only: bool) -> Result<(), OpenError> {
@@ -330,57 +320,6 @@ impl RsvpSocket {
         Ok(socket.as_fd())
     }
 
-    fn receive_from(
-        &mut self,
-        source: Source,
-        each: &mut impl FnMut(Datagram<'_>),
-    ) -> io::Result<usize> {
-        let counters = &mut self.counters;
-        let mut take = |datagram: Option<Datagram<'_>>| match datagram {
-            Some(datagram) => {
-                counters.received += 1;
-                each(datagram);
-            }
-            None => counters.malformed += 1,
-        };
-        let socket = match (source, &mut self.interceptor) {
-            (Source::Intercepted, Ok(interceptor)) => {
-                return Ok(interceptor.read(BATCH, |octets, interface| {
-                    let is_ipv4 = octets.first().is_some_and(|first| first >> 4 == 4);
-                    let datagram = if is_ipv4 { raw::datagram4 } else { raw::datagram6 };
-                    take(datagram(octets, interface));
-                }));
-            }
-            (source, _) => source.socket(self.raw.as_ref(), self.udp.as_ref()),
-        };
-        let Some(socket) = socket else { return Ok(0) };
-        let count = self.batch.receive(socket.as_fd())?;
-        let mut passed_on = 0;
-        for (octets, about) in self.batch.packets() {
-            match source {
-                Source::Raw4 => take(about.interface.and_then(|on| raw::datagram4(octets, on))),
-                Source::Raw6 => take(raw::bare_datagram6(octets, about)),
-                Source::Transit6 => {
-                    match about.interface.and_then(|on| raw::datagram6(octets, on)) {
-                        Some(datagram) => take(Some(datagram)),
-                        None => {
-                            let six = self.raw.as_ref().and_then(|raw| raw.six.as_ref());
-                            if six.is_some_and(|six| six.pass_on(octets)) {
-                                passed_on += 1;
-                            }
-                        }
-                    }
-                }
-                Source::Udp(_) => {
-                    take(self.udp.as_ref().and_then(|udp| udp.datagram(octets, about)));
-                }
-                Source::Intercepted => {}
-            }
-        }
-        self.counters.passed_on += passed_on;
-        Ok(count)
-    }
-
     /// Sends the first of these messages in one call, as far as they leave raw and not inside UDP; gives how many.
     fn send_together(&self, messages: &[(&Outgoing, &[u8])]) -> usize {
         let Some(raw) = &self.raw else { return 0 };
@@ -392,12 +331,15 @@ impl RsvpSocket {
     /// Whether a message that can leave raw has to leave inside UDP as well.
     fn leaves_both_ways(&self, out: &Outgoing) -> bool {
         let serves = |udp: &UdpSockets| out.interface.is_some_and(|on| udp.serves(on));
-        out.router_alert && self.udp.as_ref().is_some_and(serves)
+        is_rsvp(out) && out.router_alert && self.udp.as_ref().is_some_and(serves)
     }
 
     fn send_either_way(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
         let also = self.leaves_both_ways(out);
         let raw = self.raw.as_mut().filter(|_| !out.encapsulated);
+        if raw.is_none() && !is_rsvp(out) {
+            return Err(SendError::NeedsRaw { protocol: out.protocol });
+        }
         let inside_udp = raw.is_none() || also;
         let sent = raw.map_or(Ok(()), |raw| raw.send(out, payload));
         if !inside_udp {
@@ -413,6 +355,10 @@ impl AsFd for RsvpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }
+}
+
+fn is_rsvp(out: &Outgoing) -> bool {
+    i32::from(out.protocol) == RSVP
 }
 
 fn claim_namespace() -> Result<UnixDatagram, OpenError> {

@@ -5,6 +5,8 @@
 
 #[path = "kernel/aggregate.rs"]
 mod aggregate;
+#[path = "kernel/boomerang.rs"]
+mod boomerang;
 #[path = "kernel/classes.rs"]
 mod classes;
 #[path = "kernel/encapsulation.rs"]
@@ -19,12 +21,18 @@ mod mirror;
 mod namespaces;
 #[path = "kernel/object.rs"]
 mod object;
+#[path = "kernel/packets.rs"]
+mod packets;
 #[path = "kernel/signalling.rs"]
 mod signalling;
 #[path = "kernel/support.rs"]
 mod support;
 #[path = "kernel/traffic_control.rs"]
 mod traffic_control;
+#[path = "kernel/without_bpf.rs"]
+mod without_bpf;
+#[path = "kernel/yessir.rs"]
+mod yessir;
 
 use std::process::ExitCode;
 
@@ -50,6 +58,15 @@ fn main() -> ExitCode {
         trial("interception: groups", interception::groups),
         trial("interception: no router alert", interception::without_router_alert),
         trial("interception: a full ring", interception::overflow),
+        trial("boomerang: there and back", boomerang::there_and_back),
+        trial("boomerang: for this host", boomerang::for_this_host),
+        trial("boomerang: other pings are answered", boomerang::other_pings),
+        trial("boomerang: many loops", boomerang::throughput),
+        trial("yessir: taken in transit, copied at the end", yessir::taken_and_copied),
+        trial("yessir: others pass", yessir::others_pass),
+        trial("yessir: sender reports are copied", yessir::sender_reports),
+        trial("without BPF: boomerang", without_bpf::boomerang),
+        trial("without BPF: yessir", without_bpf::yessir),
         trial("encapsulation: a host and its router", encapsulation::host_and_router),
         trial("encapsulation: only where it is wanted", encapsulation::only_where_wanted),
         trial("signalling: a second daemon is refused", signalling::second_daemon),

@@ -246,7 +246,7 @@ impl Host {
 
     fn receive(&mut self) -> Result<bool> {
         let Host { socket, heard, order, .. } = self;
-        let count = socket.receive(|datagram| understand(order, &datagram, heard))?;
+        let count = socket.receive(|message| understand(order, &message.datagram, heard))?;
         let mut heard = std::mem::take(&mut self.heard);
         let now = now();
         for heard in heard.drain(..) {

@@ -1,4 +1,4 @@
-//! What can go wrong with the signalling socket.
+//! What can go wrong with signalling sockets.
 
 use std::io;
 
@@ -18,11 +18,19 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether the kernel does without this family of addresses.
+    pub(super) fn is_missing_family(&self) -> bool {
+        matches!(self, OpenError::System { source, .. }
+            if source.raw_os_error() == Some(libc::EAFNOSUPPORT))
+    }
+}
+
 /// Why a message was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// Source and destination are not of the same family.
-    #[error("the addresses of an RSVP message must both be IPv4 or both IPv6")]
+    #[error("the addresses of a message must both be IPv4 or both IPv6")]
     MixedFamilies,
     /// The message is longer than an IP packet can be.
     #[error("a message of {length} octets does not fit an IP packet")]
@@ -33,6 +41,12 @@ pub enum SendError {
     /// The message is to leave inside UDP, which no interface is set to.
     #[error("UDP encapsulation is not switched on")]
     NoEncapsulation,
+    /// The node signals inside UDP only, where nothing but RSVP has a place.
+    #[error("messages of protocol {protocol} need raw sockets")]
+    NeedsRaw {
+        /// IP protocol number.
+        protocol: u8,
+    },
     /// The kernel's queues are full (`ENOBUFS` or `EAGAIN`): the message is lost, as on a congested link.
     #[error("the kernel has no room to send now")]
     NoRoom,
@@ -47,9 +61,12 @@ pub enum InterfaceError {
     /// Messages without router alert cannot be taken.
     #[error("cannot intercept messages that carry no router alert: {0}")]
     Intercept(#[source] io::Error),
-    /// The UDP ports cannot be opened.
+    /// The sockets that this needs cannot be opened.
     #[error(transparent)]
-    Udp(#[from] OpenError),
+    Open(#[from] OpenError),
+    /// The node signals inside UDP only, where nothing but RSVP has a place.
+    #[error("only RSVP can be signalled inside UDP")]
+    NeedsRaw,
     /// The groups of UDP encapsulation cannot be joined.
     #[error("cannot join the group of UDP encapsulation: {0}")]
     Join(#[source] io::Error),

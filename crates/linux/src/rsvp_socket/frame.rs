@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use earmark_core::Outgoing;
 use earmark_wire::{ipv4, ipv6};
 
-use super::SendError;
+use super::{RSVP, SendError};
 
 /// The longest IP packet, octets.
 pub(super) const LONGEST_PACKET: usize = 65_535;
@@ -79,7 +79,7 @@ impl Header {
                 hop_limit: out.ttl,
                 source,
                 destination,
-                router_alert: out.router_alert.then_some(ipv6::ALERT_RSVP),
+                router_alert: out.router_alert.then_some(alert6(out.protocol)),
                 next_header: out.protocol,
                 payload_len: length,
             }),
@@ -149,6 +149,11 @@ impl Header {
             Header::V6(header) => header.header_len(),
         }
     }
+}
+
+/// The value of IPv6's router alert: RSVP has one of its own (RFC 2711), the other protocols say 0.
+fn alert6(protocol: u8) -> u16 {
+    if i32::from(protocol) == RSVP { ipv6::ALERT_RSVP } else { 0 }
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 //! kernel routes multicast, and in IPv6 not even then. A program in the way in of an interface (TCX, Linux 6.6 and
 //! later) sees all: what it takes comes here through a ring buffer, whole, and nothing else of it goes on.
 //!
-//! Programs are loaded while the process has the right to (CAP_BPF); hanging one into an interface takes CAP_NET_ADMIN.
-//! They hang by links that this process holds: when it dies in any way, packets flow as if it had never been there.
+//! Each protocol has its own programs, so that what an interface is not set to costs its packets nothing. They are loaded
+//! while the process has the right to (CAP_BPF); hanging one into an interface takes CAP_NET_ADMIN. They hang by links
+//! that this process holds: when it dies in any way, packets flow as if it had never been there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,25 +14,70 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use earmark_core::InterfaceId;
 
-use crate::bpf_object::{self, INTERCEPT};
+use super::settings::{Incoming, Intercept, InterfaceSignalling, Yessir};
+use super::{checksum, raw};
+use crate::bpf_object::{self, BOOMERANG, RSVP, YESSIR};
 use crate::sys::bpf::{self, Map};
 use crate::sys::ring::Ring;
 
-/// Octets of the ring: four thousand messages of at most 512 octets.
-const RING: u32 = 2 << 20;
+/// Octets of the ring: room for sixteen thousand messages of RSVP, or thirty-eight thousand of Boomerang. So many set-ups may
+/// come at once without a loss, which only the next refresh makes up for.
+const RING: u32 = 8 << 20;
 /// Octets of `struct message` before the packet.
-const HEAD: usize = 8;
-/// One of the licences that the source names.
-const LICENSE: &str = "MIT";
+const HEAD: usize = 16;
+/// The one of the licences that the sources name under which the kernel lends all of its functions to a program.
+const LICENSE: &str = "Dual MIT/GPL";
 
-/// Which messages are taken out of the packets that arrive through an interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Intercept {
-    /// Those that ask for it by router alert, those for this host, and those to groups.
-    #[default]
-    RouterAlert,
-    /// All of protocol 46, for neighbours that never set router alert.
-    Protocol,
+/// A program of one of the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Program {
+    /// RSVP to groups.
+    Groups,
+    /// All of RSVP.
+    All,
+    /// Boomerang.
+    Boomerang,
+    /// YESSIR with router alert.
+    Alerted,
+    /// All of YESSIR.
+    Any,
+    /// Copies of sender reports.
+    Reports,
+}
+
+impl Program {
+    const ALL: [Program; 6] = [
+        Program::Groups,
+        Program::All,
+        Program::Boomerang,
+        Program::Alerted,
+        Program::Any,
+        Program::Reports,
+    ];
+
+    /// Its object, the section in there, and its name in the kernel.
+    fn place(self) -> (&'static [u8], &'static str, &'static str) {
+        match self {
+            Program::Groups => (RSVP, "groups", "earmark_groups"),
+            Program::All => (RSVP, "all", "earmark_all"),
+            Program::Boomerang => (BOOMERANG, "boomerang", "earmark_echo"),
+            Program::Alerted => (YESSIR, "alerted", "earmark_alerted"),
+            Program::Any => (YESSIR, "any", "earmark_any"),
+            Program::Reports => (YESSIR, "reports", "earmark_reports"),
+        }
+    }
+
+    /// Whether an interface that is set so has this program in its way in.
+    fn is_wanted(self, how: &InterfaceSignalling) -> bool {
+        match self {
+            Program::Groups => how.intercept == Intercept::RouterAlert,
+            Program::All => how.intercept == Intercept::Protocol,
+            Program::Boomerang => how.boomerang,
+            Program::Alerted => how.yessir == Yessir::RouterAlert,
+            Program::Any => how.yessir == Yessir::Always,
+            Program::Reports => how.sender_reports,
+        }
+    }
 }
 
 /// The programs, the ring that they write into, and the interfaces in which they hang.
@@ -39,58 +85,113 @@ pub enum Intercept {
 pub(super) struct Interceptor {
     ring: Ring,
     lost: Map<4, 4>,
-    groups: OwnedFd,
-    all: OwnedFd,
+    /// In the order of [`Program::ALL`]; what the kernel does not load, with its answer.
+    programs: [Result<OwnedFd, io::ErrorKind>; Program::ALL.len()],
     /// What holds each program in its place.
-    links: BTreeMap<InterfaceId, (Intercept, OwnedFd)>,
+    links: BTreeMap<(InterfaceId, Program), OwnedFd>,
+    /// Where packets stand whose checksum had to be finished.
+    spare: Vec<u8>,
 }
 
 impl Interceptor {
     /// Loads the programs.
+    ///
+    /// # Errors
+    /// The kernel does not lend the ring, or not even the programs of RSVP.
     pub(super) fn open() -> io::Result<Interceptor> {
-        let ring = Ring::new("earmark_rsvp", RING)?;
+        let ring = Ring::new("earmark_messages", RING)?;
         let lost: Map<4, 4> = Map::create("earmark_lost", 1)?;
         lost.set(&[0; 4], &[0; 4])?;
         let maps = [("messages", ring.descriptor()), ("lost", lost.descriptor())];
-        let load = |section, name| {
-            let code = bpf_object::link(INTERCEPT, section, &maps)
+        let load = |program: Program| {
+            let (object, section, name) = program.place();
+            let code = bpf_object::link(object, section, &maps)
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             bpf::load_classifier(name, &code, LICENSE)
         };
-        let groups = load("groups", "earmark_groups")?;
-        let all = load("all", "earmark_all")?;
-        Ok(Interceptor { ring, lost, groups, all, links: BTreeMap::new() })
+        let rsvp = load(Program::Groups)?;
+        let mut programs = Program::ALL.map(|program| match program {
+            Program::Groups => Err(io::ErrorKind::NotFound),
+            program => load(program).map_err(|error| {
+                tracing::info!(%error, ?program, "a program is not loaded");
+                error.kind()
+            }),
+        });
+        programs[0] = Ok(rsvp);
+        Ok(Interceptor { ring, lost, programs, links: BTreeMap::new(), spare: Vec::new() })
     }
 
-    /// Hangs the program for `what` into an interface, in place of the other one.
-    pub(super) fn attach(&mut self, interface: InterfaceId, what: Intercept) -> io::Result<()> {
-        if self.links.get(&interface).is_some_and(|(present, _)| *present == what) {
-            return Ok(());
+    /// Hangs those programs into an interface that it is to have, and takes the others out.
+    ///
+    /// # Errors
+    /// The first program that cannot hang there; those that can do.
+    pub(super) fn attach(
+        &mut self,
+        interface: InterfaceId,
+        how: &InterfaceSignalling,
+    ) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for (program, loaded) in Program::ALL.into_iter().zip(&self.programs) {
+            if !program.is_wanted(how) || self.links.contains_key(&(interface, program)) {
+                continue;
+            }
+            // The new one hangs behind the old one, which takes what both would: nothing comes twice.
+            let link = loaded
+                .as_ref()
+                .map_err(|&kind| kind.into())
+                .and_then(|loaded| bpf::link_way_in(loaded.as_fd(), interface.0));
+            match link {
+                Ok(link) => {
+                    self.links.insert((interface, program), link);
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
         }
-        let program = match what {
-            Intercept::RouterAlert => &self.groups,
-            Intercept::Protocol => &self.all,
-        };
-        // The new one hangs behind the old one, which takes what both would: nothing comes twice.
-        let link = bpf::link_way_in(program.as_fd(), interface.0)?;
-        self.links.insert(interface, (what, link));
-        Ok(())
+        self.links.retain(|&(on, program), _| on != interface || program.is_wanted(how));
+        outcome
     }
 
     /// Lets packets of an interface alone.
     pub(super) fn detach(&mut self, interface: InterfaceId) {
-        self.links.remove(&interface);
+        self.links.retain(|&(on, _), _| on != interface);
     }
 
-    /// Hands out at most `most` packets, each with the index of its interface; returns how many.
-    pub(super) fn read(&mut self, most: usize, mut each: impl FnMut(&[u8], u32)) -> usize {
+    /// What an interface is set to of Boomerang and YESSIR and does not have.
+    pub(super) fn missing(
+        &self,
+        interface: InterfaceId,
+        how: &InterfaceSignalling,
+    ) -> InterfaceSignalling {
+        let has = |program| self.links.contains_key(&(interface, program));
+        InterfaceSignalling {
+            boomerang: how.boomerang && !has(Program::Boomerang),
+            yessir: if has(Program::Alerted) { Yessir::Off } else { how.yessir },
+            ..InterfaceSignalling::default()
+        }
+    }
+
+    /// Hands out at most `most` messages, `None` for a packet that is not well-formed; returns how many.
+    pub(super) fn read(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(Option<Incoming<'_>>),
+    ) -> usize {
+        let spare = &mut self.spare;
         self.ring.read(most, |record| {
             let number = |at: usize| {
                 let octets = record.get(at..).and_then(<[u8]>::first_chunk::<4>);
                 octets.copied().map_or(0, u32::from_ne_bytes)
             };
-            let packet = record.get(HEAD..).and_then(|rest| rest.get(..number(4) as usize));
-            each(packet.unwrap_or_default(), number(0));
+            let [interface, length, protocol, copied] = [0, 4, 8, 12].map(number);
+            let packet = record.get(HEAD..).and_then(|rest| rest.get(..length as usize));
+            let found = raw::packet(packet.unwrap_or_default(), interface)
+                .filter(|(found, _)| u32::from(*found) == protocol);
+            each(found.map(|(protocol, mut datagram)| {
+                if protocol == raw::UDP {
+                    checksum::finish(&mut datagram, spare);
+                }
+                Incoming { protocol, is_copy: copied != 0, datagram }
+            }));
         })
     }
 

@@ -20,10 +20,14 @@ use earmark_core::{Datagram, InterfaceId, Outgoing};
 use earmark_wire::{ipv4, ipv6};
 
 use super::frame::{Header, Place};
-use super::{BATCH, OpenError, RSVP, SendError, raw_socket, set, size_receive_buffer};
+use super::{BATCH, OpenError, RSVP, SendError, checksum, raw_socket, set, size_receive_buffer};
 use crate::sys::socket::{Packet, Received, Target, send_packet, send_packets};
 use crate::traffic_control::SIGNALLING_CLASS;
 
+/// IP protocol numbers.
+pub(super) const ICMP: u8 = 1;
+pub(super) const UDP: u8 = 17;
+pub(super) const ICMPV6: u8 = 58;
 /// `IPV6_ROUTER_ALERT_ISOLATE` (Linux 5.1).
 const ROUTER_ALERT_ISOLATE: i32 = 30;
 
@@ -57,11 +61,7 @@ impl RawSockets {
         set(&sender4, "turn multicast loops off", ip, libc::IP_MULTICAST_LOOP, 0)?;
         choose_class(&sender4)?;
         let six = match RawSockets6::open() {
-            Err(OpenError::System { source, .. })
-                if source.raw_os_error() == Some(libc::EAFNOSUPPORT) =>
-            {
-                None
-            }
+            Err(error) if error.is_missing_family() => None,
             opened => Some(opened?),
         };
         let next_identification = std::process::id(); // any start will do
@@ -135,6 +135,21 @@ impl RawSockets {
         outcome
     }
 
+    /// Sends a whole packet on that we have no business with, as a router does; whether it was.
+    pub(super) fn pass_on(&self, octets: &[u8]) -> bool {
+        let Some((protocol, mut datagram)) = packet(octets, 0) else { return false };
+        let Some(ttl) = datagram.ttl.checked_sub(1).filter(|&left| left > 0) else { return false };
+        let mut header = octets[..octets.len() - datagram.payload.len()].to_vec();
+        // The kernel writes IPv4's checksum anew.
+        header[if datagram.destination.is_ipv4() { 8 } else { 7 }] = ttl;
+        let mut spare = Vec::new();
+        if protocol == UDP {
+            checksum::finish(&mut datagram, &mut spare);
+        }
+        let target = target(datagram.destination, None);
+        self.transmit([&header, datagram.payload], &target).is_ok()
+    }
+
     fn transmit(&self, pieces: [&[u8]; 2], target: &Target) -> io::Result<()> {
         send_packet(self.sender(target.to.is_ipv4())?, pieces, target)
     }
@@ -152,45 +167,48 @@ impl RawSockets {
 impl RawSockets6 {
     fn open() -> Result<RawSockets6, OpenError> {
         let receiver = raw_socket(socket2::Domain::IPV6, RSVP)?;
-        let transit = raw_socket(socket2::Domain::IPV6, libc::IPPROTO_RAW)?;
-        let ip = libc::IPPROTO_IPV6;
-        let alert = ipv6::ALERT_RSVP.into();
-        set(&transit, "ask for IPv6 router alerts", ip, libc::IPV6_ROUTER_ALERT, alert)?;
-        // Else it takes the packets of every namespace of the machine.
-        set(&transit, "keep to this namespace", ip, ROUTER_ALERT_ISOLATE, 1)?;
-        set(&transit, "turn IPv6 multicast loops off", ip, libc::IPV6_MULTICAST_LOOP, 0)?;
+        let transit = transit6(ipv6::ALERT_RSVP)?;
+        set(
+            &transit,
+            "turn IPv6 multicast loops off",
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MULTICAST_LOOP,
+            0,
+        )?;
         choose_class(&transit)?;
+        let ip = libc::IPPROTO_IPV6;
         for option in [libc::IPV6_RECVHOPLIMIT, libc::IPV6_RECVHOPOPTS] {
             set(&receiver, "ask for hop limits and options", ip, option, 1)?;
         }
-        for socket in [&receiver, &transit] {
-            set(socket, "ask for packet information", ip, libc::IPV6_RECVPKTINFO, 1)?;
-            size_receive_buffer(socket)?;
-        }
+        set(&receiver, "ask for packet information", ip, libc::IPV6_RECVPKTINFO, 1)?;
+        size_receive_buffer(&receiver)?;
         Ok(RawSockets6 { receiver, transit })
-    }
-
-    /// Sends a packet on that we have no business with, as a router does; whether it was.
-    pub(super) fn pass_on(&self, octets: &[u8]) -> bool {
-        let Ok(packet) = ipv6::Packet::parse(octets) else {
-            return false;
-        };
-        let (Some(hop_limit), Some((head, rest))) =
-            (packet.hop_limit.checked_sub(1).filter(|&left| left > 0), octets.split_at_checked(8))
-        else {
-            return false;
-        };
-        let mut head: [u8; 8] = std::array::from_fn(|n| head[n]);
-        head[7] = hop_limit;
-        let target = target(packet.destination.into(), None);
-        send_packet(self.transit.as_fd(), [&head, rest], &target).is_ok()
     }
 }
 
-/// A whole IPv4 packet as a message; `None` where its header is broken.
-pub(super) fn datagram4(octets: &[u8], interface: u32) -> Option<Datagram<'_>> {
+/// A socket for IPv6 packets in transit with this value of router alert, whatever they carry.
+pub(super) fn transit6(alert: u16) -> Result<OwnedFd, OpenError> {
+    let socket = raw_socket(socket2::Domain::IPV6, libc::IPPROTO_RAW)?;
+    let ip = libc::IPPROTO_IPV6;
+    set(&socket, "ask for IPv6 router alerts", ip, libc::IPV6_ROUTER_ALERT, alert.into())?;
+    // Else it takes the packets of every namespace of the machine.
+    set(&socket, "keep to this namespace", ip, ROUTER_ALERT_ISOLATE, 1)?;
+    set(&socket, "ask for packet information", ip, libc::IPV6_RECVPKTINFO, 1)?;
+    size_receive_buffer(&socket)?;
+    Ok(socket)
+}
+
+/// A whole IP packet: the protocol of what it carries, and that; `None` where its header is broken.
+pub(super) fn packet(octets: &[u8], interface: u32) -> Option<(u8, Datagram<'_>)> {
+    match octets.first()? >> 4 {
+        4 => packet4(octets, interface),
+        _ => packet6(octets, interface),
+    }
+}
+
+fn packet4(octets: &[u8], interface: u32) -> Option<(u8, Datagram<'_>)> {
     let packet = ipv4::Packet::parse(octets).ok()?;
-    Some(Datagram {
+    let datagram = Datagram {
         interface: InterfaceId(interface),
         source: IpAddr::V4(packet.source()),
         destination: IpAddr::V4(packet.destination()),
@@ -198,13 +216,14 @@ pub(super) fn datagram4(octets: &[u8], interface: u32) -> Option<Datagram<'_>> {
         router_alert: packet.router_alert().is_some(),
         encapsulated: false,
         payload: packet.payload(),
-    })
+    };
+    Some((packet.protocol(), datagram))
 }
 
-/// A whole IPv6 packet as a message; `None` where its header is broken, or where it is none or only a part of one.
-pub(super) fn datagram6(octets: &[u8], interface: u32) -> Option<Datagram<'_>> {
+/// What is only a part of a packet has the protocol number of fragments.
+fn packet6(octets: &[u8], interface: u32) -> Option<(u8, Datagram<'_>)> {
     let packet = ipv6::Packet::parse(octets).ok()?;
-    (i32::from(packet.next_header) == RSVP).then_some(Datagram {
+    let datagram = Datagram {
         interface: InterfaceId(interface),
         source: IpAddr::V6(packet.source),
         destination: IpAddr::V6(packet.destination),
@@ -212,7 +231,8 @@ pub(super) fn datagram6(octets: &[u8], interface: u32) -> Option<Datagram<'_>> {
         router_alert: packet.router_alert.is_some(),
         encapsulated: false,
         payload: packet.payload,
-    })
+    };
+    Some((packet.next_header, datagram))
 }
 
 /// A message of which the kernel has taken the IPv6 header off.

@@ -9,11 +9,12 @@ use rustix::fs::Timespec;
 use rustix::io::Errno;
 
 use super::OpenError;
-use super::raw::RawSockets;
-use super::udp::UdpSockets;
 
-/// There are no more sockets than this: four, and UDP's two ports in two families.
-const MOST: usize = 8;
+/// There are no more sockets than this: four, UDP's two ports in two families, and five for router alert.
+const MOST: usize = 13;
+/// Numbers of UDP's ports begin here, and those for router alert.
+const FIRST_UDP: u64 = 4;
+const FIRST_ALERTED: u64 = 8;
 
 /// Where messages come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +24,10 @@ pub(super) enum Source {
     Transit6,
     Intercepted,
     Udp(usize),
+    Alerted(usize),
 }
 
 impl Source {
-    const ALL_BUT_UDP: [Source; 4] =
-        [Source::Raw4, Source::Raw6, Source::Transit6, Source::Intercepted];
-
     /// The number that stands for it in the epoll set.
     fn number(self) -> u64 {
         match self {
@@ -36,26 +35,19 @@ impl Source {
             Source::Raw6 => 1,
             Source::Transit6 => 2,
             Source::Intercepted => 3,
-            Source::Udp(port) => 4 + port as u64,
+            Source::Udp(port) => FIRST_UDP + port as u64,
+            Source::Alerted(socket) => FIRST_ALERTED + socket as u64,
         }
     }
 
     fn from_number(number: u64) -> Source {
-        let port = number.saturating_sub(4) as usize;
-        Source::ALL_BUT_UDP.get(number as usize).copied().unwrap_or(Source::Udp(port))
-    }
-
-    pub(super) fn socket<'a>(
-        self,
-        raw: Option<&'a RawSockets>,
-        udp: Option<&'a UdpSockets>,
-    ) -> Option<&'a OwnedFd> {
-        match self {
-            Source::Raw4 => raw.map(|raw| &raw.receiver4),
-            Source::Raw6 => Some(&raw?.six.as_ref()?.receiver),
-            Source::Transit6 => Some(&raw?.six.as_ref()?.transit),
-            Source::Intercepted => None,
-            Source::Udp(port) => udp?.ports.get(port).map(|port| &port.socket),
+        match number {
+            0 => Source::Raw4,
+            1 => Source::Raw6,
+            2 => Source::Transit6,
+            3 => Source::Intercepted,
+            FIRST_UDP..FIRST_ALERTED => Source::Udp((number - FIRST_UDP) as usize),
+            _ => Source::Alerted((number - FIRST_ALERTED) as usize),
         }
     }
 }

@@ -62,8 +62,7 @@ impl UdpSockets {
         for &port in heard {
             ports.push(Port::open(true, port)?);
             match Port::open(false, port) {
-                Err(OpenError::System { source, .. })
-                    if source.raw_os_error() == Some(libc::EAFNOSUPPORT) => {}
+                Err(error) if error.is_missing_family() => {}
                 opened => ports.push(opened?),
             }
         }

@@ -47,6 +47,30 @@ pub(crate) fn set_structure(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Lets a socket receive only what a program of the classic kind says.
+pub(crate) fn attach_filter(
+    socket: BorrowedFd<'_>,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
+    let value = libc::sock_fprog {
+        len: program.len() as u16,
+        // The kernel only reads it; the type has no way to say so.
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the pointer and length describe `value`, which points to `len` instructions; both outlive the call, and the
+    // kernel only reads them.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// How many packets a socket dropped because its receive buffer was full (`SO_MEMINFO`).
 pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     const SO_MEMINFO: i32 = 55;
@@ -96,6 +120,8 @@ pub(crate) struct Received {
     pub(crate) interface: Option<u32>,
     /// To which address it was sent; likewise.
     pub(crate) destination: Option<IpAddr>,
+    /// From which address of ours the kernel would answer (`IP_PKTINFO`): that one, if it is ours.
+    pub(crate) own: Option<IpAddr>,
     /// Its hop limit (`IPV6_HOPLIMIT`).
     pub(crate) hop_limit: Option<u8>,
     /// The value of router alert among its hop-by-hop options (`IPV6_HOPOPTS`).
@@ -175,6 +201,7 @@ impl Received {
             // `struct in_pktinfo`: index, our address, the address in the packet.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 self.interface = word(0).map(u32::from_ne_bytes);
+                self.own = word(4).map(IpAddr::from);
                 self.destination = word(8).map(IpAddr::from);
             }
             // `struct in6_pktinfo`: the address in the packet, index.

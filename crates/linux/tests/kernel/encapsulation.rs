@@ -12,8 +12,13 @@ use crate::support::Line;
 /// A common header with Send_TTL 17, and something behind it.
 const MESSAGE: [u8; 12] = [0x10, 1, 0, 0, 17, 0, 0, 12, 1, 2, 3, 4];
 
-const UDP: InterfaceSignalling =
-    InterfaceSignalling { intercept: earmark_linux::Intercept::RouterAlert, udp: true };
+const UDP: InterfaceSignalling = InterfaceSignalling {
+    intercept: earmark_linux::Intercept::RouterAlert,
+    udp: true,
+    boomerang: false,
+    yessir: earmark_linux::Yessir::Off,
+    sender_reports: false,
+};
 
 /// The sender's host as a program without any privilege sees it.
 fn host(line: &Line, interface: InterfaceId) -> RsvpSocket {

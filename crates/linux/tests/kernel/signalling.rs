@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use earmark_core::{InterfaceId, Outgoing};
 use earmark_linux::netns::Namespace;
-use earmark_linux::{OpenError, RsvpSocket, SendError};
+use earmark_linux::{Incoming, OpenError, RsvpSocket, SendError};
 
 use crate::support::{Line, RECEIVER, SENDER, eventually};
 
@@ -35,7 +35,7 @@ pub(crate) fn caught_and_relayed() {
     sender.send(&path(true), b"a path").expect("sent");
     let mut caught = Vec::new();
     eventually("the router catches it", || {
-        let each = |d: earmark_core::Datagram<'_>| {
+        let each = |Incoming { datagram: d, .. }: Incoming<'_>| {
             assert_eq!((d.source, d.destination), (SENDER.into(), RECEIVER.into()));
             assert_eq!((d.interface, d.ttl, d.router_alert), (line.inward, 64, true));
             caught = d.payload.to_vec();
@@ -48,7 +48,7 @@ pub(crate) fn caught_and_relayed() {
     let onward = Outgoing { interface: Some(line.outward), ttl: 63, ..path(true) };
     router.send(&onward, &caught).expect("sent on");
     eventually("the receiver gets it", || {
-        let each = |d: earmark_core::Datagram<'_>| {
+        let each = |Incoming { datagram: d, .. }: Incoming<'_>| {
             assert_eq!((d.source, d.ttl, d.router_alert), (SENDER.into(), 63, true));
             assert_eq!(d.payload, b"a path");
         };
@@ -64,7 +64,7 @@ pub(crate) fn flows_on() {
     let [sender, router, receiver] = &mut sockets;
     sender.send(&path(false), b"a message").expect("sent");
     eventually("the receiver gets it", || {
-        receiver.receive(|d| assert_eq!(d.ttl, 63)).expect("received") > 0
+        receiver.receive(|m| assert_eq!(m.datagram.ttl, 63)).expect("received") > 0
     });
     assert_eq!(router.receive(|_| ()).expect("nothing"), 0);
 }
@@ -78,12 +78,12 @@ pub(crate) fn long_message() {
     sender.send(&path(true), &message).expect("sent");
     let mut caught = Vec::new();
     eventually("the router catches it", || {
-        router.receive(|d| caught = d.payload.to_vec()).expect("received") > 0
+        router.receive(|m| caught = m.datagram.payload.to_vec()).expect("received") > 0
     });
     assert!(caught == message, "whole at the router");
     router.send(&Outgoing { interface: Some(line.outward), ..path(true) }, &caught).expect("sent");
     eventually("the receiver gets it", || {
-        receiver.receive(|d| assert!(d.payload == message)).expect("received") > 0
+        receiver.receive(|m| assert!(m.datagram.payload == message)).expect("received") > 0
     });
     let outcome = sender.send(&path(true), &[0; 65_535]);
     assert!(matches!(outcome, Err(SendError::TooLong { length: 65_535 })));
@@ -121,7 +121,9 @@ pub(crate) fn many_at_once() {
     assert_eq!(sender.counters().sent, 97);
     let mut arrived = Vec::new();
     eventually("the router catches them", || {
-        router.receive(|d| arrived.push((d.payload[0], d.payload.len()))).expect("received");
+        router
+            .receive(|Incoming { datagram: d, .. }| arrived.push((d.payload[0], d.payload.len())))
+            .expect("received");
         arrived.len() >= 97
     });
     let expected: Vec<(u8, usize)> = (0..100)
@@ -156,7 +158,7 @@ pub(crate) fn caught_and_relayed6() {
     let from = path6(true).source;
     sender.send(&path6(true), b"a path").expect("sent");
     eventually("the router catches it", || {
-        let each = |d: earmark_core::Datagram<'_>| {
+        let each = |Incoming { datagram: d, .. }: Incoming<'_>| {
             assert_eq!((d.source, d.destination), (from, path6(true).destination));
             assert_eq!((d.interface, d.ttl, d.router_alert), (line.inward, 64, true));
             assert_eq!((d.payload, d.encapsulated), (&b"a path"[..], false));
@@ -168,7 +170,7 @@ pub(crate) fn caught_and_relayed6() {
     router.send(&onward, b"a path").expect("sent on");
     let arrives = |receiver: &mut RsvpSocket, ttl, alert, payload: &[u8]| {
         eventually("the receiver gets it", || {
-            let each = |d: earmark_core::Datagram<'_>| {
+            let each = |Incoming { datagram: d, .. }: Incoming<'_>| {
                 assert_eq!((d.source, d.destination), (from, path6(true).destination));
                 assert_eq!((d.ttl, d.router_alert), (ttl, alert));
                 assert_eq!(d.payload, payload);
@@ -220,7 +222,7 @@ pub(crate) fn link_local() {
     };
     router.send(&resv, b"a resv").expect("sent");
     eventually("the neighbour gets it", || {
-        let each = |d: earmark_core::Datagram<'_>| {
+        let each = |Incoming { datagram: d, .. }: Incoming<'_>| {
             assert_eq!((d.source, d.destination, d.ttl), (here, there, 255));
             assert_eq!(d.payload, b"a resv");
         };

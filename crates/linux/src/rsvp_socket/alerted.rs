@@ -1,0 +1,304 @@
+//! Boomerang and YESSIR by raw sockets, where BPF is not to be had.
+//!
+//! Raw sockets see less: in transit only what carries router alert, and it is consumed whether it is a message or not. So
+//! every alerted ping and UDP packet of somebody else is sent on from here, as a router would have. What is for this host
+//! comes as a copy: the kernel answers a ping by itself, and delivers a report to its application. Groups are not served.
+//!
+//! ```text
+//! socket             in transit                        for this host
+//! ICMP               alerted IPv4 of protocol 1        echo and echo reply
+//! UDP                alerted IPv4 of protocol 17       alerted, and what could be RTCP
+//! protocol 255       alerted IPv6, value 0             -
+//! ICMPv6             -                                 echo and echo reply
+//! UDP over IPv6      -                                 what could be RTCP
+//! ```
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+
+use earmark_core::{Datagram, InterfaceId};
+
+use super::settings::{Incoming, InterfaceSignalling, Yessir};
+use super::{OpenError, raw, raw_socket, set, size_receive_buffer};
+use crate::sys::socket::{Received, attach_filter, set_structure};
+
+/// Both in `include/uapi/linux/`: `icmp.h`, `icmpv6.h`. What has its bit set is not wanted.
+const ICMP_FILTER: i32 = 1;
+const ICMP6_FILTER: i32 = 1;
+const SOL_RAW: i32 = 255;
+/// First octets of the data of Boomerang's messages.
+const MAGIC: [u8; 4] = [0x47, 0x11, 0x47, 0x11];
+const NAME: [u8; 4] = *b"YSSR";
+const SENDER_REPORT: u8 = 200;
+const RECEIVER_REPORT: u8 = 201;
+const APPLICATION: u8 = 204;
+
+/// Lets through IPv4 packets with options, and UDP whose data begin as RTCP's do: version 2, a report.
+const RTCP4: [libc::sock_filter; 11] = [
+    step(0xb1, 0, 0, 0),  // the index: octets of the IPv4 header
+    step(0x87, 0, 0, 0),  // are they
+    step(0x25, 6, 0, 20), // more than 20? take it
+    step(0x50, 0, 0, 8),  // the first octet of data
+    step(0x54, 0, 0, 0xc0),
+    step(0x15, 0, 4, 0x80), // not version 2? leave it
+    step(0x50, 0, 0, 9),    // the second
+    step(0x54, 0, 0, 0xfe), // is it 200 or 201?
+    step(0x15, 0, 1, SENDER_REPORT as u32),
+    step(0x06, 0, 0, u32::MAX),
+    step(0x06, 0, 0, 0),
+];
+/// The same for UDP over IPv6, of which the kernel has taken the IP header off.
+const RTCP6: [libc::sock_filter; 8] = [
+    step(0x30, 0, 0, 8),
+    step(0x54, 0, 0, 0xc0),
+    step(0x15, 0, 4, 0x80),
+    step(0x30, 0, 0, 9),
+    step(0x54, 0, 0, 0xfe),
+    step(0x15, 0, 1, SENDER_REPORT as u32),
+    step(0x06, 0, 0, u32::MAX),
+    step(0x06, 0, 0, 0),
+];
+
+/// An instruction of a socket filter: operation, steps to skip if so and if not, number.
+const fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+/// What a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Whole IPv4 packets, in transit and for this host.
+    Both4,
+    /// Whole IPv6 packets in transit.
+    Transit6,
+    /// What IPv6 packets for this host carry, of this protocol.
+    Local6(u8),
+}
+
+/// What is to become of a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict<'a> {
+    /// A message.
+    Message(Incoming<'a>),
+    /// Somebody else's; the router has to send it on.
+    PassOn,
+    /// None of our business.
+    Ignore,
+}
+
+/// The sockets, and the interfaces that need them.
+#[derive(Debug, Default)]
+pub(super) struct AlertedSockets {
+    pub(super) sockets: Vec<(Kind, OwnedFd)>,
+    has_boomerang: bool,
+    has_yessir: bool,
+    boomerang: BTreeSet<InterfaceId>,
+    yessir: BTreeSet<InterfaceId>,
+}
+
+impl AlertedSockets {
+    /// Says which messages of an interface are wanted, and opens what that takes and is not open yet.
+    ///
+    /// # Errors
+    /// The kernel's; IPv6 is done without where there is none.
+    pub(super) fn serve(
+        &mut self,
+        interface: InterfaceId,
+        how: &InterfaceSignalling,
+    ) -> Result<(), OpenError> {
+        if how.boomerang && !self.has_boomerang {
+            let echo4 = [!(1_u32 << 0 | 1 << 8)];
+            self.open4(raw::ICMP, |socket| filter_icmp(socket, SOL_RAW, ICMP_FILTER, &echo4))?;
+            let mut echo6 = [u32::MAX; 8];
+            echo6[4] = !(1 << 0 | 1 << 1); // types 128 and 129
+            self.open6(raw::ICMPV6, |socket| {
+                filter_icmp(socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &echo6)
+            })?;
+            self.has_boomerang = true;
+        }
+        let wants_yessir = how.yessir == Yessir::RouterAlert;
+        if wants_yessir && !self.has_yessir {
+            self.open4(raw::UDP, |socket| filter_udp(socket, &RTCP4))?;
+            self.open6(raw::UDP, |socket| filter_udp(socket, &RTCP6))?;
+            self.has_yessir = true;
+        }
+        for (set, wanted) in
+            [(&mut self.boomerang, how.boomerang), (&mut self.yessir, wants_yessir)]
+        {
+            match wanted {
+                true => set.insert(interface),
+                false => set.remove(&interface),
+            };
+        }
+        Ok(())
+    }
+
+    /// Forgets an interface.
+    pub(super) fn forget(&mut self, interface: InterfaceId) {
+        self.boomerang.remove(&interface);
+        self.yessir.remove(&interface);
+    }
+
+    /// What is to become of a packet that one of the sockets received.
+    pub(super) fn judge<'a>(&self, kind: Kind, octets: &'a [u8], about: &Received) -> Verdict<'a> {
+        let found = match kind {
+            Kind::Local6(protocol) => raw::bare_datagram6(octets, about).map(|d| (protocol, d)),
+            Kind::Both4 | Kind::Transit6 => about.interface.and_then(|on| raw::packet(octets, on)),
+        };
+        let Some((protocol, datagram)) = found else { return Verdict::Ignore };
+        let is_group = datagram.destination.is_multicast();
+        let is_copy = match kind {
+            Kind::Local6(_) => true,
+            Kind::Transit6 => false,
+            // What the kernel would answer from, and what the packet is addressed to.
+            Kind::Both4 => about.own == about.destination,
+        };
+        if !is_group && self.is_wanted(protocol, &datagram) {
+            return Verdict::Message(Incoming { protocol, is_copy, datagram });
+        }
+        // What came to a group is a copy of what goes on, but for a multicast router that does without BPF.
+        if is_copy || is_group { Verdict::Ignore } else { Verdict::PassOn }
+    }
+
+    fn is_wanted(&self, protocol: u8, datagram: &Datagram<'_>) -> bool {
+        match protocol {
+            raw::ICMP | raw::ICMPV6 => {
+                self.boomerang.contains(&datagram.interface)
+                    && is_boomerang(protocol, datagram.payload)
+            }
+            raw::UDP => self.yessir.contains(&datagram.interface) && is_yessir(datagram.payload),
+            _ => false,
+        }
+    }
+
+    fn open4(
+        &mut self,
+        protocol: u8,
+        filter: impl FnOnce(&OwnedFd) -> Result<(), OpenError>,
+    ) -> Result<(), OpenError> {
+        let socket = raw_socket(socket2::Domain::IPV4, protocol.into())?;
+        filter(&socket)?;
+        let ip = libc::IPPROTO_IP;
+        set(&socket, "ask for router alerts", ip, libc::IP_ROUTER_ALERT, 1)?;
+        set(&socket, "ask for packet information", ip, libc::IP_PKTINFO, 1)?;
+        size_receive_buffer(&socket)?;
+        self.sockets.push((Kind::Both4, socket));
+        Ok(())
+    }
+
+    /// One for packets for this host, and, with the first, one for packets in transit.
+    fn open6(
+        &mut self,
+        protocol: u8,
+        filter: impl FnOnce(&OwnedFd) -> Result<(), OpenError>,
+    ) -> Result<(), OpenError> {
+        let socket = match raw_socket(socket2::Domain::IPV6, protocol.into()) {
+            Err(error) if error.is_missing_family() => return Ok(()),
+            opened => opened?,
+        };
+        filter(&socket)?;
+        let ip = libc::IPPROTO_IPV6;
+        for option in [libc::IPV6_RECVHOPLIMIT, libc::IPV6_RECVHOPOPTS, libc::IPV6_RECVPKTINFO] {
+            set(&socket, "ask for hop limits, options and interfaces", ip, option, 1)?;
+        }
+        size_receive_buffer(&socket)?;
+        self.sockets.push((Kind::Local6(protocol), socket));
+        if !self.sockets.iter().any(|(kind, _)| *kind == Kind::Transit6) {
+            self.sockets.push((Kind::Transit6, raw::transit6(0)?));
+        }
+        Ok(())
+    }
+}
+
+fn filter_icmp(
+    socket: &OwnedFd,
+    level: i32,
+    option: i32,
+    unwanted: &[u32],
+) -> Result<(), OpenError> {
+    let octets: Vec<u8> = unwanted.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    set_structure(socket.as_fd(), level, option, &octets)
+        .map_err(|source| OpenError::System { doing: "filter pings", source })
+}
+
+fn filter_udp(socket: &OwnedFd, filter: &[libc::sock_filter]) -> Result<(), OpenError> {
+    attach_filter(socket.as_fd(), filter)
+        .map_err(|source| OpenError::System { doing: "filter reports", source })
+}
+
+/// Whether an ICMP message is one of Boomerang: an echo or its reply, whose data begin with MAGIC.
+fn is_boomerang(protocol: u8, message: &[u8]) -> bool {
+    let kinds = if protocol == raw::ICMP { [8, 0] } else { [128, 129] };
+    let [kind, 0, ..] = message else { return false };
+    kinds.contains(kind) && message.get(8..12) == Some(&MAGIC)
+}
+
+/// Whether a UDP packet holds an RTCP compound that begins with a report and has YSSR in it (RFC 3550 section 6.1).
+fn is_yessir(packet: &[u8]) -> bool {
+    let Some(mut rest) = packet.get(8..) else { return false };
+    let mut is_first = true;
+    while let Some(&[first, kind, high, low]) = rest.first_chunk::<4>() {
+        let length = (usize::from(u16::from_be_bytes([high, low])) + 1) * 4;
+        if first >> 6 != 2 || is_first && ![SENDER_REPORT, RECEIVER_REPORT].contains(&kind) {
+            return false;
+        }
+        if kind == APPLICATION && rest.get(8..12) == Some(&NAME) {
+            return true;
+        }
+        let Some(behind) = rest.get(length..) else { return false };
+        (rest, is_first) = (behind, false);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A UDP header, a sender report without blocks, and an APP packet of that name.
+    fn compound(name: [u8; 4]) -> Vec<u8> {
+        let mut packet = vec![0; 8];
+        packet.extend([0x80, SENDER_REPORT, 0, 6]);
+        packet.extend([0; 24]);
+        packet.extend([0x81, APPLICATION, 0, 2, 0, 0, 0, 1]);
+        packet.extend(name);
+        packet
+    }
+
+    #[test]
+    fn only_what_is_named_so_is_a_message_of_yessir() {
+        let packet = compound(NAME);
+        assert!(is_yessir(&packet));
+        assert!(!is_yessir(&compound(*b"RSSY")));
+        for length in 0..packet.len() {
+            assert!(!is_yessir(&packet[..length]), "{length}");
+        }
+        for (at, octet) in [(8, 0), (9, 204), (10, 1), (11, 5), (11, 7), (36, 0)] {
+            let mut other = packet.clone();
+            other[at] = octet;
+            assert!(!is_yessir(&other), "{at}");
+        }
+    }
+
+    #[test]
+    fn only_pings_with_magic_are_messages_of_boomerang() {
+        let message = |kind, code, magic: [u8; 4]| {
+            let mut message = vec![kind, code, 0, 0, 0, 1, 0, 1];
+            message.extend(magic);
+            message
+        };
+        for (protocol, kind, is_one) in [
+            (raw::ICMP, 8, true),
+            (raw::ICMP, 0, true),
+            (raw::ICMP, 128, false),
+            (raw::ICMPV6, 128, true),
+            (raw::ICMPV6, 129, true),
+            (raw::ICMPV6, 0, false),
+        ] {
+            assert_eq!(is_boomerang(protocol, &message(kind, 0, MAGIC)), is_one);
+            assert!(!is_boomerang(protocol, &message(kind, 1, MAGIC)));
+            assert!(!is_boomerang(protocol, &message(kind, 0, [0x47, 0x11, 0x47, 0x12])));
+            assert!(!is_boomerang(protocol, &message(kind, 0, MAGIC)[..11]));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Boomerang and YESSIR by raw sockets alone, as on a kernel that lends no BPF.
+
+use std::net::SocketAddr;
+
+use earmark_core::{InterfaceId, Outgoing};
+use earmark_linux::netns::Namespace;
+use earmark_linux::{InterfaceError, InterfaceSignalling, RsvpSocket, Yessir, capabilities};
+
+use crate::interception::assert_nothing;
+use crate::packets::{
+    FAMILIES, MAGIC, Pinger, addresses, compound, echo, ends, icmp, line, outgoing, program,
+    take_one, udp,
+};
+
+const BOTH: InterfaceSignalling = InterfaceSignalling {
+    intercept: earmark_linux::Intercept::RouterAlert,
+    udp: false,
+    boomerang: true,
+    yessir: Yessir::RouterAlert,
+    sender_reports: false,
+};
+
+/// A socket that was opened without the right to load programs.
+fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> RsvpSocket {
+    let open = || {
+        capabilities::drop_to_network_capabilities().expect("dropped");
+        let mut socket = RsvpSocket::open().expect("the sockets");
+        for how in [
+            InterfaceSignalling { yessir: Yessir::Always, ..BOTH },
+            InterfaceSignalling { sender_reports: true, ..BOTH },
+        ] {
+            let outcome = socket.set_interface(interfaces[0], how);
+            assert!(matches!(outcome, Err(InterfaceError::Intercept(_))), "that needs BPF");
+        }
+        for &interface in interfaces {
+            socket.set_interface(interface, BOTH).expect("set");
+        }
+        socket
+    };
+    namespace.run_in(open).expect("inside")
+}
+
+/// Outward messages with router alert are taken, all else flows; what is for this host comes as a copy, and the kernel
+/// answers.
+pub(crate) fn boomerang() {
+    let line = line();
+    let mut sender = open(&line.sender, &[ends(&line)[0]]);
+    let mut router = open(&line.router, &[line.inward]);
+    for family in FAMILIES {
+        let [from, to, own] = addresses(family);
+        let out = outgoing(icmp(from), from, to);
+        let data = [&MAGIC[..], &[1; 60]].concat();
+        sender.send(&out, &echo(&data, from, to)).expect("sent");
+        take_one("the router takes it", &mut router, |m| {
+            assert_eq!((m.protocol, m.is_copy), (icmp(from), false));
+            assert_eq!((m.datagram.source, m.datagram.destination), (from, to));
+            assert_eq!((m.datagram.interface, m.datagram.ttl), (line.inward, 64));
+            assert_eq!(m.datagram.payload, echo(&data, from, to));
+        });
+        assert_nothing(&mut sender);
+        router.send(&Outgoing { ttl: 63, ..out }, &echo(&data, from, to)).expect("sent on");
+        take_one("the answer is back, the router has not seen it", &mut sender, |m| {
+            assert_eq!((m.protocol, m.is_copy, m.datagram.source), (icmp(from), true, to));
+            assert_eq!(&m.datagram.payload[8..], data);
+        });
+        assert_nothing(&mut router);
+
+        // Somebody else's ping that asks routers to look at it, and ours without.
+        let mut pinger = Pinger::open(&line.sender, from.is_ipv4());
+        let before = router.counters().passed_on;
+        sender.send(&out, &echo(b"foreign", from, to)).expect("sent");
+        assert_nothing(&mut router);
+        assert!(pinger.hears_answer(b"foreign"));
+        assert_eq!(router.counters().passed_on, before + 1);
+        assert!(pinger.ping(from, to, &data));
+        take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
+        assert_nothing(&mut router);
+
+        assert!(pinger.ping(from, own, &data), "the kernel answers");
+        take_one("a copy", &mut router, |m| {
+            assert_eq!((m.protocol, m.is_copy, m.datagram.destination), (icmp(from), true, own));
+        });
+        take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
+    }
+}
+
+/// The same for reports; those of others pass, with checksums that are right.
+pub(crate) fn yessir() {
+    let line = line();
+    let [near, far] = ends(&line);
+    let mut sender = open(&line.sender, &[near]);
+    let mut router = open(&line.router, &[line.inward]);
+    let mut receiver = open(&line.receiver, &[far]);
+    for family in FAMILIES {
+        let [from, to, _] = addresses(family);
+        let (source, sink) = (SocketAddr::new(from, 6_001), SocketAddr::new(to, 5_001));
+        let sink_program = program(&line.receiver, sink);
+        let source_program = program(&line.sender, source);
+        let out = outgoing(17, from, to);
+        let mut room = [0; 2_048];
+
+        let data = compound(*b"YSSR");
+        sender.send(&out, &udp(source, sink, &data)).expect("sent");
+        take_one("the router takes it", &mut router, |m| {
+            assert_eq!((m.protocol, m.is_copy), (17, false));
+            assert_eq!((m.datagram.interface, m.datagram.ttl), (line.inward, 64));
+            assert_eq!(m.datagram.payload, udp(source, sink, &data));
+        });
+        assert_nothing(&mut receiver);
+        router.send(&Outgoing { ttl: 63, ..out }, &udp(source, sink, &data)).expect("sent on");
+        assert_eq!(sink_program.recv(&mut room).expect("the application has it"), data.len());
+        take_one("the receiver's daemon has it, too", &mut receiver, |m| {
+            assert_eq!((m.protocol, m.is_copy, m.datagram.ttl), (17, true, 63));
+        });
+
+        let before = router.counters().passed_on;
+        let foreign = compound(*b"OTHR");
+        sender.send(&out, &udp(source, sink, &foreign)).expect("sent");
+        let each = |m: earmark_linux::Incoming<'_>| panic!("not expected: {m:?}");
+        crate::support::eventually("it was passed on", || {
+            router.receive(each).expect("received");
+            router.counters().passed_on == before + 1
+        });
+        let length = sink_program.recv(&mut room).expect("it passes");
+        assert_eq!(room[..length], foreign);
+        source_program.send_to(&foreign, sink).expect("sent");
+        crate::support::eventually("it passes", || {
+            router.receive(each).expect("received");
+            sink_program.set_nonblocking(true).expect("set");
+            sink_program.recv(&mut room).is_ok()
+        });
+        sink_program.set_nonblocking(false).expect("set");
+    }
+}
