@@ -18,7 +18,8 @@
 // What a flow leads to is a class of its own, or a token bucket that decides whether the packet goes into the class that
 // all such flows share (bucket.h).
 //
-// Packets of protocol 46 (RSVP), and those that our own sockets have marked already, go to the signalling class.
+// Packets of protocol 46 (RSVP), and those that our own sockets or interceptors have marked already, go to the signalling
+// class.
 // Every other packet gets priority 0, and thereby the default class: nobody chooses a class by himself.
 //
 // Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the map.
@@ -26,8 +27,6 @@
 #include "bucket.h"
 #include "packet.h"
 
-// ea4d:3, as in the module `plan` of traffic control.
-#define SIGNALLING_CLASS 0xea4d0003u
 #define MOST_EXTENSIONS 6
 
 // IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port. Label 0: any
@@ -170,6 +169,8 @@ int earmark_egress(struct __sk_buff *packet)
 	__u32 class;
 	int failed;
 
+	if (packet->mark == SIGNALLING_CLASS)
+		packet->priority = SIGNALLING_CLASS;
 	if (packet->priority == SIGNALLING_CLASS)
 		return NEXT_PROGRAM;
 	flow.interface = packet->ifindex;

@@ -45,6 +45,10 @@ struct packet {
 	__u8 is_ipv4;
 	__u8 protocol;
 	__u8 to_group;
+	__u8 hops_left;
+	// Of IPv4 only.
+	__be32 source;
+	__be32 destination;
 };
 
 static __always_inline int read_ipv4_packet(struct __sk_buff *packet, struct packet *found)
@@ -61,6 +65,9 @@ static __always_inline int read_ipv4_packet(struct __sk_buff *packet, struct pac
 	found->length = header[2] << 8 | header[3];
 	found->options = IPV4_HEADER;
 	found->payload = (header[0] & 0x0f) * 4;
+	found->hops_left = header[8];
+	__builtin_memcpy(&found->source, header + 12, sizeof(found->source));
+	__builtin_memcpy(&found->destination, header + 16, sizeof(found->destination));
 	return 0;
 }
 
@@ -76,6 +83,7 @@ static __always_inline int read_ipv6_packet(struct __sk_buff *packet, struct pac
 	found->to_group = header[24] == 0xff;
 	found->length = (header[4] << 8 | header[5]) + IPV6_HEADER;
 	found->options = found->payload = IPV6_HEADER;
+	found->hops_left = header[7];
 	if (header[6] == IPPROTO_HOPOPTS) {
 		if (load(packet, IPV6_HEADER, hop_by_hop, sizeof(hop_by_hop)))
 			return -1;

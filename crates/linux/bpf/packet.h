@@ -14,6 +14,9 @@
 #include <bpf/bpf_helpers.h>
 
 #define PROTOCOL_RSVP 46
+// ea4d:3, as in the module `plan` of traffic control. An interceptor marks with it what flows on by itself and is to leave
+// like our own messages: a packet keeps its mark while it is forwarded, but not its priority.
+#define SIGNALLING_CLASS 0xea4d0003u
 // Octets, more than enough for the headers of the link, of IP with its extensions, and the ports.
 #define LONGEST_HEADERS 256
 // TCX_NEXT and TCX_DROP, by their older names: headers before Linux 6.6 lack the new ones.

@@ -26,8 +26,8 @@ pub mod traffic_control;
 
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use rsvp_socket::{
-    Access, Incoming, Intercept, InterfaceError, InterfaceSignalling, OpenError, RsvpSocket,
-    SendError, Yessir,
+    Access, FastKey, FastPath, FastSession, Incoming, Intercept, InterfaceError,
+    InterfaceSignalling, OpenError, RsvpSocket, Seen, SendError, Yessir,
 };
 pub use traffic_control::{
     Adopted, ClassifierChoice, LinkPlan, Queues, Reconciliation, Statistics, TcError,

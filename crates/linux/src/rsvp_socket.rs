@@ -19,6 +19,7 @@
 mod alerted;
 mod checksum;
 mod error;
+mod fast_path;
 mod frame;
 mod intercept;
 mod raw;
@@ -39,6 +40,7 @@ use earmark_core::{InterfaceId, Outgoing};
 use crate::sys::socket::{Batch, receive_drops, set_option};
 use alerted::AlertedSockets;
 pub use error::{InterfaceError, OpenError, SendError};
+pub use fast_path::{FastKey, FastPath, FastSession, Seen};
 use frame::LONGEST_PACKET;
 use intercept::Interceptor;
 use raw::RawSockets;
@@ -241,6 +243,13 @@ impl RsvpSocket {
                 batch = others;
             }
         }
+    }
+
+    /// The sessions of Boomerang that the kernel refreshes by itself at the interfaces that are set to take its messages;
+    /// `None` where BPF is not to be had.
+    pub fn fast_path(&self) -> Option<&FastPath> {
+        let fast_path = self.interceptor.as_ref().ok().map(|interceptor| &interceptor.fast_path);
+        fast_path.filter(|fast_path| fast_path.is_loaded())
     }
 
     /// Whether messages for destinations of this family can be sent.

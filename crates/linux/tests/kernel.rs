@@ -11,6 +11,8 @@ mod boomerang;
 mod classes;
 #[path = "kernel/encapsulation.rs"]
 mod encapsulation;
+#[path = "kernel/fast_path.rs"]
+mod fast_path;
 #[path = "kernel/flood.rs"]
 mod flood;
 #[path = "kernel/interception.rs"]
@@ -65,6 +67,9 @@ fn main() -> ExitCode {
         trial("yessir: taken in transit, copied at the end", yessir::taken_and_copied),
         trial("yessir: others pass", yessir::others_pass),
         trial("yessir: sender reports are copied", yessir::sender_reports),
+        trial("fast path: refreshed by the kernel", fast_path::refreshed_by_the_kernel),
+        trial("fast path: all else is the daemon's", fast_path::all_else_is_the_daemons),
+        trial("fast path: through a flood", fast_path::through_a_flood),
         trial("without BPF: boomerang", without_bpf::boomerang),
         trial("without BPF: yessir", without_bpf::yessir),
         trial("encapsulation: a host and its router", encapsulation::host_and_router),

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use earmark_core::InterfaceId;
 
+use super::fast_path::FastPath;
 use super::settings::{Incoming, Intercept, InterfaceSignalling, Yessir};
 use super::{checksum, raw};
 use crate::bpf_object::{self, BOOMERANG, RSVP, YESSIR};
@@ -85,6 +86,7 @@ impl Program {
 pub(super) struct Interceptor {
     ring: Ring,
     lost: Map<4, 4>,
+    pub(super) fast_path: FastPath,
     /// In the order of [`Program::ALL`]; what the kernel does not load, with its answer.
     programs: [Result<OwnedFd, io::ErrorKind>; Program::ALL.len()],
     /// What holds each program in its place.
@@ -102,7 +104,9 @@ impl Interceptor {
         let ring = Ring::new("earmark_messages", RING)?;
         let lost: Map<4, 4> = Map::create("earmark_lost", 1)?;
         lost.set(&[0; 4], &[0; 4])?;
+        let mut fast_path = FastPath::new()?;
         let maps = [("messages", ring.descriptor()), ("lost", lost.descriptor())];
+        let maps: Vec<(&str, i32)> = maps.into_iter().chain(fast_path.maps()).collect();
         let load = |program: Program| {
             let (object, section, name) = program.place();
             let code = bpf_object::link(object, section, &maps)
@@ -117,8 +121,12 @@ impl Interceptor {
                 error.kind()
             }),
         });
-        programs[0] = Ok(rsvp);
-        Ok(Interceptor { ring, lost, programs, links: BTreeMap::new(), spare: Vec::new() })
+        programs[Program::Groups as usize] = Ok(rsvp);
+        if let Ok(boomerang) = &programs[Program::Boomerang as usize] {
+            fast_path.set_program(boomerang.as_fd())?;
+        }
+        let links = BTreeMap::new();
+        Ok(Interceptor { ring, lost, fast_path, programs, links, spare: Vec::new() })
     }
 
     /// Hangs those programs into an interface that it is to have, and takes the others out.

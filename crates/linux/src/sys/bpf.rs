@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// The kernel's limit for names, with the zero at the end.
 const NAME: usize = 16;
@@ -19,6 +20,7 @@ const MAP_NEXT_KEY: i64 = 4;
 const PROGRAM_LOAD: i64 = 5;
 const PROGRAM_ATTACH: i64 = 8;
 const PROGRAM_DETACH: i64 = 9;
+const PROGRAM_RUN: i64 = 10;
 const PROGRAM_BY_ID: i64 = 13;
 const MAP_BY_ID: i64 = 14;
 const INFO: i64 = 15;
@@ -26,6 +28,7 @@ const PROGRAM_QUERY: i64 = 16;
 const LINK_CREATE: i64 = 28;
 
 const HASH_MAP: u32 = 1;
+const ARRAY_MAP: u32 = 2;
 const RING_BUFFER: u32 = 27;
 const TRAFFIC_CLASSIFIER: u32 = 3;
 /// `BPF_TCX_INGRESS`.
@@ -231,6 +234,45 @@ pub(crate) fn detach(program: BorrowedFd<'_>, interface: u32) -> io::Result<()> 
     unsafe { call(PROGRAM_DETACH, &mut attributes) }.map(drop)
 }
 
+/// Has the kernel run a program on a frame so many times, as on packets of the loopback interface; gives what it answered
+/// the last time, and how long one run took.
+pub(crate) fn run(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    times: u32,
+) -> io::Result<(u32, Duration)> {
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        program: u32,
+        answer: u32,
+        length: u32,
+        room: u32,
+        frame: u64,
+        result: u64,
+        times: u32,
+        nanoseconds: u32,
+        context_length: u32,
+        context_room: u32,
+        context: u64,
+        context_result: u64,
+        flags: u32,
+        cpu: u32,
+        batch: u32,
+        padding: u32,
+    }
+    let mut attributes = Attributes {
+        program: program.as_raw_fd() as u32,
+        length: frame.len() as u32,
+        frame: address(frame),
+        times,
+        ..Attributes::default()
+    };
+    // SAFETY: the only pointer that is not null is to `length` octets, which the kernel reads.
+    unsafe { call(PROGRAM_RUN, &mut attributes) }?;
+    Ok((attributes.answer, Duration::from_nanos(attributes.nanoseconds.into())))
+}
+
 /// The kernel numbers of the programs in an interface's way out.
 pub(crate) fn attached(interface: u32) -> io::Result<Vec<u32>> {
     #[repr(C)]
@@ -329,7 +371,7 @@ fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     Ok((kind == HASH_MAP).then_some(MapShape { key, value, entries }))
 }
 
-/// A hash map with keys of `K` octets and values of `V`, checked to be so when it was made or found: the kernel reads and
+/// A hash map or an array with keys of `K` octets and values of `V`, checked to be so when it was made or found: the kernel reads and
 /// writes as many octets as its map says, not as we do.
 #[derive(Debug)]
 pub(crate) struct Map<const K: usize, const V: usize> {
@@ -350,6 +392,12 @@ impl<const K: usize, const V: usize> Map<K, V> {
     pub(crate) fn create(name: &str, entries: u32) -> io::Result<Map<K, V>> {
         let shape = MapShape { key: K as u32, value: V as u32, entries };
         Ok(Map { descriptor: create_map(name, shape)? })
+    }
+
+    /// Makes an array of so many values, all octets zero; keys are their numbers.
+    pub(crate) fn create_array(name: &str, entries: u32) -> io::Result<Map<K, V>> {
+        let shape = MapShape { key: K as u32, value: V as u32, entries };
+        Ok(Map { descriptor: create(name, ARRAY_MAP, shape, 0)? })
     }
 
     /// Takes one that was found; gives it back where it is no plain hash map, or has other sizes.

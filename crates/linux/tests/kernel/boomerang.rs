@@ -13,7 +13,7 @@ use crate::packets::{
 };
 use crate::support::Line;
 
-const BOOMERANG: InterfaceSignalling = InterfaceSignalling {
+pub(crate) const BOOMERANG: InterfaceSignalling = InterfaceSignalling {
     intercept: earmark_linux::Intercept::RouterAlert,
     udp: false,
     boomerang: true,
@@ -21,7 +21,7 @@ const BOOMERANG: InterfaceSignalling = InterfaceSignalling {
     sender_reports: false,
 };
 
-fn router(line: &Line) -> RsvpSocket {
+pub(crate) fn router(line: &Line) -> RsvpSocket {
     open_on(&line.router, &[line.inward, line.outward], BOOMERANG)
 }
 

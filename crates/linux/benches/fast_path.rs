@@ -1,0 +1,99 @@
+//! Nanoseconds that the kernel takes for a refresh of a session of Boomerang, by its own test runner (`BPF_PROG_RUN`).
+//!
+//! From the first octet of the packet to the verdict that it goes on; the kernel's own forwarding is not in it. The same
+//! message again and again has its session in the processor's caches. All sessions in turn are run one by one, by a system
+//! call each, which leaves the caches cold and counts what starting and stopping the clock takes; so beside them stands the
+//! same message run one by one. Needs root; `cargo bench -p earmark-linux`.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use earmark_linux::netns::Namespace;
+use earmark_linux::{FastKey, FastPath, FastSession, RsvpSocket};
+use earmark_wire::{checksum, ipv4};
+
+const INITIATOR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
+const FAR_END: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 1);
+const RATE: u32 = 64_000;
+/// How often the one message is sent, and how many of the sessions are visited in turn.
+const HOT: u32 = 1_000_000;
+const COLD: u32 = 100_000;
+
+fn key(number: u32) -> FastKey {
+    let (mut classifier, mut mask) = ([0; 16], [0xff; 16]);
+    classifier[..4].copy_from_slice(&INITIATOR.octets());
+    classifier[4..8].copy_from_slice(&FAR_END.octets());
+    classifier[8..12].copy_from_slice(&number.to_be_bytes());
+    classifier[12] = 17;
+    mask[13..].fill(0);
+    FastKey { classifier, mask }
+}
+
+/// An echo in its IP packet.
+fn packet(number: u32) -> Vec<u8> {
+    let key = key(number);
+    let mut message = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1];
+    message.extend([0x47, 0x11, 0x47, 0x11, 0, 0, 0, 7, 0x10, 0x12, 0, 0]);
+    message.extend([30, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    message.extend(key.classifier);
+    message.extend(key.mask);
+    message.extend(RATE.to_be_bytes());
+    message.extend(RATE.to_be_bytes());
+    let sum = checksum::checksum(&message).to_be_bytes();
+    message[2..4].copy_from_slice(&sum);
+    let header = ipv4::Repr {
+        tos: 0,
+        identification: 0,
+        dont_fragment: false,
+        ttl: 64,
+        protocol: 1,
+        source: INITIATOR,
+        destination: FAR_END,
+        router_alert: Some(0),
+        payload_len: message.len(),
+    };
+    let mut packet = vec![0; header.header_len()];
+    header.emit(&mut packet).expect("fits");
+    packet.extend(message);
+    packet
+}
+
+/// One message in one go, one message one by one, and all in turn.
+fn measure(path: &FastPath, sessions: u32) -> [Duration; 3] {
+    let hot = path.time(&packet(0), HOT).expect("a refresh");
+    let visits = COLD.min(sessions);
+    let one_by_one = |number: &dyn Fn(u64) -> u64| {
+        let times = (0..visits).map(|visit| {
+            let packet = packet(number(visit.into()) as u32);
+            path.time(&packet, 1).expect("a refresh")
+        });
+        times.sum::<Duration>() / visits
+    };
+    let same = one_by_one(&|_| 0);
+    // A stride that has no divisor in common with the number of sessions visits them all, out of order.
+    let in_turn = one_by_one(&|visit| visit * 7_919 % u64::from(sessions));
+    [hot, same, in_turn]
+}
+
+fn main() {
+    let name = format!("earmark-bench-{}", std::process::id());
+    let namespace = match Namespace::create(&name) {
+        Ok(namespace) => namespace,
+        Err(error) => return println!("not measured: no network namespace to be had ({error})"),
+    };
+    let socket = namespace.run_in(RsvpSocket::open).expect("inside").expect("the sockets");
+    let path = socket.fast_path().expect("BPF");
+    println!("sessions   the same message   one by one   all in turn");
+    let mut entered = 0;
+    for sessions in [1_000, 10_000, 100_000, 250_000] {
+        for number in entered..sessions {
+            let session =
+                FastSession { initiator: INITIATOR, interval: 30, forward: RATE, reverse: RATE };
+            path.set(&key(number), &session).expect("room");
+        }
+        entered = sessions;
+        let [hot, same, in_turn] = measure(path, sessions).map(|time| time.as_nanos());
+        println!("{sessions:>8} {hot:>15} ns {same:>9} ns {in_turn:>10} ns");
+    }
+    assert_eq!(path.refreshes(), u64::from(4 * HOT + 4 * COLD + 22_000));
+}

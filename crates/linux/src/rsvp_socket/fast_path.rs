@@ -1,0 +1,179 @@
+//! Sessions of Boomerang that the kernel refreshes without the daemon (`bpf/boomerang.c`).
+//!
+//! The daemon grants, the kernel remembers. What the daemon has entered here lives on without it: a message that would only
+//! be sent on as it came, and would write a new time, flows on by itself, and its time is written into the entry. So the
+//! daemon looks here before it lets a session expire. Everything else that a message can say goes to the daemon, which
+//! then enters the session anew, or takes it out.
+//!
+//! The program sees each session in the one way that its entry shows. An entry must not be made for a session that this
+//! host is an end of, that is locked by a key, aggregated, or refreshed with an option, or whose interval this node would
+//! lower: those messages are changed or answered on every pass.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::sys::bpf::{self, Map};
+
+/// Most sessions. The kernel sets sixteen octets aside for each, and takes a hundred more for those that are there.
+const SESSIONS: u32 = 1 << 18;
+/// Octets of `struct keys` and `struct session`.
+const KEYS: usize = 32;
+const SESSION: usize = 48;
+/// What is said once for all sessions, by its number in the map `node`: which time it is, and a count.
+const NODE_EPOCH: [u8; 4] = 0_u32.to_ne_bytes();
+const NODE_REFRESHES: [u8; 4] = 1_u32.to_ne_bytes();
+/// Where things are in `struct session`.
+const EPOCH: usize = 4;
+const INTERVAL: usize = 8;
+const HALVES: [usize; 2] = [16, 32];
+/// A program's answer to a packet that goes on (`TCX_NEXT`).
+const NEXT: u32 = u32::MAX;
+/// An Ethernet header for IPv4, to and from nobody.
+const ETHERNET: [u8; 14] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
+
+/// Which session: classifier and mask, octet for octet as its messages have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FastKey {
+    /// Classifier for IPv4.
+    pub classifier: [u8; 16],
+    /// Its mask.
+    pub mask: [u8; 16],
+}
+
+/// What its messages say while nothing changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastSession {
+    /// Who sends echoes and gets their replies.
+    pub initiator: Ipv4Addr,
+    /// Seconds between refreshes.
+    pub interval: u8,
+    /// What is reserved here in the direction of the echo, bits per second; zero where that does not come by here.
+    pub forward: u32,
+    /// Likewise in the direction of the reply.
+    pub reverse: u32,
+}
+
+/// What the kernel has seen of one direction of a session since it was entered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How many refreshes, counted up to 2^32.
+    pub refreshes: u32,
+    /// How long ago the last was, to some milliseconds; `None` where there was none.
+    pub ago: Option<Duration>,
+}
+
+/// The sessions, shared with the kernel.
+#[derive(Debug)]
+pub struct FastPath {
+    sessions: Map<KEYS, SESSION>,
+    node: Map<4, 8>,
+    /// `None` until it is loaded.
+    program: Option<OwnedFd>,
+}
+
+impl FastPath {
+    pub(super) fn new() -> io::Result<FastPath> {
+        let sessions = Map::create("earmark_session", SESSIONS)?;
+        Ok(FastPath { sessions, node: Map::create_array("earmark_node", 2)?, program: None })
+    }
+
+    /// The maps, by their symbols in the program.
+    pub(super) fn maps(&self) -> [(&'static str, i32); 2] {
+        [("sessions", self.sessions.descriptor()), ("node", self.node.descriptor())]
+    }
+
+    pub(super) fn set_program(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.program = Some(program.try_clone_to_owned()?);
+        Ok(())
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Lets the kernel refresh a session from now on; what it has seen of it before is forgotten.
+    ///
+    /// # Errors
+    /// `E2BIG`: there are as many as there can be. The daemon goes on to do it then.
+    pub fn set(&self, key: &FastKey, session: &FastSession) -> io::Result<()> {
+        let mut value = [0; SESSION];
+        value[..EPOCH].copy_from_slice(&session.initiator.octets());
+        value[EPOCH..INTERVAL].copy_from_slice(&self.epoch()?.to_ne_bytes());
+        value[INTERVAL] = session.interval;
+        for (at, rate) in HALVES.into_iter().zip([session.forward, session.reverse]) {
+            value[at..at + 4].copy_from_slice(&rate.to_be_bytes());
+        }
+        self.sessions.set(&octets_of(key), &value)
+    }
+
+    /// Hands all messages of a session to the daemon from now on; returns whether it was there.
+    pub fn remove(&self, key: &FastKey) -> io::Result<bool> {
+        self.sessions.remove(&octets_of(key))
+    }
+
+    /// What the kernel has seen of a session: in the direction of the echo, and of the reply. `None` where it is not
+    /// entered.
+    pub fn seen(&self, key: &FastKey) -> io::Result<Option<[Seen; 2]>> {
+        let Some(value) = self.sessions.get(&octets_of(key))? else { return Ok(None) };
+        let now = clock_gettime(ClockId::Monotonic);
+        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+        Ok(Some(HALVES.map(|at| {
+            let last = Duration::from_nanos(number::<8>(&value, at + 8));
+            Seen {
+                refreshes: number::<4>(&value, at + 4) as u32,
+                ago: (!last.is_zero()).then(|| now.saturating_sub(last)),
+            }
+        })))
+    }
+
+    /// Hands the next message of every session to the daemon: routes may have changed, or interfaces. Each session that
+    /// is then set again is refreshed by the kernel again. It takes the same time however many there are.
+    pub fn suspend_all(&self) -> io::Result<()> {
+        let next = u64::from(self.epoch()?.wrapping_add(1));
+        self.node.set(&NODE_EPOCH, &next.to_ne_bytes())
+    }
+
+    /// How many messages have refreshed sessions without the daemon.
+    pub fn refreshes(&self) -> u64 {
+        self.node.get(&NODE_REFRESHES).ok().flatten().map_or(0, u64::from_ne_bytes)
+    }
+
+    /// Has the kernel run the program on an IP packet so many times; gives how long one run took. The packet must be a
+    /// refresh of a session that is entered: it counts as that.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a packet that the program would hand to the daemon; the kernel's answers. Takes CAP_BPF.
+    pub fn time(&self, packet: &[u8], times: u32) -> io::Result<Duration> {
+        let program = self.program.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let frame = [&ETHERNET, packet].concat();
+        match bpf::run(program.as_fd(), &frame, times)? {
+            (NEXT, time) => Ok(time),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    fn epoch(&self) -> io::Result<u32> {
+        let epoch = self.node.get(&NODE_EPOCH)?.map_or(0, u64::from_ne_bytes);
+        Ok(epoch as u32) // never written as more
+    }
+}
+
+fn octets_of(key: &FastKey) -> [u8; KEYS] {
+    let mut octets = [0; KEYS];
+    octets[..16].copy_from_slice(&key.classifier);
+    octets[16..].copy_from_slice(&key.mask);
+    octets
+}
+
+/// A number as the object has it: with the least significant octet first.
+fn number<const N: usize>(octets: &[u8], at: usize) -> u64 {
+    let mut wide = [0; 8];
+    for (to, from) in wide.iter_mut().zip(octets.get(at..at + N).unwrap_or_default()) {
+        *to = *from;
+    }
+    u64::from_le_bytes(wide)
+}

@@ -1,0 +1,194 @@
+//! Sessions of Boomerang that the kernel refreshes by itself.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use earmark_core::Outgoing;
+use earmark_linux::{ClassifierChoice, FastKey, FastPath, FastSession, RsvpSocket};
+
+use crate::boomerang::{BOOMERANG, router};
+use crate::flood;
+use crate::interception::{assert_nothing, open_on};
+use crate::packets::{ends, icmp_checksum, line, outgoing, take_one};
+use crate::support::{Line, RECEIVER, SENDER, eventually};
+
+/// A message for IPv4 by bit rates, as it leaves its initiating node.
+#[derive(Clone, Copy)]
+struct Message {
+    key: FastKey,
+    rates: [u32; 2],
+}
+
+/// UDP between the ends of the line, exactly.
+fn message(source_port: u16) -> Message {
+    let mut classifier = [0; 16];
+    classifier[..4].copy_from_slice(&SENDER.octets());
+    classifier[4..8].copy_from_slice(&RECEIVER.octets());
+    classifier[8..10].copy_from_slice(&source_port.to_be_bytes());
+    classifier[10..13].copy_from_slice(&[0x13, 0x89, 17]);
+    let mut mask = [0xff; 16];
+    mask[13..].fill(0);
+    Message { key: FastKey { classifier, mask }, rates: [2_000_000, 64_000] }
+}
+
+impl Message {
+    fn session(&self) -> FastSession {
+        let [forward, reverse] = self.rates;
+        FastSession { initiator: SENDER, interval: 30, forward, reverse }
+    }
+
+    /// The ICMP message: an echo, or its reply.
+    fn octets(&self, is_reply: bool) -> Vec<u8> {
+        let mut octets = vec![if is_reply { 0 } else { 8 }, 0, 0, 0, 0x12, 0x34, 0, 1];
+        octets.extend([0x47, 0x11, 0x47, 0x11, 0, 0, 0, 7, 0x10, 0x12, 0, 0]);
+        octets.extend([30, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        octets.extend(self.key.classifier);
+        octets.extend(self.key.mask);
+        self.rates.iter().for_each(|rate| octets.extend(rate.to_be_bytes()));
+        finished(octets)
+    }
+}
+
+fn finished(mut octets: Vec<u8>) -> Vec<u8> {
+    let sum = icmp_checksum(&octets, SENDER.into(), RECEIVER.into());
+    octets[2..4].copy_from_slice(&sum);
+    octets
+}
+
+fn fast_path(socket: &RsvpSocket) -> &FastPath {
+    socket.fast_path().expect("BPF")
+}
+
+/// How often each direction was refreshed.
+fn refreshes(socket: &RsvpSocket, key: &FastKey) -> [u32; 2] {
+    let seen = fast_path(socket).seen(key).expect("an answer").expect("entered");
+    for direction in seen {
+        assert_eq!(direction.refreshes > 0, direction.ago.is_some());
+        assert!(direction.ago.is_none_or(|ago| ago < Duration::from_secs(5)));
+    }
+    seen.map(|direction| direction.refreshes)
+}
+
+/// There and back without the daemon, which finds it written down; the first message, and all after a change of routes,
+/// are the daemon's.
+pub(crate) fn refreshed_by_the_kernel() {
+    let line = line();
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut router = router(&line);
+    let ours = message(6_001);
+    let out = outgoing(1, SENDER.into(), RECEIVER.into());
+    let send = |sender: &mut RsvpSocket| sender.send(&out, &ours.octets(false)).expect("sent");
+    let is_taken = |sender: &mut RsvpSocket, router: &mut RsvpSocket, what: &str| {
+        send(sender);
+        take_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
+    };
+    is_taken(&mut sender, &mut router, "the first");
+    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    assert_eq!(refreshes(&router, &ours.key), [0, 0]);
+    for count in 1..=3 {
+        for router_alert in [true, false] {
+            let out = Outgoing { router_alert, ..out };
+            sender.send(&out, &ours.octets(false)).expect("sent");
+            take_one("it is back", &mut sender, |m| {
+                assert_eq!((m.datagram.source, m.datagram.ttl), (RECEIVER.into(), 63));
+                assert_eq!(m.datagram.payload[8..], ours.octets(true)[8..]);
+            });
+        }
+        assert_eq!(refreshes(&router, &ours.key), [2 * count, 2 * count]);
+        assert_nothing(&mut router);
+    }
+    assert_eq!(fast_path(&router).refreshes(), 12);
+
+    fast_path(&router).suspend_all().expect("suspended");
+    is_taken(&mut sender, &mut router, "after a change of routes");
+    assert_eq!(refreshes(&router, &ours.key), [6, 6], "what was seen is still known");
+    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    send(&mut sender);
+    take_one("it is back", &mut sender, |_| ());
+    assert_eq!(refreshes(&router, &ours.key), [1, 1]);
+
+    // A direction that has nothing here flows on, and is not counted.
+    let one_way = Message { rates: [2_000_000, 0], ..ours };
+    fast_path(&router).set(&ours.key, &one_way.session()).expect("entered");
+    sender.send(&out, &one_way.octets(false)).expect("sent");
+    take_one("it is back", &mut sender, |_| ());
+    assert_eq!(refreshes(&router, &ours.key), [1, 0]);
+
+    assert!(fast_path(&router).remove(&ours.key).expect("removed"));
+    assert!(!fast_path(&router).remove(&ours.key).expect("an answer"));
+    assert_eq!(fast_path(&router).seen(&ours.key).expect("an answer"), None);
+    is_taken(&mut sender, &mut router, "after it was taken out");
+}
+
+/// Whatever says more than that, or something else, is the daemon's.
+pub(crate) fn all_else_is_the_daemons() {
+    let line = line();
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut router = router(&line);
+    let ours = message(6_001);
+    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    let out = outgoing(1, SENDER.into(), RECEIVER.into());
+    // Where one octet is another: the format, a flag, the interval, the version, each key, the mask, the rate.
+    let places = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
+    let mut others: Vec<(Outgoing, Vec<u8>)> = places
+        .into_iter()
+        .map(|at| {
+            let mut octets = ours.octets(false);
+            octets[at] ^= 1;
+            (out, finished(octets))
+        })
+        .collect();
+    // The reverse rate is the reply's business.
+    let mut reverse = ours;
+    reverse.rates[1] += 1;
+    let mut bad_sum = ours.octets(false);
+    bad_sum[6] ^= 0x80;
+    let somebody = Outgoing { source: Ipv4Addr::new(10, 77, 1, 99).into(), ..out };
+    others.extend([
+        (out, bad_sum),
+        (out, finished([ours.octets(false), vec![0; 4]].concat())),
+        (out, finished(ours.octets(false)[..68].to_vec())),
+        (out, Message { rates: [0, 0], ..ours }.octets(false)),
+        (somebody, ours.octets(false)),
+        (Outgoing { ttl: 1, ..out }, ours.octets(false)),
+    ]);
+    for (out, octets) in others {
+        sender.send(&out, &octets).expect("sent");
+        take_one("the daemon's", &mut router, |m| {
+            assert_eq!((m.datagram.source, m.datagram.payload), (out.source, &octets[..]));
+        });
+    }
+    assert_eq!(refreshes(&router, &ours.key), [0, 0]);
+    sender.send(&out, &reverse.octets(false)).expect("sent");
+    take_one("the reply asks for something else", &mut router, |m| {
+        assert_eq!(m.datagram.source, IpAddr::from(RECEIVER));
+    });
+    assert_eq!(refreshes(&router, &ours.key), [1, 0]);
+    assert_nothing(&mut sender);
+}
+
+/// What the kernel sends on by itself gets through a flood like our own messages.
+pub(crate) fn through_a_flood() {
+    const COUNT: u32 = 100;
+    let line = Line::new();
+    let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let router = router(&line);
+    let ours = message(6_001);
+    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    let out = outgoing(1, SENDER.into(), RECEIVER.into());
+    let messages = || {
+        for _ in 0..COUNT {
+            sender.send(&out, &ours.octets(false)).expect("sent");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let outcome = flood::run(&line, Duration::from_secs(1), messages);
+    assert!(outcome.received < outcome.sent * 9 / 10, "the flood does no harm: {outcome:?}");
+    let mut returned = 0;
+    eventually("all are back", || {
+        sender.receive(|_| returned += 1).expect("received");
+        returned == COUNT
+    });
+    assert_eq!(refreshes(&router, &ours.key), [COUNT, COUNT]);
+}
