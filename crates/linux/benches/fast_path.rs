@@ -8,8 +8,9 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use earmark_core::InterfaceId;
 use earmark_linux::netns::Namespace;
-use earmark_linux::{FastKey, FastPath, FastSession, RsvpSocket};
+use earmark_linux::{FastKey, FastPath, FastSession, RsvpSocket, Share};
 use earmark_wire::{checksum, ipv4};
 
 const INITIATOR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
@@ -41,20 +42,24 @@ fn packet(number: u32) -> Vec<u8> {
     message.extend(RATE.to_be_bytes());
     let sum = checksum::checksum(&message).to_be_bytes();
     message[2..4].copy_from_slice(&sum);
+    packet_of(1, &message)
+}
+
+fn packet_of(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let header = ipv4::Repr {
         tos: 0,
         identification: 0,
         dont_fragment: false,
         ttl: 64,
-        protocol: 1,
+        protocol,
         source: INITIATOR,
         destination: FAR_END,
         router_alert: Some(0),
-        payload_len: message.len(),
+        payload_len: payload.len(),
     };
     let mut packet = vec![0; header.header_len()];
     header.emit(&mut packet).expect("fits");
-    packet.extend(message);
+    packet.extend(payload);
     packet
 }
 
@@ -83,12 +88,23 @@ fn main() {
     };
     let socket = namespace.run_in(RsvpSocket::open).expect("inside").expect("the sockets");
     let path = socket.fast_path().expect("BPF");
+    for (what, packet) in [
+        ("a packet of TCP", packet_of(6, &[0; 1_000])),
+        (
+            "a ping of somebody else",
+            packet_of(1, &[8, 0, 0, 0, 0, 1, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ),
+    ] {
+        let time = path.time(&packet, HOT).expect("it goes on");
+        println!("{what}: {} ns", time.as_nanos());
+    }
     println!("sessions   the same message   one by one   all in turn");
     let mut entered = 0;
     for sessions in [1_000, 10_000, 100_000, 250_000] {
         for number in entered..sessions {
+            let share = Some(Share { interface: InterfaceId(1), rate: RATE });
             let session =
-                FastSession { initiator: INITIATOR, interval: 30, forward: RATE, reverse: RATE };
+                FastSession { initiator: INITIATOR, interval: 30, forward: share, reverse: share };
             path.set(&key(number), &session).expect("room");
         }
         entered = sessions;

@@ -6,13 +6,23 @@
 // answer pings do not copy the option. All are taken, in transit, to groups, and for this host. Other pings are not
 // touched.
 //
-// One kind of message flows on without the daemon: that which only says that a session is to live on. The daemon enters
-// sessions that it has granted, in IPv4 and in transit. A message that the daemon would send on as it came and would
-// only write a new time for is counted, its time is written into the session's entry, and the packet goes where the
-// routes lead. It must have the entry's classifier and mask, initiating node, interval and rate, neither flags nor
-// options, and a right checksum. All else is the daemon's: the first message, other rates, releases, refusals. So it is
-// when routes may have changed: the daemon then gives a new number to the time that has begun, and no entry of the time
-// before counts.
+// Some messages flow on without the daemon, if it has allowed that. They are for IPv4, by bit rates, with a right
+// checksum, and have neither flags nor options.
+//
+// Refresh. The daemon enters the sessions that it has granted. A message that it would send on as it came, and would only
+// write a new time for, is counted, and its time is written into the session's entry. It has the entry's classifier and
+// mask, initiating node, interval and rate.
+//
+// Set-up, of a session that names all five keys exactly. The daemon lends the kernel a share of a link. If it suffices for
+// the rate that is asked for, the kernel takes that from the share and enters the session. The daemon gets a copy, but is not
+// woken for it.
+//
+// Release. What a session has goes into the shares of its links, and the daemon gets a copy. The entry stays, without
+// rates, until the daemon takes it out: the message comes by a second time, on its way back.
+//
+// All else is the daemon's: other rates, refusals, sessions that no share suffices for. So is the next message of every
+// session when routes may have changed: the daemon then gives a new number to the time that has begun, and no entry of
+// the time before counts.
 //
 // Rebuild with build.sh beside this file; the loader reads the sections and fills in the maps.
 
@@ -22,6 +32,9 @@
 #define RESERVATION 0x10
 #define BITRATE_IPV4 0x12
 #define VERSION 1
+#define UNLOCKED 1
+// Octets that may wait in the ring before the daemon is woken for copies as well.
+#define WAKE_AT (256 * 1024)
 
 struct echo {
 	__u8 type;
@@ -53,12 +66,14 @@ struct reservation {
 	__be32 reverse;
 };
 
-// One direction of a session: bits per second, zero where nothing is reserved here; refreshes; and the time of the last,
-// by the monotonic clock.
+// One direction of a session: bits per second, zero where nothing is reserved here; refreshes; the time of the last, by
+// the monotonic clock; and the link that the rate is reserved on.
 struct half {
 	__be32 rate;
 	__u32 refreshes;
 	__u64 seen;
+	__u32 interface;
+	__u32 padding;
 };
 
 struct session {
@@ -70,12 +85,22 @@ struct session {
 	struct half reverse;
 };
 
-// Made by the loader: struct keys to struct session; and what is said once for all of them (__u64).
+// Made by the loader: struct keys to struct session; what is said once for all of them (__u64); and interface (__u32) to
+// bits per second (__u64), lent in all and taken in all, of which this program writes only the second.
 extern const char sessions;
 extern const char node;
+extern const char lent;
+extern const char taken;
 
 #define NODE_EPOCH 0
 #define NODE_REFRESHES 1
+// The longest interval that is not lowered here; 0 where the kernel sets nothing up.
+#define NODE_INTERVAL 2
+
+static __always_inline __u64 *node_number(__u32 key)
+{
+	return bpf_map_lookup_elem((void *)&node, &key);
+}
 
 static __always_inline int is_message(struct __sk_buff *packet, const struct packet *found)
 {
@@ -100,14 +125,163 @@ static __always_inline int has_right_checksum(struct reservation *message)
 	return sum == 0xffff;
 }
 
-// Whether a message only refreshes what a session has; then that is done.
-static __always_inline int refresh(struct __sk_buff *packet, const struct packet *found)
+// Takes a rate from the share of a link; fails where it does not suffice.
+static __always_inline int take_share(__u32 interface, __u32 rate)
+{
+	__u64 *total = bpf_map_lookup_elem((void *)&lent, &interface);
+	__u64 *used = bpf_map_lookup_elem((void *)&taken, &interface);
+
+	if (!total || !used)
+		return -1;
+	// Totals may begin anew at zero, or be less than that: only their difference means something. For a moment it may look
+	// as if more were taken than is lent; then a message goes to the daemon that need not.
+	if ((__s64)(*total - (__sync_fetch_and_add(used, rate) + rate)) >= 0)
+		return 0;
+	__sync_fetch_and_add(used, -(__u64)rate);
+	return -1;
+}
+
+static __always_inline void give_back(__u32 interface, __u32 rate)
+{
+	__u64 *used = bpf_map_lookup_elem((void *)&taken, &interface);
+
+	if (used)
+		__sync_fetch_and_add(used, -(__u64)rate);
+}
+
+static __always_inline int has_share(__u32 interface)
+{
+	return bpf_map_lookup_elem((void *)&taken, &interface) != 0;
+}
+
+// Where a packet will leave; 0 where it will not.
+static __always_inline __u32 way_out(struct __sk_buff *packet, const struct packet *found)
+{
+	struct bpf_fib_lookup route = {};
+
+	route.family = 2; // AF_INET
+	route.ifindex = packet->ifindex;
+	route.ipv4_src = found->source;
+	route.ipv4_dst = found->destination;
+	if (bpf_fib_lookup(packet, &route, sizeof(route), FIB_SKIP_NEIGHBOR) != BPF_FIB_LKUP_RET_SUCCESS)
+		return 0;
+	return route.ifindex;
+}
+
+// Gives the daemon a copy of what has been done; fails where there is no room.
+static __always_inline int report(struct __sk_buff *packet, const struct packet *found, enum fate fate,
+				  const struct change *changes)
+{
+	__u64 wake = bpf_ringbuf_query((void *)&messages, BPF_RB_AVAIL_DATA) < WAKE_AT ? BPF_RB_NO_WAKEUP : 0;
+	__u32 length = found->length;
+
+	if (length < IPV4_HEADER || length > 192)
+		return -1;
+	return COPY_INTO(packet, found, fate, changes, 192, wake) ? -1 : 0;
+}
+
+// All five keys, and nothing else.
+static __always_inline int is_exact(const __u8 *mask)
+{
+	const __u64 *words = (const __u64 *)mask;
+
+	return words[0] == ~0ull && words[1] == bpf_cpu_to_be64(0xffffffffff000000ull);
+}
+
+static __always_inline int set_up(struct __sk_buff *packet, const struct packet *found, struct reservation *message,
+				  struct session *session)
+{
+	int is_reply = !message->echo.type;
+	__be32 wanted = is_reply ? message->reverse : message->forward;
+	__u64 *interval = node_number(NODE_INTERVAL);
+	__u64 *epoch = node_number(NODE_EPOCH);
+	struct change changes[2] = {};
+	struct session fresh = {};
+	struct half *half;
+	__u32 rate = bpf_ntohl(wanted);
+	__u32 interface;
+
+	if (!interval || !epoch || !wanted || !message->interval || message->interval > *interval)
+		return 0;
+	if (message->key[0] || message->key[1] != bpf_htonl(UNLOCKED) || !is_exact(message->keys.mask))
+		return 0;
+	interface = way_out(packet, found);
+	if (!interface || take_share(interface, rate))
+		return 0;
+	half = is_reply ? &fresh.reverse : &fresh.forward;
+	if (session) {
+		half = is_reply ? &session->reverse : &session->forward;
+		if (__sync_val_compare_and_swap(&half->rate, 0, wanted))
+			goto give_back;
+	}
+	half->interface = interface;
+	half->seen = bpf_ktime_get_coarse_ns();
+	if (!session) {
+		half->rate = wanted;
+		fresh.initiator = is_reply ? found->destination : found->source;
+		fresh.epoch = *epoch;
+		fresh.interval = message->interval;
+		if (bpf_map_update_elem((void *)&sessions, &message->keys, &fresh, BPF_NOEXIST))
+			goto give_back;
+	}
+	changes[0].interface = interface;
+	changes[0].rate = rate;
+	if (!report(packet, found, RESERVED, changes))
+		return 1;
+	// The daemon would never know.
+	if (session)
+		half->rate = 0;
+	else
+		bpf_map_delete_elem((void *)&sessions, &message->keys);
+give_back:
+	give_back(interface, rate);
+	return 0;
+}
+
+static __always_inline int release(struct __sk_buff *packet, const struct packet *found, struct session *session)
+{
+	struct change changes[2] = {};
+
+	// On its way back; the daemon has not looked yet.
+	if (!session->forward.rate && !session->reverse.rate)
+		return 1;
+	changes[0].interface = session->forward.interface;
+	changes[1].interface = session->reverse.interface;
+	if ((session->forward.rate && !has_share(changes[0].interface)) ||
+	    (session->reverse.rate && !has_share(changes[1].interface)))
+		return 0;
+	changes[0].rate = bpf_ntohl(__sync_lock_test_and_set(&session->forward.rate, 0));
+	changes[1].rate = bpf_ntohl(__sync_lock_test_and_set(&session->reverse.rate, 0));
+	if (report(packet, found, RELEASED, changes)) {
+		session->forward.rate = bpf_htonl(changes[0].rate);
+		session->reverse.rate = bpf_htonl(changes[1].rate);
+		return 0;
+	}
+	if (changes[0].rate)
+		give_back(changes[0].interface, changes[0].rate);
+	if (changes[1].rate)
+		give_back(changes[1].interface, changes[1].rate);
+	return 1;
+}
+
+static __always_inline void refresh(struct half *half)
+{
+	__u64 *refreshes = node_number(NODE_REFRESHES);
+
+	half->seen = bpf_ktime_get_coarse_ns();
+	__sync_fetch_and_add(&half->refreshes, 1);
+	if (refreshes)
+		__sync_fetch_and_add(refreshes, 1);
+}
+
+// Does what a message asks for, if the kernel can; then the packet flows on.
+static __always_inline int treat(struct __sk_buff *packet, const struct packet *found)
 {
 	struct reservation message;
 	struct session *session;
 	struct half *half;
-	__u64 *epoch, *refreshes;
-	__u32 key = NODE_EPOCH;
+	__u64 *epoch;
+	__be32 wanted;
 	int is_reply;
 
 	if (!found->is_ipv4 || found->length != found->payload + sizeof(message) || found->hops_left <= 1)
@@ -117,27 +291,26 @@ static __always_inline int refresh(struct __sk_buff *packet, const struct packet
 	if (message.type != RESERVATION || message.format != BITRATE_IPV4 || message.flags || message.version != VERSION)
 		return 0;
 	session = bpf_map_lookup_elem((void *)&sessions, &message.keys);
-	epoch = bpf_map_lookup_elem((void *)&node, &key);
-	if (!session || !epoch || session->epoch != *epoch || session->interval != message.interval)
-		return 0;
 	is_reply = !message.echo.type;
-	if (session->initiator != (is_reply ? found->destination : found->source))
+	wanted = is_reply ? message.reverse : message.forward;
+	epoch = node_number(NODE_EPOCH);
+	if (!epoch || !has_right_checksum(&message))
+		return 0;
+	if (!session)
+		return set_up(packet, found, &message, 0);
+	if (session->epoch != *epoch || session->initiator != (is_reply ? found->destination : found->source))
+		return 0;
+	if (!message.forward && !message.reverse)
+		return release(packet, found, session);
+	if (session->interval != message.interval)
 		return 0;
 	half = is_reply ? &session->reverse : &session->forward;
-	if (half->rate != (is_reply ? message.reverse : message.forward) || !(message.forward | message.reverse))
-		return 0;
-	if (!has_right_checksum(&message))
-		return 0;
-	if (half->rate) {
-		half->seen = bpf_ktime_get_coarse_ns();
-		__sync_fetch_and_add(&half->refreshes, 1);
-		key = NODE_REFRESHES;
-		refreshes = bpf_map_lookup_elem((void *)&node, &key);
-		if (refreshes)
-			__sync_fetch_and_add(refreshes, 1);
+	if (half->rate == wanted) {
+		if (wanted)
+			refresh(half);
+		return 1;
 	}
-	packet->mark = SIGNALLING_CLASS;
-	return 1;
+	return half->rate ? 0 : set_up(packet, found, &message, session);
 }
 
 SEC("boomerang")
@@ -147,7 +320,8 @@ int earmark_boomerang(struct __sk_buff *packet)
 
 	if (read_packet(packet, &found) || !is_message(packet, &found))
 		return NEXT_PROGRAM;
-	if (refresh(packet, &found))
-		return NEXT_PROGRAM;
-	return hand_over(packet, &found, 0);
+	if (!treat(packet, &found))
+		return hand_over(packet, &found, TAKEN);
+	packet->mark = SIGNALLING_CLASS;
+	return NEXT_PROGRAM;
 }

@@ -22,14 +22,32 @@
 #define PACKET_OF_ANOTHER_STATION 3
 #define IPV4_HEADER 20
 #define IPV6_HEADER 40
+// Of newer headers (Linux 6.3): a route is asked for, and no neighbour.
+#define FIB_SKIP_NEIGHBOR 4
 
-// What goes into the ring: where it came in, what it carries, whether it flows on by itself, and the IP packet. The room
-// behind `length` octets means nothing.
+// What becomes of a message besides: nothing, so that the daemon has it alone; it flows on as it is; and so it does,
+// after the kernel has reserved or released what it asks for.
+enum fate {
+	TAKEN,
+	COPIED,
+	RESERVED,
+	RELEASED,
+};
+
+// What the kernel has reserved or released on an interface: bits per second.
+struct change {
+	__u32 interface;
+	__u32 rate;
+};
+
+// What goes into the ring: where it came in, what it carries, its fate, and the IP packet. The room behind `length` octets
+// means nothing.
 struct message {
 	__u32 interface;
 	__u32 length;
 	__u32 protocol;
-	__u32 copied;
+	__u32 fate;
+	struct change changes[2];
 };
 
 // Made by the loader: the ring, and what it had no room for (key 0: __u32).
@@ -107,48 +125,54 @@ static __always_inline int read_packet(struct __sk_buff *packet, struct packet *
 }
 
 // Copies a packet into the ring, in a room of a size that the verifier knows; tells whether there was none.
-#define COPY_INTO(packet, found, is_copy, room)                                                                      \
+#define COPY_INTO(packet, found, how, changed, room, wake)                                                           \
 	({                                                                                                           \
 		struct message *message = bpf_ringbuf_reserve((void *)&messages, sizeof(struct message) + (room), 0); \
 		int full = !message;                                                                                 \
 		if (message) {                                                                                       \
 			message->interface = (packet)->ifindex;                                                      \
-			message->length = length;                                                                    \
+			message->length = (found)->length;                                                           \
 			message->protocol = (found)->protocol;                                                       \
-			message->copied = (is_copy);                                                                 \
+			message->fate = (how);                                                                       \
+			__builtin_memcpy(message->changes, changed, sizeof(message->changes));                       \
 			if (bpf_skb_load_bytes_relative(packet, 0, message + 1, length, BPF_HDR_START_NET))           \
-				bpf_ringbuf_discard(message, 0);                                                     \
+				bpf_ringbuf_discard(message, wake);                                                  \
 			else                                                                                         \
-				bpf_ringbuf_submit(message, 0);                                                      \
+				bpf_ringbuf_submit(message, wake);                                                   \
 		}                                                                                                    \
 		full;                                                                                                \
 	})
 
+static __always_inline void count_lost(void)
+{
+	__u32 key = 0;
+	__u32 *count = bpf_map_lookup_elem((void *)&lost, &key);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
 // Gives a message to the daemon; what becomes of the packet is the result. Rooms are for what is usual: a message of
 // Boomerang in either family, one of RSVP, a full packet.
-static __always_inline int hand_over(struct __sk_buff *packet, const struct packet *found, int is_copy)
+static __always_inline int hand_over(struct __sk_buff *packet, const struct packet *found, enum fate fate)
 {
+	struct change nothing[2] = {};
 	__u32 length = found->length;
-	__u32 key = 0;
-	__u32 *count;
 	int full;
 
 	if (length < IPV4_HEADER || length > LONGEST_MESSAGE || bpf_skb_pull_data(packet, packet->len))
 		return NEXT_PROGRAM;
 	if (length <= 192)
-		full = COPY_INTO(packet, found, is_copy, 192);
+		full = COPY_INTO(packet, found, fate, nothing, 192, 0);
 	else if (length <= 512)
-		full = COPY_INTO(packet, found, is_copy, 512);
+		full = COPY_INTO(packet, found, fate, nothing, 512, 0);
 	else if (length <= 2048)
-		full = COPY_INTO(packet, found, is_copy, 2048);
+		full = COPY_INTO(packet, found, fate, nothing, 2048, 0);
 	else
-		full = COPY_INTO(packet, found, is_copy, LONGEST_MESSAGE);
-	if (full) {
-		count = bpf_map_lookup_elem((void *)&lost, &key);
-		if (count)
-			__sync_fetch_and_add(count, 1);
-	}
-	return is_copy ? NEXT_PROGRAM : DROP;
+		full = COPY_INTO(packet, found, fate, nothing, LONGEST_MESSAGE, 0);
+	if (full)
+		count_lost();
+	return fate == TAKEN ? DROP : NEXT_PROGRAM;
 }
 
 #endif

@@ -18,7 +18,7 @@ static __always_inline int take(struct __sk_buff *packet, int groups_only)
 		return NEXT_PROGRAM;
 	if (groups_only && !found.to_group)
 		return NEXT_PROGRAM;
-	return hand_over(packet, &found, 0);
+	return hand_over(packet, &found, TAKEN);
 }
 
 SEC("groups")

@@ -27,9 +27,6 @@
 #define REPORT_BLOCK_WORDS 6
 #define LEAST_APPLICATION_WORDS 2
 
-// Of newer headers (Linux 6.3): no neighbour is wanted.
-#define FIB_SKIP_NEIGHBOR 4
-
 struct udp {
 	__be16 source;
 	__be16 destination;
@@ -135,7 +132,7 @@ static __always_inline int take(struct __sk_buff *packet, int alerted_only)
 		return NEXT_PROGRAM;
 	if (read_compound(packet, &found) != YESSIR)
 		return NEXT_PROGRAM;
-	return hand_over(packet, &found, !is_in_transit(packet, &found));
+	return hand_over(packet, &found, is_in_transit(packet, &found) ? TAKEN : COPIED);
 }
 
 SEC("alerted")
@@ -159,5 +156,5 @@ int earmark_reports(struct __sk_buff *packet)
 		return NEXT_PROGRAM;
 	if (read_compound(packet, &found) != REPORT)
 		return NEXT_PROGRAM;
-	return hand_over(packet, &found, 1);
+	return hand_over(packet, &found, COPIED);
 }

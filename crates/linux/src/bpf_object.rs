@@ -152,7 +152,14 @@ mod tests {
             (YESSIR, "any"),
             (YESSIR, "reports"),
         ] {
-            let maps = [("messages", 0x1234), ("lost", 0x4321), ("sessions", 7), ("node", 8)];
+            let maps = [
+                ("messages", 0x1234),
+                ("lost", 0x4321),
+                ("sessions", 7),
+                ("node", 8),
+                ("lent", 9),
+                ("taken", 10),
+            ];
             let code = link(object, section, &maps);
             let code = code.expect("fine");
             assert!(loads(&code, 0x1234) > 0 && loads(&code, 0x4321) > 0);

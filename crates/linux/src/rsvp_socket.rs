@@ -45,7 +45,9 @@ use frame::LONGEST_PACKET;
 use intercept::Interceptor;
 use raw::RawSockets;
 use ready::{ReadySet, Source};
-pub use settings::{Access, Incoming, Intercept, InterfaceSignalling, SocketCounters, Yessir};
+pub use settings::{
+    Access, Incoming, Intercept, InterfaceSignalling, Settled, Share, SocketCounters, Yessir,
+};
 use udp::UdpSockets;
 
 /// IP protocol number of RSVP (RFC 2205 section 3.11.1).
@@ -249,6 +251,13 @@ impl RsvpSocket {
     /// `None` where BPF is not to be had.
     pub fn fast_path(&self) -> Option<&FastPath> {
         let fast_path = self.interceptor.as_ref().ok().map(|interceptor| &interceptor.fast_path);
+        fast_path.filter(|fast_path| fast_path.is_loaded())
+    }
+
+    /// The same, to lend it something.
+    pub fn fast_path_mut(&mut self) -> Option<&mut FastPath> {
+        let fast_path =
+            self.interceptor.as_mut().ok().map(|interceptor| &mut interceptor.fast_path);
         fast_path.filter(|fast_path| fast_path.is_loaded())
     }
 

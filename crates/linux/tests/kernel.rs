@@ -7,6 +7,8 @@
 mod aggregate;
 #[path = "kernel/boomerang.rs"]
 mod boomerang;
+#[path = "kernel/both_paths.rs"]
+mod both_paths;
 #[path = "kernel/classes.rs"]
 mod classes;
 #[path = "kernel/encapsulation.rs"]
@@ -69,6 +71,8 @@ fn main() -> ExitCode {
         trial("yessir: sender reports are copied", yessir::sender_reports),
         trial("fast path: refreshed by the kernel", fast_path::refreshed_by_the_kernel),
         trial("fast path: all else is the daemon's", fast_path::all_else_is_the_daemons),
+        trial("fast path: set up and released by the kernel", fast_path::set_up_and_release),
+        trial("fast path: kernel and daemon agree", both_paths::agree),
         trial("fast path: through a flood", fast_path::through_a_flood),
         trial("without BPF: boomerang", without_bpf::boomerang),
         trial("without BPF: yessir", without_bpf::yessir),

@@ -154,7 +154,7 @@ impl AlertedSockets {
             Kind::Both4 => about.own == about.destination,
         };
         if !is_group && self.is_wanted(protocol, &datagram) {
-            return Verdict::Message(Incoming { protocol, is_copy, datagram });
+            return Verdict::Message(Incoming { protocol, is_copy, settled: None, datagram });
         }
         // What came to a group is a copy of what goes on, but for a multicast router that does without BPF.
         if is_copy || is_group { Verdict::Ignore } else { Verdict::PassOn }

@@ -1,14 +1,22 @@
-//! Sessions of Boomerang that the kernel refreshes without the daemon (`bpf/boomerang.c`).
+//! What of Boomerang the kernel does without the daemon (`bpf/boomerang.c`), for IPv4.
 //!
-//! The daemon grants, the kernel remembers. What the daemon has entered here lives on without it: a message that would only
-//! be sent on as it came, and would write a new time, flows on by itself, and its time is written into the entry. So the
-//! daemon looks here before it lets a session expire. Everything else that a message can say goes to the daemon, which
-//! then enters the session anew, or takes it out.
+//! **Refresh.** The daemon grants, the kernel remembers. What the daemon has entered here lives on without it: a message
+//! that would only be sent on as it came, and would write a new time, flows on by itself, and its time is written into the
+//! entry. So the daemon looks here before it lets a session expire.
 //!
-//! The program sees each session in the one way that its entry shows. An entry must not be made for a session that this
-//! host is an end of, that is locked by a key, aggregated, or refreshed with an option, or whose interval this node would
-//! lower: those messages are changed or answered on every pass.
+//! **Set-up and release.** The daemon may lend the kernel a share of a link ([`FastPath::lend`]), having claimed that
+//! itself. A session that names all five keys exactly, and fits, is then entered by the kernel, and one that is released
+//! gives its rate to the share. The daemon has a copy of each such message ([`super::Settled`]) but is not woken for it:
+//! who lends looks every now and then, and always before it answers somebody who asks what is reserved. For each copy it
+//! does what it would have done for the message, but for sending it on; what it claims or gives up thereby is what
+//! the share has lost or won. Until it has looked, packets of the new session go with best effort.
+//!
+//! Everything else that a message can say goes to the daemon, which then enters the session anew, or takes it out. An entry
+//! must not be made for a session that this host is an end of, that is locked by a key, aggregated, or refreshed with an
+//! option, or whose interval this node would lower: those messages are changed or answered on every pass. Nor may
+//! anything be lent where the daemon would look at more than rates before it grants: keys, credentials, or limits.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,20 +24,27 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use earmark_core::InterfaceId;
+
+use super::settings::{Settled, Share};
 use crate::sys::bpf::{self, Map};
 
 /// Most sessions. The kernel sets sixteen octets aside for each, and takes a hundred more for those that are there.
 const SESSIONS: u32 = 1 << 18;
 /// Octets of `struct keys` and `struct session`.
 const KEYS: usize = 32;
-const SESSION: usize = 48;
-/// What is said once for all sessions, by its number in the map `node`: which time it is, and a count.
+const SESSION: usize = 64;
+/// Most links of which a share can be lent.
+const LINKS: u32 = 1_024;
+/// What is said once for all sessions, by its number in the map `node`: which time it is, how many
+/// refreshes, and the longest interval of sessions that the kernel may set up.
 const NODE_EPOCH: [u8; 4] = 0_u32.to_ne_bytes();
 const NODE_REFRESHES: [u8; 4] = 1_u32.to_ne_bytes();
+const NODE_INTERVAL: [u8; 4] = 2_u32.to_ne_bytes();
 /// Where things are in `struct session`.
 const EPOCH: usize = 4;
 const INTERVAL: usize = 8;
-const HALVES: [usize; 2] = [16, 32];
+const HALVES: [usize; 2] = [16, 40];
 /// A program's answer to a packet that goes on (`TCX_NEXT`).
 const NEXT: u32 = u32::MAX;
 /// An Ethernet header for IPv4, to and from nobody.
@@ -44,17 +59,17 @@ pub struct FastKey {
     pub mask: [u8; 16],
 }
 
-/// What its messages say while nothing changes.
+/// What its messages say while nothing changes, and what is reserved for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastSession {
     /// Who sends echoes and gets their replies.
     pub initiator: Ipv4Addr,
     /// Seconds between refreshes.
     pub interval: u8,
-    /// What is reserved here in the direction of the echo, bits per second; zero where that does not come by here.
-    pub forward: u32,
+    /// What is reserved here in the direction of the echo; `None` where that does not come by here.
+    pub forward: Option<Share>,
     /// Likewise in the direction of the reply.
-    pub reverse: u32,
+    pub reverse: Option<Share>,
 }
 
 /// What the kernel has seen of one direction of a session since it was entered.
@@ -62,7 +77,7 @@ pub struct FastSession {
 pub struct Seen {
     /// How many refreshes, counted up to 2^32.
     pub refreshes: u32,
-    /// How long ago the last was, to some milliseconds; `None` where there was none.
+    /// How long ago the last was, or the set-up by the kernel, to some milliseconds; `None` where there was neither.
     pub ago: Option<Duration>,
 }
 
@@ -71,19 +86,34 @@ pub struct Seen {
 pub struct FastPath {
     sessions: Map<KEYS, SESSION>,
     node: Map<4, 8>,
+    lent: Map<4, 8>,
+    taken: Map<4, 8>,
+    /// What of `taken` the daemon knows of: it has read the copies.
+    known: BTreeMap<InterfaceId, u64>,
     /// `None` until it is loaded.
     program: Option<OwnedFd>,
 }
 
 impl FastPath {
     pub(super) fn new() -> io::Result<FastPath> {
-        let sessions = Map::create("earmark_session", SESSIONS)?;
-        Ok(FastPath { sessions, node: Map::create_array("earmark_node", 2)?, program: None })
+        Ok(FastPath {
+            sessions: Map::create("earmark_session", SESSIONS)?,
+            node: Map::create_array("earmark_node", 3)?,
+            lent: Map::create("earmark_lent", LINKS)?,
+            taken: Map::create("earmark_taken", LINKS)?,
+            known: BTreeMap::new(),
+            program: None,
+        })
     }
 
     /// The maps, by their symbols in the program.
-    pub(super) fn maps(&self) -> [(&'static str, i32); 2] {
-        [("sessions", self.sessions.descriptor()), ("node", self.node.descriptor())]
+    pub(super) fn maps(&self) -> [(&'static str, i32); 4] {
+        [
+            ("sessions", self.sessions.descriptor()),
+            ("node", self.node.descriptor()),
+            ("lent", self.lent.descriptor()),
+            ("taken", self.taken.descriptor()),
+        ]
     }
 
     pub(super) fn set_program(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
@@ -104,8 +134,11 @@ impl FastPath {
         value[..EPOCH].copy_from_slice(&session.initiator.octets());
         value[EPOCH..INTERVAL].copy_from_slice(&self.epoch()?.to_ne_bytes());
         value[INTERVAL] = session.interval;
-        for (at, rate) in HALVES.into_iter().zip([session.forward, session.reverse]) {
-            value[at..at + 4].copy_from_slice(&rate.to_be_bytes());
+        for (at, share) in HALVES.into_iter().zip([session.forward, session.reverse]) {
+            if let Some(Share { interface, rate }) = share {
+                value[at..at + 4].copy_from_slice(&rate.to_be_bytes());
+                value[at + 16..at + 20].copy_from_slice(&interface.0.to_ne_bytes());
+            }
         }
         self.sessions.set(&octets_of(key), &value)
     }
@@ -137,13 +170,62 @@ impl FastPath {
         self.node.set(&NODE_EPOCH, &next.to_ne_bytes())
     }
 
+    /// Lets the kernel set up sessions whose interval is at most this, where it has been lent something; `None`: none.
+    pub fn set_longest_interval(&self, seconds: Option<u8>) -> io::Result<()> {
+        self.node.set(&NODE_INTERVAL, &u64::from(seconds.unwrap_or(0)).to_ne_bytes())
+    }
+
+    /// Lends the kernel this much of a link, bits per second, in place of what it had; returns what it has now: more than
+    /// that where it has given part of it away already and the daemon has not read the copy yet. This much must be
+    /// claimed in the ledger, before where it becomes more, and after where it becomes less.
+    ///
+    /// # Errors
+    /// `E2BIG`: there are too many links.
+    pub fn lend(&mut self, interface: InterfaceId, rate: u64) -> io::Result<u64> {
+        let key = interface.0.to_ne_bytes();
+        let known = *self.known.entry(interface).or_insert(0);
+        if self.taken.get(&key)?.is_none() {
+            self.taken.set(&key, &known.to_ne_bytes())?;
+        }
+        let lent = known.wrapping_add(rate);
+        self.lent.set(&key, &lent.to_ne_bytes())?;
+        self.share(interface)
+    }
+
+    /// What the kernel has of a link, bits per second: lent to it, and not known to the daemon as a session's.
+    pub fn share(&self, interface: InterfaceId) -> io::Result<u64> {
+        let key = interface.0.to_ne_bytes();
+        let number = |value: Option<[u8; 8]>| value.map_or(0, u64::from_ne_bytes);
+        let (lent, taken) = (number(self.lent.get(&key)?), number(self.taken.get(&key)?));
+        let known = self.known.get(&interface).copied().unwrap_or(0);
+        // Totals only count up, but for releases: differences are what they mean.
+        let [lent, taken] = [lent, taken].map(|total| total.wrapping_sub(known) as i64);
+        Ok(lent.max(taken).max(0) as u64)
+    }
+
+    /// Takes note of what a copy tells.
+    pub(super) fn account(&mut self, settled: &Settled) {
+        match settled {
+            Settled::Reserved(share) => self.learn(share, u64::wrapping_add),
+            Settled::Released(shares) => {
+                shares.iter().for_each(|share| self.learn(share, u64::wrapping_sub));
+            }
+        }
+    }
+
+    fn learn(&mut self, share: &Share, change: fn(u64, u64) -> u64) {
+        if let Some(known) = self.known.get_mut(&share.interface) {
+            *known = change(*known, share.rate.into());
+        }
+    }
+
     /// How many messages have refreshed sessions without the daemon.
     pub fn refreshes(&self) -> u64 {
         self.node.get(&NODE_REFRESHES).ok().flatten().map_or(0, u64::from_ne_bytes)
     }
 
-    /// Has the kernel run the program on an IP packet so many times; gives how long one run took. The packet must be a
-    /// refresh of a session that is entered: it counts as that.
+    /// Has the kernel run the program on an IPv4 packet so many times, as if it came through the loopback interface of
+    /// the calling thread's namespace; gives how long one run took. A message of Boomerang counts as one.
     ///
     /// # Errors
     /// `InvalidInput` for a packet that the program would hand to the daemon; the kernel's answers. Takes CAP_BPF.

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use earmark_core::InterfaceId;
 
 use super::fast_path::FastPath;
-use super::settings::{Incoming, Intercept, InterfaceSignalling, Yessir};
+use super::settings::{Incoming, Intercept, InterfaceSignalling, Settled, Share, Yessir};
 use super::{checksum, raw};
 use crate::bpf_object::{self, BOOMERANG, RSVP, YESSIR};
 use crate::sys::bpf::{self, Map};
@@ -25,7 +25,11 @@ use crate::sys::ring::Ring;
 /// come at once without a loss, which only the next refresh makes up for.
 const RING: u32 = 8 << 20;
 /// Octets of `struct message` before the packet.
-const HEAD: usize = 16;
+const HEAD: usize = 32;
+/// Values of its `fate`: what is neither is a copy.
+const TAKEN: u32 = 0;
+const RESERVED: u32 = 2;
+const RELEASED: u32 = 3;
 /// The one of the licences that the sources name under which the kernel lends all of its functions to a program.
 const LICENSE: &str = "Dual MIT/GPL";
 
@@ -184,13 +188,22 @@ impl Interceptor {
         most: usize,
         mut each: impl FnMut(Option<Incoming<'_>>),
     ) -> usize {
-        let spare = &mut self.spare;
-        self.ring.read(most, |record| {
+        let Interceptor { ring, spare, fast_path, .. } = self;
+        ring.read(most, |record| {
             let number = |at: usize| {
                 let octets = record.get(at..).and_then(<[u8]>::first_chunk::<4>);
                 octets.copied().map_or(0, u32::from_ne_bytes)
             };
-            let [interface, length, protocol, copied] = [0, 4, 8, 12].map(number);
+            let [interface, length, protocol, fate] = [0, 4, 8, 12].map(number);
+            let share = |at| Share { interface: InterfaceId(number(at)), rate: number(at + 4) };
+            let settled = match fate {
+                RESERVED => Some(Settled::Reserved(share(16))),
+                RELEASED => Some(Settled::Released([share(16), share(24)])),
+                _ => None,
+            };
+            if let Some(settled) = settled {
+                fast_path.account(&settled);
+            }
             let packet = record.get(HEAD..).and_then(|rest| rest.get(..length as usize));
             let found = raw::packet(packet.unwrap_or_default(), interface)
                 .filter(|(found, _)| u32::from(*found) == protocol);
@@ -198,7 +211,7 @@ impl Interceptor {
                 if protocol == raw::UDP {
                     checksum::finish(&mut datagram, spare);
                 }
-                Incoming { protocol, is_copy: copied != 0, datagram }
+                Incoming { protocol, is_copy: fate != TAKEN, settled, datagram }
             }));
         })
     }

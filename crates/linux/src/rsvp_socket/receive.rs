@@ -22,12 +22,10 @@ impl RsvpSocket {
     /// Takes one batch of messages out of each socket where some wait, and hands each well-formed one to `each`. Returns
     /// how many packets were taken, 0 when nothing is waiting; call again until then.
     pub fn receive(&mut self, mut each: impl FnMut(Incoming<'_>)) -> io::Result<usize> {
-        let mut count = 0;
+        // The ring may hold copies that nobody is woken for; looking costs two loads.
+        let mut count = self.receive_intercepted(&mut each);
         for source in self.ready.now()? {
-            count += match source {
-                Source::Intercepted => self.receive_intercepted(&mut each),
-                source => self.receive_from(source, &mut each)?,
-            };
+            count += self.receive_from(source, &mut each)?;
         }
         Ok(count)
     }
@@ -104,7 +102,7 @@ impl RsvpSocket {
         };
         match datagram {
             Some(datagram) => {
-                each(Incoming { protocol: RSVP as u8, is_copy: false, datagram });
+                each(Incoming { protocol: RSVP as u8, is_copy: false, settled: None, datagram });
                 Outcome::HandedOut
             }
             None => Outcome::Malformed,

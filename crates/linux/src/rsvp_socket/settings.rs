@@ -1,6 +1,6 @@
 //! How a node signals: what it takes out of the packets that pass, interface by interface.
 
-use earmark_core::Datagram;
+use earmark_core::{Datagram, InterfaceId};
 
 /// By which means a node signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +61,28 @@ pub struct Incoming<'a> {
     /// Whether it is a copy: the kernel sends the packet on or delivers it by itself, answers to pings included. All others
     /// were consumed: whoever reads one sends it on or answers it.
     pub is_copy: bool,
+    /// What the kernel has done about a message of Boomerang that it sent on by itself; see [`super::FastPath`].
+    pub settled: Option<Settled>,
     /// The message.
     pub datagram: Datagram<'a>,
+}
+
+/// What the kernel has done about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It has taken this from the share of a link.
+    Reserved(Share),
+    /// It has added these to the shares of links; a rate of zero says nothing.
+    Released([Share; 2]),
+}
+
+/// A part of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Bits per second.
+    pub rate: u32,
 }
 
 /// What a socket counted since it was opened.

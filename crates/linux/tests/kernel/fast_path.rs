@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use earmark_core::Outgoing;
-use earmark_linux::{ClassifierChoice, FastKey, FastPath, FastSession, RsvpSocket};
+use earmark_core::{InterfaceId, Outgoing};
+use earmark_linux::{ClassifierChoice, FastKey, FastPath, FastSession, RsvpSocket, Settled, Share};
 
 use crate::boomerang::{BOOMERANG, router};
 use crate::flood;
@@ -33,7 +33,8 @@ fn message(source_port: u16) -> Message {
 
 impl Message {
     fn session(&self) -> FastSession {
-        let [forward, reverse] = self.rates;
+        let share = |rate| Share { interface: InterfaceId(1), rate };
+        let [forward, reverse] = self.rates.map(|rate| (rate > 0).then(|| share(rate)));
         FastSession { initiator: SENDER, interval: 30, forward, reverse }
     }
 
@@ -63,7 +64,7 @@ fn fast_path(socket: &RsvpSocket) -> &FastPath {
 fn refreshes(socket: &RsvpSocket, key: &FastKey) -> [u32; 2] {
     let seen = fast_path(socket).seen(key).expect("an answer").expect("entered");
     for direction in seen {
-        assert_eq!(direction.refreshes > 0, direction.ago.is_some());
+        assert!(direction.refreshes == 0 || direction.ago.is_some());
         assert!(direction.ago.is_none_or(|ago| ago < Duration::from_secs(5)));
     }
     seen.map(|direction| direction.refreshes)
@@ -165,6 +166,93 @@ pub(crate) fn all_else_is_the_daemons() {
     });
     assert_eq!(refreshes(&router, &ours.key), [1, 0]);
     assert_nothing(&mut sender);
+}
+
+/// What is lent to the kernel it gives to whom it suffices for; the daemon learns it from copies.
+pub(crate) fn set_up_and_release() {
+    let line = line();
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut router = router(&line);
+    let out = outgoing(1, SENDER.into(), RECEIVER.into());
+    let (outward, inward) = (line.outward, line.inward);
+    let lend = |router: &mut RsvpSocket, rates: [u64; 2]| {
+        let fast_path = router.fast_path_mut().expect("BPF");
+        for (interface, rate) in [outward, inward].into_iter().zip(rates) {
+            assert_eq!(fast_path.lend(interface, rate).ok(), Some(rate));
+        }
+    };
+    let shares = |router: &RsvpSocket| {
+        [outward, inward].map(|interface| fast_path(router).share(interface).expect("an answer"))
+    };
+    fast_path(&router).set_longest_interval(Some(30)).expect("set");
+    let mut send = |message: &Message, what: &str| {
+        sender.send(&out, &message.octets(false)).expect("sent");
+        take_one(what, &mut sender, |m| assert_eq!(m.datagram.source, IpAddr::from(RECEIVER)));
+    };
+    let copies = |router: &mut RsvpSocket| {
+        let mut copies = Vec::new();
+        while router
+            .receive(|m| {
+                assert!(m.is_copy);
+                copies.push(m.settled.expect("done"));
+            })
+            .expect("received")
+            > 0
+        {}
+        copies
+    };
+    let [forward, reverse] =
+        [(outward, 2_000_000), (inward, 64_000)].map(|(interface, rate)| Share { interface, rate });
+
+    lend(&mut router, [5_000_000, 1_000_000]);
+    for port in [1, 2] {
+        send(&message(port), "it is back");
+        assert_eq!(refreshes(&router, &message(port).key), [0, 0]);
+        send(&message(port), "its refresh, too");
+        assert_eq!(refreshes(&router, &message(port).key), [1, 1]);
+        let expected = [Settled::Reserved(forward), Settled::Reserved(reverse)];
+        assert_eq!(copies(&mut router), expected);
+    }
+    assert_eq!(shares(&router), [1_000_000, 872_000]);
+
+    let release = Message { rates: [0, 0], ..message(1) };
+    send(&release, "it is back");
+    assert_eq!(shares(&router), [1_000_000, 872_000], "the daemon has not looked");
+    assert_eq!(copies(&mut router), [Settled::Released([forward, reverse])]);
+    assert_eq!(shares(&router), [3_000_000, 936_000]);
+
+    // What is lent less becomes that once what was taken is known.
+    send(&message(3), "it is back");
+    let less = router.fast_path_mut().expect("BPF").lend(outward, 0).expect("lent");
+    assert_eq!(less, 2_000_000);
+    assert_eq!(copies(&mut router).len(), 2);
+    assert_eq!(shares(&router), [0, 872_000]);
+    router.fast_path_mut().expect("BPF").lend(outward, 3_000_000).expect("lent");
+
+    // Too much; too long; locked; not all five keys; or nothing lent any more.
+    let mut wide = message(5);
+    wide.key.mask[8..10].fill(0);
+    let mut locked = message(5).octets(false);
+    locked[31] = 3;
+    let mut long = message(5).octets(false);
+    long[20] = 31;
+    let others = [
+        Message { rates: [3_000_001, 0], ..message(5) }.octets(false),
+        wide.octets(false),
+        finished(locked),
+        finished(long),
+    ];
+    let mut is_taken = |octets: &[u8]| {
+        sender.send(&out, octets).expect("sent");
+        take_one("the daemon's", &mut router, |m| {
+            assert_eq!((m.is_copy, m.settled, m.datagram.payload), (false, None, octets));
+        });
+    };
+    others.iter().for_each(|octets| is_taken(octets));
+    fast_path(&router).set_longest_interval(None).expect("set");
+    sender.send(&out, &message(5).octets(false)).expect("sent");
+    take_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
+    assert_eq!(shares(&router), [3_000_000, 872_000]);
 }
 
 /// What the kernel sends on by itself gets through a flood like our own messages.
