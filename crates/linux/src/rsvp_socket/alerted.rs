@@ -2,14 +2,15 @@
 //!
 //! Raw sockets see less: in transit only what carries router alert, and it is consumed whether it is a message or not. So
 //! every alerted ping and UDP packet of somebody else is sent on from here, as a router would have. What is for this host
-//! comes as a copy: the kernel answers a ping by itself, and delivers a report to its application. Groups are not served.
+//! comes as a copy: the kernel delivers a report to its application. Pings it answers by itself, as any host does, so that
+//! only answers are handed out. Groups are not served.
 //!
 //! ```text
 //! socket             in transit                        for this host
-//! ICMP               alerted IPv4 of protocol 1        echo and echo reply
+//! ICMP               alerted IPv4 of protocol 1        echo replies
 //! UDP                alerted IPv4 of protocol 17       alerted, and what could be RTCP
 //! protocol 255       alerted IPv6, value 0             -
-//! ICMPv6             -                                 echo and echo reply
+//! ICMPv6             -                                 echo replies
 //! UDP over IPv6      -                                 what could be RTCP
 //! ```
 
@@ -107,12 +108,13 @@ impl AlertedSockets {
         how: &InterfaceSignalling,
     ) -> Result<(), OpenError> {
         if how.boomerang && !self.has_boomerang {
-            let echo4 = [!(1_u32 << 0 | 1 << 8)];
-            self.open4(raw::ICMP, |socket| filter_icmp(socket, SOL_RAW, ICMP_FILTER, &echo4))?;
-            let mut echo6 = [u32::MAX; 8];
-            echo6[4] = !(1 << 0 | 1 << 1); // types 128 and 129
+            // The filters concern what is for this host: nothing but replies, types 0 and 129.
+            let replies4 = [!1_u32];
+            self.open4(raw::ICMP, |socket| filter_icmp(socket, SOL_RAW, ICMP_FILTER, &replies4))?;
+            let mut replies6 = [u32::MAX; 8];
+            replies6[4] = !(1 << 1);
             self.open6(raw::ICMPV6, |socket| {
-                filter_icmp(socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &echo6)
+                filter_icmp(socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &replies6)
             })?;
             self.has_boomerang = true;
         }

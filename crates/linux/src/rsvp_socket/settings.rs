@@ -58,8 +58,8 @@ pub struct Incoming<'a> {
     /// IP protocol number of its payload: 46 an RSVP message, 1 or 58 an ICMP or ICMPv6 message, 17 a UDP header and
     /// what follows.
     pub protocol: u8,
-    /// Whether it is a copy: the kernel sends the packet on or delivers it by itself, answers to pings included. All others
-    /// were consumed: whoever reads one sends it on or answers it.
+    /// Whether it is a copy: the kernel sends the packet on or delivers it by itself. All others were consumed: whoever
+    /// reads one sends it on or answers it.
     pub is_copy: bool,
     /// What the kernel has done about a message of Boomerang that it sent on by itself; see [`super::FastPath`].
     pub settled: Option<Settled>,

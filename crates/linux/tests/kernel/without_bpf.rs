@@ -77,9 +77,7 @@ pub(crate) fn boomerang() {
         assert_nothing(&mut router);
 
         assert!(pinger.ping(from, own, &data), "the kernel answers");
-        take_one("a copy", &mut router, |m| {
-            assert_eq!((m.protocol, m.is_copy, m.datagram.destination), (icmp(from), true, own));
-        });
+        assert_nothing(&mut router);
         take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
     }
 }
