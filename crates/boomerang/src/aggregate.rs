@@ -384,7 +384,7 @@ impl Boomerang {
         if half.interface != place.1 || turn.context.ledger.change(half.claim, nothing).is_err() {
             return false;
         }
-        let mut asked = Asked::Already(Ok(()));
+        let mut asked = Asked::Already(Ok(self.store.hash_address(as_node.initiator)));
         let granted = self.grant(turn, as_node, place, grant, sum, &mut asked).is_ok();
         if !granted {
             // What was given up a moment ago is still there.
@@ -462,7 +462,7 @@ impl Boomerang {
         let Grant::Known(index) = *grant else { return };
         let interval = passing.view.refresh_interval().min(self.config.max_refresh_interval);
         let half = self.store.session(index).half_at(FORWARD);
-        let ends = turn.now + self.config.lifetime(interval);
+        let ends = self.config.end_of_life(turn.now, interval);
         if half.expires_at == earmark_core::Time::MAX || half.expires_at < ends {
             self.prolong(turn.now, index, FORWARD, interval);
         }

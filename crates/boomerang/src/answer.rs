@@ -40,8 +40,7 @@ impl Boomerang {
         let mut how = outgoing(datagram.destination, datagram.source);
         how.router_alert = datagram.router_alert;
         how.interface = outcome.and_then(|outcome| outcome.interface);
-        let message = turn.out.send(how, datagram.payload.len());
-        message.copy_from_slice(datagram.payload);
+        let message = turn.out.send_copy(how, datagram.payload);
         icmp::turn_round(message, ends);
         if let (Some(outcome), Some(view)) = (outcome, view) {
             outcome.edits.apply(message, view);

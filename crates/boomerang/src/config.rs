@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use earmark_core::Rate;
+use earmark_core::{Rate, Time};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -63,12 +63,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long state lives that is promised to be refreshed every `interval` seconds. An interval of zero counts as one
-    /// second.
+    /// When state ends that was heard of now and is promised to be refreshed every `interval` seconds. An interval of zero
+    /// counts as one second.
     #[inline]
-    pub(crate) fn lifetime(&self, interval: u8) -> Duration {
+    pub(crate) fn end_of_life(&self, now: Time, interval: u8) -> Time {
         let seconds = u64::from(interval.max(1)) * u64::from(self.lifetime_multiplier.max(1));
-        Duration::from_secs(seconds)
+        Time::from_nanos(now.as_nanos().saturating_add(seconds * 1_000_000_000))
     }
 }
 

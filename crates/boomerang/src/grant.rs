@@ -35,8 +35,8 @@ pub(crate) enum Grant {
 pub(crate) enum Asked {
     /// Not yet.
     NotYet,
-    /// And this came out.
-    Already(Result<(), Refused>),
+    /// And this came out: the hash of the initiating node, or why it may not.
+    Already(Result<u64, Refused>),
 }
 
 impl Boomerang {
@@ -56,7 +56,9 @@ impl Boomerang {
                 let session = self.store.session_mut(index);
                 if session.flags & direction.fault() != 0 {
                     session.flags &= !direction.fault();
-                    return Err(Refused::flatly(RefusalReason::TrafficControl));
+                    if wanted != 0 {
+                        return Err(Refused::flatly(RefusalReason::TrafficControl));
+                    }
                 }
                 session.half_at(slot)
             }
@@ -72,15 +74,14 @@ impl Boomerang {
             Asked::NotYet => self.may_change(turn.now, passing, new),
         };
         *asked = Asked::Already(verdict);
-        verdict?;
-        let demand = self.demand(wanted);
+        let hash = verdict?;
         match *grant {
             Grant::Known(index) if wanted == 0 => {
                 self.release_half(turn, index, slot, Change::Released);
                 Ok(())
             }
             Grant::Known(index) if held.is_there() => {
-                let granted = turn.context.ledger.change(held.claim, demand);
+                let granted = turn.context.ledger.change(held.claim, self.demand(wanted));
                 mark(Checkpoint::Admission);
                 granted.map_err(Refused::by_ledger)?;
                 self.store.session_mut(index).half_at_mut(slot).rate = wanted;
@@ -88,7 +89,7 @@ impl Boomerang {
                 self.tell(turn, index, slot, Change::Changed);
                 Ok(())
             }
-            _ => self.claim(turn, passing, (slot, interface), grant, wanted),
+            _ => self.claim(turn, passing, (slot, interface), grant, (wanted, hash)),
         }
     }
 
@@ -99,41 +100,52 @@ impl Boomerang {
         passing: &Passing<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
-        wanted: u32,
+        (wanted, hash): (u32, u64),
     ) -> Result<(), Refused> {
         let direction = Direction::of_slot(slot);
-        let (flow, block) = match grant {
-            Grant::Known(index) => (self.flow(*index, direction), *index),
+        let (names, block) = match grant {
+            Grant::Known(index) => (self.keys_of(*index), *index),
             Grant::New { key, .. } => {
                 let shape = self.store.masks.mask(key.mask).shape;
-                let flow = key.keys().and_then(|keys| flow(&keys, &shape, direction));
-                (flow, self.store.sessions.vacant_key() as Index)
+                let names = key.keys().map(|keys| (keys, shape));
+                (names, self.store.sessions.vacant_key() as Index)
             }
         };
-        let flow = flow.ok_or(Refused::flatly(RefusalReason::Mask))?;
+        let unclear = Refused::flatly(RefusalReason::Mask);
+        let (keys, shape) = names.ok_or(unclear)?;
+        let flow = flow(&keys, &shape, direction).ok_or(unclear)?;
         let owner = Owner { protocol: Protocol::Boomerang, block };
-        let granted = turn.context.ledger.claim(interface, owner, &flow, self.demand(wanted));
+        let demand = self.demand(wanted);
+        let granted = turn.context.ledger.claim(interface, owner, &flow, demand);
         mark(Checkpoint::Admission);
         let claim = granted.map_err(Refused::by_ledger)?;
-        // A message that carries its life comes with it; see `prolong`.
-        let half = Half { claim, expires_at: Time::MAX, rate: wanted, interface };
         let index = match *grant {
             Grant::Known(index) => index,
-            Grant::New { key, place, prime } => self.create(passing, key, place, prime),
+            Grant::New { key, place, prime } => self.create(passing, key, place, prime, hash),
         };
         *grant = Grant::Known(index);
-        *self.store.session_mut(index).half_at_mut(slot) = half;
+        let session = self.store.session_mut(index);
+        // A message that carries its life comes with it; see `prolong`.
+        let half = Half { claim, expires_at: Time::MAX, rate: wanted, interface };
+        *session.half_at_mut(slot) = half;
         self.counters.created += 1;
-        if self.store.session(index).flags & flag::LOCKED == 0 {
-            let demand = self.demand(wanted);
+        if session.flags & flag::LOCKED == 0 {
             turn.out.install(Installation { claim, interface, flow, demand });
         }
-        self.tell(turn, index, slot, Change::Created);
+        let selector = Selector::of_keys(&keys, &shape);
+        turn.out.notify(event(selector, slot, &half, Change::Created));
         Ok(())
     }
 
     /// A session without anything.
-    fn create(&mut self, passing: &Passing<'_>, key: Key, place: Place, prime: u32) -> Index {
+    fn create(
+        &mut self,
+        passing: &Passing<'_>,
+        key: Key,
+        place: Place,
+        prime: u32,
+        hash: u64,
+    ) -> Index {
         let [w0, w1, rest @ ..] = key.words;
         let extra = (rest != [0; 3]).then(|| Box::new(Extra { rest, ..Extra::default() }));
         let flags = match (prime, passing.direction) {
@@ -146,7 +158,7 @@ impl Boomerang {
             halves: [Half::NONE; 2],
             extra,
             timer: None,
-            source: self.store.join(passing.initiator),
+            source: self.store.join(hash, passing.initiator),
             epoch: self.epoch,
             prime,
             mask: key.mask,
@@ -252,7 +264,7 @@ impl Boomerang {
 
     /// Half a session lives on until so many refresh intervals from now.
     pub(crate) fn prolong(&mut self, now: Time, index: Index, slot: usize, interval: u8) {
-        let expires_at = now + self.config.lifetime(interval);
+        let expires_at = self.config.end_of_life(now, interval);
         if self.store.session(index).half_at(slot).is_there() {
             let half = self.store.session_mut(index).half_at_mut(slot);
             let before = core::mem::replace(&mut half.expires_at, expires_at);
@@ -376,14 +388,15 @@ impl Boomerang {
     ) {
         let Some(selector) = self.selector(index) else { return };
         let half = self.store.session(index).half_at(slot);
-        turn.out.notify(Event::Reservation {
-            change,
-            selector,
-            direction: Direction::of_slot(slot),
-            interface: half.interface,
-            rate: Rate::from_bps(half.rate.into()),
-        });
+        turn.out.notify(event(selector, slot, &half, change));
     }
+}
+
+/// The event of half a session.
+fn event(selector: Selector, slot: usize, half: &Half, change: Change) -> Event {
+    let (direction, interface) = (Direction::of_slot(slot), half.interface);
+    let rate = Rate::from_bps(half.rate.into());
+    Event::Reservation { change, selector, direction, interface, rate }
 }
 
 impl Refused {

@@ -79,7 +79,7 @@ impl Boomerang {
     ) {
         let Some(how) = self.onward(turn, datagram, None) else { return };
         self.counters.relayed += 1;
-        turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
+        turn.out.send_copy(how, datagram.payload);
     }
 
     /// How a message in transit leaves, if it still may.

@@ -2,7 +2,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use earmark_core::Time;
 
@@ -51,31 +50,29 @@ impl Throttle {
 }
 
 impl Boomerang {
-    /// Whether a message may change something here, or make a new session.
+    /// Whether a message may change something here, or make a new session. Gives the hash of its initiating node, so that
+    /// nobody has to compute it again.
     pub(crate) fn may_change(
         &mut self,
         now: Time,
         passing: &Passing<'_>,
         new: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<u64, Refused> {
         let limits = self.config.limits;
+        let hash = self.store.hash_address(passing.initiator);
         if new {
             let full = self.store.sessions.len() >= limits.sessions as usize;
-            let source = self.store.find_source(passing.initiator);
+            let source = self.store.find_source(hash, passing.initiator);
             let theirs = source.map_or(0, |index| self.store.sources[index as usize].sessions);
             if full || theirs >= limits.sessions_per_source {
                 return Err(Refused::flatly(RefusalReason::Limit));
             }
         }
-        let hash = self.hash_of(passing.initiator);
         if !passing.own && !self.throttle.admits(now, hash, limits.changes_per_second) {
             return Err(Refused::flatly(RefusalReason::Limit));
         }
-        self.is_credible(passing)
-    }
-
-    fn hash_of(&self, address: IpAddr) -> u64 {
-        self.store.hash_address(address)
+        self.is_credible(passing)?;
+        Ok(hash)
     }
 }
 

@@ -283,8 +283,7 @@ impl Boomerang {
                 let outcome = self.treat(turn, &passing);
                 let mut how = outgoing(source, destination);
                 how.interface = outcome.interface;
-                let sent = turn.out.send(how, message.len());
-                sent.copy_from_slice(&message);
+                let sent = turn.out.send_copy(how, &message);
                 outcome.edits.apply(sent, &view);
             }
         }
@@ -305,8 +304,7 @@ impl Boomerang {
         for (&branch, edits) in branches.iter().zip(&edits) {
             let mut how = outgoing(passing.initiator, passing.toward);
             how.interface = Some(branch);
-            let sent = turn.out.send(how, message.len());
-            sent.copy_from_slice(message);
+            let sent = turn.out.send_copy(how, message);
             edits.apply(sent, &passing.view);
         }
         let refused = edits.iter().find(|edits| edits.nack);
@@ -408,9 +406,8 @@ impl Boomerang {
             turn.out.notify(event);
             return;
         }
-        let lifetime = self.config.lifetime(interval);
         let state = self.loops.get_mut(index);
-        if !state.lost && turn.now >= state.heard_at + lifetime {
+        if !state.lost && turn.now >= self.config.end_of_life(state.heard_at, interval) {
             state.lost = true;
             turn.out.notify(Event::Lost { application });
         }

@@ -41,8 +41,7 @@ impl Boomerang {
         let edits = self.treat_branches(turn, &passing, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
             let Some(how) = self.onward(turn, datagram, Some(branch)) else { return };
-            let message = turn.out.send(how, datagram.payload.len());
-            message.copy_from_slice(datagram.payload);
+            let message = turn.out.send_copy(how, datagram.payload);
             edits.apply(message, view);
         }
         mark(Checkpoint::Forward);
@@ -58,7 +57,7 @@ impl Boomerang {
         for branch in branches {
             let Some(how) = self.onward(turn, datagram, Some(branch)) else { return };
             self.counters.relayed += 1;
-            turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
+            turn.out.send_copy(how, datagram.payload);
         }
     }
 

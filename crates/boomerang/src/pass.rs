@@ -114,8 +114,7 @@ impl Boomerang {
         if self.aggregates.is_empty() && !(self.config.aggregate_only && view.has_options()) {
             let outcome = self.treat(turn, &passing);
             let Some(how) = self.onward(turn, datagram, outcome.interface) else { return };
-            let message = turn.out.send(how, datagram.payload.len());
-            message.copy_from_slice(datagram.payload);
+            let message = turn.out.send_copy(how, datagram.payload);
             if outcome.edits != Edits::NONE {
                 outcome.edits.apply(message, view);
             }
@@ -165,7 +164,7 @@ impl Boomerang {
             Direction::Reverse => rates.reverse,
         };
         let interval = view.refresh_interval();
-        let lifetime = self.config.lifetime(interval);
+        let expires_at = self.config.end_of_life(turn.now, interval);
         let session = self.store.session_mut(index);
         let half = *session.half(passing.direction);
         let plain = half.rate == wanted
@@ -180,7 +179,6 @@ impl Boomerang {
         if wanted == 0 {
             return Some(Outcome { interface: None, edits: Edits::NONE });
         }
-        let expires_at = turn.now + lifetime;
         session.half_mut(passing.direction).expires_at = expires_at;
         if expires_at < half.expires_at {
             self.rearm(index);

@@ -91,15 +91,19 @@ impl Store {
         self.masks.hold(session.mask);
         grow(&mut self.sessions);
         let index = self.sessions.insert(session) as Index;
-        let (sessions, key) = (&self.sessions, self.hash_key);
-        self.by_key.insert_unique(place.0, index, |&i| Key::of(&sessions[i as usize]).hash(key));
+        let (sessions, masks, key) = (&self.sessions, &self.masks, self.hash_key);
+        self.by_key.insert_unique(place.0, index, |&i| {
+            let session = &sessions[i as usize];
+            Key::of(session, masks.mask(session.mask).family).hash(key)
+        });
         index
     }
 
     /// Takes a session out, with its timer, and with its source if that has no other.
     pub(crate) fn remove(&mut self, index: Index) -> Session {
         let session = self.sessions.remove(index as usize);
-        let hash = Key::of(&session).hash(self.hash_key);
+        let family = self.masks.mask(session.mask).family;
+        let hash = Key::of(&session, family).hash(self.hash_key);
         if let Ok(entry) = self.by_key.find_entry(hash, |&i| i == index) {
             entry.remove();
         }
@@ -111,19 +115,17 @@ impl Store {
         session
     }
 
-    /// The block of an initiating node, if it has sessions.
-    pub(crate) fn find_source(&self, address: IpAddr) -> Option<Index> {
-        let hash = self.hash_address(address);
+    /// The block of an initiating node, if it has sessions; `hash` is that of its address.
+    pub(crate) fn find_source(&self, hash: u64, address: IpAddr) -> Option<Index> {
         self.by_address.find(hash, |&i| self.sources[i as usize].address == address).copied()
     }
 
     /// Counts one more session of an initiating node.
-    pub(crate) fn join(&mut self, address: IpAddr) -> Index {
-        if let Some(index) = self.find_source(address) {
+    pub(crate) fn join(&mut self, hash: u64, address: IpAddr) -> Index {
+        if let Some(index) = self.find_source(hash, address) {
             self.sources[index as usize].sessions += 1;
             return index;
         }
-        let hash = self.hash_address(address);
         grow(&mut self.sources);
         let index = self.sources.insert(Source { address, sessions: 1 }) as Index;
         let (sources, key) = (&self.sources, self.hash_key);

@@ -28,18 +28,12 @@ impl Key {
         Key { mask: number, family: mask.family, words }
     }
 
-    /// Of a session.
+    /// Of a session with a mask of this family.
     #[inline]
-    pub(super) fn of(session: &Session) -> Key {
+    pub(super) fn of(session: &Session, family: Family) -> Key {
         let [w0, w1] = session.words;
-        match &session.extra {
-            // The rest is zero for IPv4; the mask tells the families apart.
-            Some(extra) if extra.rest != [0; 3] => {
-                let [w2, w3, w4] = extra.rest;
-                Key { mask: session.mask, family: Family::V6, words: [w0, w1, w2, w3, w4] }
-            }
-            _ => Key { mask: session.mask, family: Family::V4, words: [w0, w1, 0, 0, 0] },
-        }
+        let [w2, w3, w4] = session.extra.as_ref().map_or([0; 3], |extra| extra.rest);
+        Key { mask: session.mask, family, words: [w0, w1, w2, w3, w4] }
     }
 
     /// Whether it is the key of this session.
@@ -52,29 +46,38 @@ impl Key {
                 || session.extra.as_ref().map_or([0; 3], |extra| extra.rest) == rest)
     }
 
-    /// A number that peers cannot foretell.
+    /// A number that peers cannot foretell. The mask is part of the hash's own key, so that the message is whole words.
     #[inline]
     pub(super) fn hash(&self, key: (u64, u64)) -> u64 {
-        let hasher = SipHasher13::new_with_keys(key.0, key.1);
-        let mut octets = [0; 42];
-        octets[..2].copy_from_slice(&self.mask.to_ne_bytes());
-        let (places, _) = octets[2..].as_chunks_mut::<8>();
-        for (place, word) in places.iter_mut().zip(self.words) {
-            *place = word.to_ne_bytes();
+        let hasher = SipHasher13::new_with_keys(key.0 ^ u64::from(self.mask), key.1);
+        let mut octets = [0; 40];
+        match self.family {
+            Family::V4 => {
+                let [w0, w1, ..] = self.words;
+                fill(&mut octets[..16], &[w0, w1]);
+                hasher.hash(&octets[..16])
+            }
+            Family::V6 => {
+                fill(&mut octets, &self.words);
+                hasher.hash(&octets)
+            }
         }
-        // What is zero in every key of a short kind need not be hashed.
-        let short = self.words[2..] == [0; 3];
-        hasher.hash(if short { &octets[..18] } else { &octets })
     }
 
     /// As a classifier, with zeros where the mask has them.
     pub(crate) fn keys(&self) -> Option<Keys> {
         let mut octets = [0; 40];
-        let (places, _) = octets.as_chunks_mut::<8>();
-        for (place, word) in places.iter_mut().zip(self.words) {
-            *place = word.to_ne_bytes();
-        }
+        fill(&mut octets, &self.words);
         Keys::from_octets(octets.get(..self.family.keys_len())?)
+    }
+}
+
+/// Writes words out, as many as there is room for.
+#[inline]
+fn fill(octets: &mut [u8], words: &[u64]) {
+    let (places, _) = octets.as_chunks_mut::<8>();
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_ne_bytes();
     }
 }
 
