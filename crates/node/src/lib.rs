@@ -3,16 +3,23 @@
 //! A driver (the daemon, the simulator, a test) turns what happens into [`Input`]s, carries out the
 //! [`Effects`](earmark_core::Effects), and calls again when [`Node::next_deadline`] has come. Routes and interfaces
 //! are inputs too, so that a recording of the inputs replays the node exactly.
+//!
+//! A node speaks RSVP, Boomerang and YESSIR at once. The engines know nothing of each other: what they share is the
+//! ledger. When one of them gives bandwidth back, or takes it from another, the node tells those whom it concerns before
+//! the input is done with.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod api;
+mod host;
 mod node;
 mod receiver;
 mod show;
 
-pub use node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
+pub use api::{Command, Event, HostUpdate, Input, NodeConfig};
+pub use node::Node;
 pub use receiver::{Ask, Listen, Unanswerable};
 pub use show::{
     LinkRow, NeighborRow, ReductionRow, ReservationRow, SenderName, SessionRow, TrafficRow,

@@ -1,144 +1,45 @@
 //! The node: hands each input to whom it concerns.
 
-use alloc::string::{String, ToString};
-use core::net::IpAddr;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
 
-use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
+use earmark_boomerang as boomerang;
+use earmark_boomerang::Boomerang;
+use earmark_core::admission::{Ledger, Owner, Protocol};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, Flow, HostEvent, Interface, InterfaceId,
-    Interfaces, MulticastRoute, Rate, Route, RouteTable, Time,
+    Context, Effect, Effects, Engine, HostEvent, Input as EngineInput, Interfaces, RouteTable, Time,
 };
 use earmark_rsvp as rsvp;
 use earmark_rsvp::{Rejection, Rsvp};
+use earmark_wire::icmp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
-use serde::{Deserialize, Serialize};
+use earmark_yessir as yessir;
+use earmark_yessir::Yessir;
 
-use crate::receiver::{Listen, Receivers, Unanswerable};
+use crate::api::{Command, Event, Input, NodeConfig};
+use crate::receiver::{Listen, Receivers};
 
-/// Settings of a node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NodeConfig {
-    /// Its name, for people.
-    pub name: String,
-    /// Where all its random streams start.
-    pub seed: u64,
-    /// Settings of RSVP.
-    pub rsvp: rsvp::Config,
-}
-
-/// One thing that happens to a node.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input<'a> {
-    /// A message of IP protocol `.0` arrived.
-    Datagram(u8, Datagram<'a>),
-    /// The deadline of [`Node::next_deadline`] has come.
-    Expire,
-    /// The host has changed.
-    Host(HostUpdate),
-    /// A user wants something.
-    Command(Command),
-}
-
-/// What the driver reports of the host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum HostUpdate {
-    /// An interface is there, or has changed.
-    Interface(Interface),
-    /// An interface has gone.
-    InterfaceGone(InterfaceId),
-    /// Somebody else has taken the queues of an interface over: what was reserved there is void, and nothing new can be
-    /// reserved until [`HostUpdate::Interface`] tells of the interface again.
-    QueuesTaken(InterfaceId),
-    /// A route is there.
-    Route(Route),
-    /// A route has gone.
-    RouteGone(Route),
-    /// A multicast forwarding entry is there, or has changed.
-    MulticastRoute(MulticastRoute),
-    /// A multicast forwarding entry has gone.
-    MulticastRouteGone {
-        /// Of this source; `None` for every source.
-        source: Option<IpAddr>,
-        /// To this group.
-        group: IpAddr,
-    },
-    /// Traffic control could not install this.
-    TrafficControlRefused {
-        /// What.
-        claim: ClaimId,
-        /// The system's error number.
-        errno: u16,
-    },
-    /// Traffic control still holds a reservation that a dead daemon made; its bandwidth is kept until somebody claims
-    /// the flow, or until [`HostUpdate::AdoptedGone`].
-    Adopted {
-        /// On which link.
-        interface: InterfaceId,
-        /// Whose packets.
-        flow: Flow,
-        /// What they get.
-        rate: Rate,
-    },
-    /// Traffic control has taken back what nobody claimed.
-    AdoptedGone {
-        /// On which link.
-        interface: InterfaceId,
-        /// Whose packets.
-        flow: Flow,
-    },
-}
-
-/// What a user can ask of a node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Command {
-    /// An RSVP application's call.
-    Rsvp(rsvp::Command),
-    /// Answer senders of a session by itself, by a policy.
-    Listen(Listen),
-}
-
-/// What a node reports.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "protocol", rename_all = "snake_case")]
-pub enum Event {
-    /// RSVP's.
-    Rsvp(rsvp::Event),
-    /// A receiver's policy has no answer to a sender.
-    NoAnswer {
-        /// For which application.
-        application: rsvp::Application,
-        /// To which sender.
-        template: SenderTemplate,
-        /// Why not.
-        reason: Unanswerable,
-    },
-    /// What a dead daemon left in traffic control cannot be kept; the driver should take it out.
-    NotAdopted {
-        /// On which link.
-        interface: InterfaceId,
-        /// Whose packets.
-        flow: Flow,
-        /// Why not.
-        reason: String,
-    },
-}
-
-impl From<rsvp::Event> for Event {
-    fn from(event: rsvp::Event) -> Event {
-        Event::Rsvp(event)
-    }
-}
+/// Displaced claims and waiting requests that are served after one input at most; the rest is due at once again.
+const SETTLED_PER_TURN: usize = 256;
 
 /// One router or host.
 #[derive(Debug)]
 pub struct Node {
     pub(crate) name: String,
     pub(crate) interfaces: Interfaces,
+    /// The same, as RSVP is to see them.
+    pub(crate) rsvp_interfaces: Interfaces,
+    /// Names of interfaces where RSVP takes no part.
+    pub(crate) without_rsvp: BTreeSet<String>,
     pub(crate) routes: RouteTable,
     pub(crate) ledger: Ledger,
     pub(crate) rsvp: Rsvp,
+    pub(crate) boomerang: Boomerang,
+    pub(crate) yessir: Yessir,
     receivers: Receivers,
+    /// When there was more to settle than one turn may take.
+    unsettled: Option<Time>,
 }
 
 impl Node {
@@ -147,25 +48,38 @@ impl Node {
         let random = RandomStreams::new(config.seed);
         let mut ledger = Ledger::new();
         ledger.set_preemption(config.rsvp.policy.preemption);
+        ledger.set_retry_policy(config.retry);
         Node {
             name: config.name,
             interfaces: Interfaces::default(),
+            rsvp_interfaces: Interfaces::default(),
+            without_rsvp: config.without_rsvp,
             routes: RouteTable::new(),
             ledger,
             rsvp: Rsvp::new(config.rsvp, &random),
+            boomerang: Boomerang::new(config.boomerang, &random),
+            yessir: Yessir::new(config.yessir, &random),
             receivers: Receivers::default(),
+            unsettled: None,
         }
     }
 
     /// One input, all its consequences; see [`earmark_core::Engine`] for the contract.
     pub fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Effects<Event>) {
+        let before = out.len();
         match input {
             Input::Datagram(rsvp::PROTOCOL, datagram) => {
-                self.rsvp(now, earmark_core::Input::Datagram(datagram), out);
+                self.rsvp(now, EngineInput::Datagram(datagram), out);
+            }
+            Input::Datagram(icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6, datagram) => {
+                self.boomerang(now, EngineInput::Datagram(datagram), out);
+            }
+            Input::Datagram(yessir::PROTOCOL, datagram) => {
+                self.yessir(now, EngineInput::Datagram(datagram), out);
             }
             // Nobody here speaks it; drivers only hand over what they opened a socket for.
             Input::Datagram(..) => {}
-            Input::Expire => self.rsvp(now, earmark_core::Input::Expire, out),
+            Input::Expire => self.expire(now, out),
             Input::Host(update) => self.host_changes(now, update, out),
             Input::Command(Command::Rsvp(command)) => {
                 match &command {
@@ -175,11 +89,19 @@ impl Node {
                     }
                     _ => {}
                 }
-                self.rsvp(now, earmark_core::Input::Command(command), out);
+                self.rsvp(now, EngineInput::Command(command), out);
             }
-            Input::Command(Command::Listen(listen)) => {
-                self.listen(now, listen, out);
+            Input::Command(Command::Listen(listen)) => self.listen(now, listen, out),
+            Input::Command(Command::Boomerang(command)) => {
+                self.boomerang(now, EngineInput::Command(command), out);
             }
+            Input::Command(Command::Yessir(command)) => {
+                self.yessir(now, EngineInput::Command(command), out);
+            }
+        }
+        self.settle(now, out);
+        if !self.receivers.is_empty() && self.answer(now, before, out) {
+            self.settle(now, out);
         }
     }
 
@@ -192,7 +114,13 @@ impl Node {
 
     /// When [`Input::Expire`] is due next.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.rsvp.next_deadline().map(|(at, _)| at)
+        let deadlines = [
+            self.rsvp.next_deadline().map(|(at, _)| at),
+            self.boomerang.next_deadline().map(|(at, _)| at),
+            self.yessir.next_deadline().map(|(at, _)| at),
+            self.unsettled,
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Its name, for people.
@@ -215,36 +143,110 @@ impl Node {
         &self.routes
     }
 
-    /// Hands RSVP an input, and answers the senders that appear for whom somebody listens.
-    fn rsvp(
+    /// What its links can bear, and who holds how much of it.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Its engine of Boomerang, to be looked at.
+    pub fn boomerang_engine(&self) -> &Boomerang {
+        &self.boomerang
+    }
+
+    /// Its engine of YESSIR, to be looked at.
+    pub fn yessir_engine(&self) -> &Yessir {
+        &self.yessir
+    }
+
+    /// Serves the timers that are due.
+    fn expire(&mut self, now: Time, out: &mut Effects<Event>) {
+        let is_due = |deadline: Option<Time>| deadline.is_some_and(|at| at <= now);
+        if is_due(self.rsvp.next_deadline().map(|(at, _)| at)) {
+            self.rsvp(now, EngineInput::Expire, out);
+        }
+        if is_due(self.boomerang.next_deadline().map(|(at, _)| at)) {
+            self.boomerang(now, EngineInput::Expire, out);
+        }
+        if is_due(self.yessir.next_deadline().map(|(at, _)| at)) {
+            self.yessir(now, EngineInput::Expire, out);
+        }
+    }
+
+    fn rsvp(&mut self, now: Time, input: EngineInput<'_, rsvp::Command>, out: &mut Effects<Event>) {
+        let Node { rsvp, routes, rsvp_interfaces: interfaces, ledger, .. } = self;
+        rsvp.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
+    }
+
+    fn boomerang(
         &mut self,
         now: Time,
-        input: earmark_core::Input<'_, rsvp::Command>,
+        input: EngineInput<'_, boomerang::Command>,
         out: &mut Effects<Event>,
     ) {
-        let before = out.len();
-        let context = &mut Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.rsvp.handle(now, input, context, out);
-        while let Some(displaced) = context.ledger.next_displaced() {
-            let input = earmark_core::Input::Host(HostEvent::Displaced(displaced));
-            self.rsvp.handle(now, input, context, out);
+        let Node { boomerang, routes, interfaces, ledger, .. } = self;
+        boomerang.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
+    }
+
+    fn yessir(
+        &mut self,
+        now: Time,
+        input: EngineInput<'_, yessir::Command>,
+        out: &mut Effects<Event>,
+    ) {
+        let Node { yessir, routes, interfaces, ledger, .. } = self;
+        yessir.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
+    }
+
+    /// Tells all engines what has become of the host.
+    pub(crate) fn tell(&mut self, now: Time, event: HostEvent, out: &mut Effects<Event>) {
+        self.rsvp(now, EngineInput::Host(event), out);
+        self.boomerang(now, EngineInput::Host(event), out);
+        self.yessir(now, EngineInput::Host(event), out);
+    }
+
+    /// Tells the engine that a claim, or a request that waits, belongs to.
+    pub(crate) fn tell_owner(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        event: HostEvent,
+        out: &mut Effects<Event>,
+    ) {
+        match owner.protocol {
+            Protocol::Rsvp => self.rsvp(now, EngineInput::Host(event), out),
+            Protocol::Boomerang => self.boomerang(now, EngineInput::Host(event), out),
+            Protocol::Yessir => self.yessir(now, EngineInput::Host(event), out),
         }
-        if self.receivers.is_empty() {
-            return;
+    }
+
+    /// What one protocol took, another may have lost; what one gave back, another may be waiting for. First those learn
+    /// of it that have lost something, for what they give up on other links is there to be had.
+    fn settle(&mut self, now: Time, out: &mut Effects<Event>) {
+        self.unsettled = None;
+        for _ in 0..SETTLED_PER_TURN {
+            if let Some(displaced) = self.ledger.next_displaced() {
+                self.tell_owner(now, displaced.owner, HostEvent::Displaced(displaced), out);
+            } else if let Some((interface, owner)) = self.ledger.next_grantable() {
+                self.tell_owner(now, owner, HostEvent::Grantable { interface, owner }, out);
+            } else {
+                return;
+            }
         }
-        for answer in self.receivers.answers(out, before) {
+        self.unsettled = Some(now);
+    }
+
+    /// Answers the senders of RSVP that the effects from place `from` on announce, and for whom somebody listens; gives
+    /// whether there were any.
+    fn answer(&mut self, now: Time, from: usize, out: &mut Effects<Event>) -> bool {
+        let answers = self.receivers.answers(out, from);
+        let any = !answers.is_empty();
+        for answer in answers {
             match answer {
-                Ok(reserve) => {
-                    let input = earmark_core::Input::Command(reserve);
-                    self.rsvp.handle(now, input, context, out);
-                }
+                Ok(reserve) => self.rsvp(now, EngineInput::Command(reserve), out),
                 Err(event) => out.notify(event),
             }
         }
+        any
     }
 
     /// Opens a session and answers its senders from now on. Who cannot have the session answers nobody either.
@@ -253,7 +255,7 @@ impl Node {
         let before = self.receivers.listen(listen);
         let effects = out.len();
         let open = rsvp::Command::Session { application, session };
-        self.rsvp(now, earmark_core::Input::Command(open), out);
+        self.rsvp(now, EngineInput::Command(open), out);
         let rejected = out.iter().skip(effects).any(|effect| {
             matches!(
                 effect,
@@ -265,94 +267,4 @@ impl Node {
             self.receivers.restore(application, before);
         }
     }
-
-    fn host_changes(&mut self, now: Time, update: HostUpdate, out: &mut Effects<Event>) {
-        match update {
-            HostUpdate::Interface(interface) => {
-                let id = interface.id;
-                self.routes.set_interface_up(id, interface.up);
-                if interface.takes_part() {
-                    let capacity = LinkCapacity {
-                        bandwidth: interface.bandwidth,
-                        reservable: interface.reservable,
-                        mtu: interface.mtu,
-                    };
-                    self.ledger.set_link(id, capacity);
-                }
-                let takes_part = interface.takes_part();
-                self.interfaces.set(interface);
-                if !takes_part {
-                    self.lose_link(now, id, ENODEV, out);
-                }
-                self.tell(now, HostEvent::InterfaceChanged(id), out);
-            }
-            HostUpdate::InterfaceGone(id) => {
-                let prefixes = self.routes.remove_interface(id);
-                // As long as the interface is known, those behind it can be told; another way may lead to them.
-                self.lose_link(now, id, ENODEV, out);
-                self.interfaces.remove(id);
-                self.tell(now, HostEvent::InterfaceChanged(id), out);
-                for prefix in prefixes {
-                    self.tell(now, HostEvent::RouteChanged(prefix), out);
-                }
-            }
-            HostUpdate::QueuesTaken(id) => {
-                let Some(interface) = self.interfaces.by_id(id).cloned() else { return };
-                self.lose_link(now, id, EBUSY, out);
-                let interface = Interface { reservable: Rate::ZERO, ..interface };
-                self.host_changes(now, HostUpdate::Interface(interface), out);
-            }
-            HostUpdate::Route(route) => {
-                if self.routes.insert(route) {
-                    self.tell(now, HostEvent::RouteChanged(route.prefix), out);
-                }
-            }
-            HostUpdate::RouteGone(route) => {
-                if self.routes.remove(&route) {
-                    self.tell(now, HostEvent::RouteChanged(route.prefix), out);
-                }
-            }
-            HostUpdate::MulticastRoute(route) => {
-                let (source, group) = (route.source, route.group);
-                if self.routes.insert_multicast(route) {
-                    self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
-                }
-            }
-            HostUpdate::MulticastRouteGone { source, group } => {
-                if self.routes.remove_multicast(source, group) {
-                    self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
-                }
-            }
-            HostUpdate::TrafficControlRefused { claim, errno } => {
-                if let Some(owner) = self.ledger.owner(claim) {
-                    let event = HostEvent::TrafficControlRefused { claim, owner, errno };
-                    self.tell(now, event, out);
-                }
-            }
-            HostUpdate::Adopted { interface, flow, rate } => {
-                if let Err(error) = self.ledger.adopt(interface, flow, rate) {
-                    out.notify(Event::NotAdopted { interface, flow, reason: error.to_string() });
-                }
-            }
-            HostUpdate::AdoptedGone { interface, flow } => {
-                self.ledger.drop_adopted(interface, &flow);
-            }
-        }
-    }
-
-    /// Nothing can be reserved on a link any more: whoever holds something of it must know.
-    fn lose_link(&mut self, now: Time, id: InterfaceId, errno: u16, out: &mut Effects<Event>) {
-        for (claim, owner) in self.ledger.remove_link(id).claims {
-            let event = HostEvent::TrafficControlRefused { claim, owner, errno };
-            self.tell(now, event, out);
-        }
-    }
-
-    fn tell(&mut self, now: Time, event: HostEvent, out: &mut Effects<Event>) {
-        self.rsvp(now, earmark_core::Input::Host(event), out);
-    }
 }
-
-/// "No such device" and "device or resource busy", in the numbers of every Unix.
-const ENODEV: u16 = 19;
-const EBUSY: u16 = 16;

@@ -12,7 +12,7 @@ use earmark_wire::rsvp::iana::PolicyControlError;
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
-use crate::node::Event;
+use crate::api::Event;
 use crate::show::SenderName;
 
 /// Answers every sender of a session with a reservation, of its own (FF) or one that all share (WF, SE), until the

@@ -1,5 +1,8 @@
 //! What a node shows of itself: rows for listings. Daemons write them, clients read them.
 
+mod boomerang;
+mod yessir;
+
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -17,7 +20,7 @@ use crate::node::Node;
 /// One sender of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// `rsvp`.
+    /// `rsvp`, `boomerang` or `yessir`.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -32,7 +35,7 @@ pub struct SessionRow {
     /// IPv6 flow label, where the sender is known by that instead of a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
-    /// Previous hop, `None` for a sender on this host.
+    /// Previous hop; `None` for a sender on this host, and where the protocol does not tell.
     pub previous_hop: Option<IpAddr>,
     /// Incoming interface.
     pub incoming: Option<String>,
@@ -50,12 +53,21 @@ pub struct SessionRow {
     pub expires_in_s: Option<f64>,
     /// Whether a reservation is in place or arrived for it.
     pub reserved: bool,
+    /// Boomerang: what its loop has reserved the other way, bits per second, if it came back through here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse_bps: Option<u64>,
+    /// Boomerang: leading bits of the addresses that count, source and destination, where not all of them do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_lengths: Option<[u8; 2]>,
+    /// YESSIR: whether it waits for others to give bandwidth back.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub waiting: bool,
 }
 
 /// One reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationRow {
-    /// `rsvp`.
+    /// `rsvp`, `boomerang` or `yessir`.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -63,9 +75,11 @@ pub struct ReservationRow {
     pub destination_port: u16,
     /// IP protocol of the data.
     pub ip_protocol: u8,
-    /// Whose packets: one sender for FF, several that share for SE, none named for WF, which is for all of them.
+    /// Whose packets: one sender for FF, several that share for SE, none named for WF, which is for all of them; one for
+    /// Boomerang; of YESSIR one, or none where all senders of a session share.
     pub senders: Vec<SenderName>,
-    /// `FF`, `SE`, `WF`.
+    /// `FF`, `SE`, `WF`; of Boomerang the direction, `forward` or `reverse` as its initiating node sees it; of YESSIR
+    /// `individual` or `shared`.
     pub style: Cow<'static, str>,
     /// `controlled-load` or `guaranteed`.
     pub service: Cow<'static, str>,
@@ -197,21 +211,27 @@ pub struct ReductionRow {
 }
 
 impl Node {
-    /// The senders of all sessions.
+    /// The senders of all sessions, protocol by protocol.
     pub fn session_rows(&self, now: Time) -> impl Iterator<Item = SessionRow> {
-        self.rsvp.senders().map(move |sender| self.session_row(&sender, now))
+        let rsvp = self.rsvp.senders().map(move |sender| self.session_row(&sender, now));
+        rsvp.chain(self.boomerang_sessions(now)).chain(self.yessir_sessions(now))
     }
 
-    /// The reservations, those of receivers on this host too. Queues are the driver's: `traffic` says what has gone
-    /// through one, and is asked for the rows that are taken only.
+    /// The reservations, those of receivers on this host too, protocol by protocol. Queues are the driver's: `traffic`
+    /// says what has gone through one, and is asked for the rows that are taken only.
     pub fn reservation_rows(
         &self,
         now: Time,
         mut traffic: impl FnMut(ClaimId) -> Option<TrafficRow>,
     ) -> impl Iterator<Item = ReservationRow> {
-        self.rsvp.reservations().map(move |reservation| ReservationRow {
-            traffic: reservation.claim.and_then(&mut traffic),
-            ..self.reservation_row(&reservation, now)
+        let rsvp = self
+            .rsvp
+            .reservations()
+            .map(move |reservation| (reservation.claim, self.reservation_row(&reservation, now)));
+        let others = self.boomerang_reservations(now).chain(self.yessir_reservations(now));
+        rsvp.chain(others).map(move |(claim, row)| ReservationRow {
+            traffic: claim.and_then(&mut traffic),
+            ..row
         })
     }
 
@@ -242,7 +262,11 @@ impl Node {
     pub fn counters(
         &self,
     ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {
-        self.rsvp.counters().iter().map(|(group, name, count)| ("rsvp", group, name, count))
+        let rsvp = self.rsvp.counters().iter().map(|(group, name, n)| ("rsvp", group, name, n));
+        let boomerang = self.boomerang.counters().iter();
+        let yessir = yessir::counters(self.yessir.counters());
+        rsvp.chain(boomerang.map(|(group, name, n)| ("boomerang", group, name, n)))
+            .chain(yessir.map(|(group, name, n)| ("yessir", group, name, n)))
     }
 
     fn session_row(&self, sender: &SenderView<'_>, now: Time) -> SessionRow {
@@ -264,6 +288,9 @@ impl Node {
             hops: sender.hops,
             expires_in_s: seconds_until(sender.expires_at, now),
             reserved: sender.reserved,
+            reverse_bps: None,
+            prefix_lengths: None,
+            waiting: false,
         }
     }
 

@@ -12,7 +12,7 @@ use core::time::Duration;
 use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{Flow, Installation, Rate, Time};
 
-use crate::packet::{Body, Packet, RSVP};
+use crate::packet::{Body, Packet};
 
 /// Ethernet header, octets of each packet that an IP length does not count.
 const FRAMING: u32 = 14;
@@ -107,7 +107,7 @@ impl Egress {
         let class = self.classify(&packet);
         let (queue, limit) = match class.and_then(|number| self.classes.get_mut(&number)) {
             Some(class) => (&mut class.queue, RESERVED_QUEUE),
-            None if packet.protocol == RSVP => (&mut self.signalling, SIGNALLING_QUEUE),
+            None if packet.urgent => (&mut self.signalling, SIGNALLING_QUEUE),
             None => (&mut self.best_effort, self.best_effort_limit),
         };
         if queue.len() >= limit {
@@ -341,6 +341,7 @@ mod tests {
             protocol: UDP,
             ttl: 64,
             router_alert: false,
+            urgent: false,
             length: 986,
             damaged: false,
             body: Body::Data { source_port: 1, destination_port: port, stream: 0, sequence },

@@ -20,7 +20,7 @@ pub struct Faults {
     /// Share of the messages that arrive twice, 0 to 1.
     pub duplication: f64,
     /// Share of the messages in which one bit is turned over, 0 to 1. It happens to a message once at most, however many
-    /// links it crosses unread: the checksum of RSVP finds any one such bit, but not any two.
+    /// links it crosses unread: the checksums of the protocols find any one such bit, but not any two.
     pub corruption: f64,
     /// Largest additional delay; each copy takes its own, evenly spread, so that messages overtake one another.
     pub jitter: Duration,
@@ -113,6 +113,7 @@ mod tests {
             protocol: RSVP,
             ttl: 1,
             router_alert: false,
+            urgent: true,
             length: 120,
             damaged: false,
             body: Body::Signalling(Vec::from([0; 100])),

@@ -13,9 +13,10 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, MulticastRoute, Routes};
 use earmark_node::HostUpdate;
 
+use crate::host::Interception;
 use crate::log::Loss;
 use crate::network::{Network, NodeId};
-use crate::packet::{Body, Packet};
+use crate::packet::{Body, MessageKind, Packet};
 
 /// The groups of a network. All containers are ordered: their order reaches effects.
 #[derive(Debug, Default)]
@@ -81,8 +82,14 @@ impl Network {
         let host = &self.hosts[node.0];
         let member = self.groups.has(node, group);
         let signalling = matches!(packet.body, Body::Signalling(_));
-        let taken_up = member || (packet.router_alert && host.forwards);
-        if signalling && taken_up && host.listens_for(packet.protocol) {
+        let taken_up = match host.intercept(packet, member && !host.forwards) {
+            // A router that takes a message sends it on, to its own members too.
+            Interception::Left if member && packet.kind() == MessageKind::Rsvp => {
+                host.node.is_some()
+            }
+            interception => interception != Interception::Left,
+        };
+        if signalling && taken_up {
             return self.take_up(node, interface, packet);
         }
         if !host.forwards {

@@ -1,5 +1,6 @@
 //! One node of the network: its daemon while it lives, its forwarding plane, and its ports.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +15,7 @@ use crate::NodeId;
 use crate::egress::Egress;
 use crate::faults::Faults;
 use crate::log::Loss;
-use crate::packet::{Packet, RSVP};
+use crate::packet::{Body, MessageKind, Packet};
 
 /// A host or router.
 pub(crate) struct Host {
@@ -52,8 +53,12 @@ pub(crate) struct Port {
 
 /// What a node does with a packet that came in.
 pub(crate) enum Verdict {
-    /// Hand it to the engines.
+    /// Hand it to the engines; it goes no further by itself.
     Signalling(Packet),
+    /// Show it to the engines; this becomes of it all the same.
+    Copied(Packet, Box<Verdict>),
+    /// It is answered.
+    Answered(Packet),
     /// It has arrived.
     Delivered(Packet),
     /// Send it on through this interface.
@@ -62,10 +67,22 @@ pub(crate) enum Verdict {
     Lost(Packet, Loss),
 }
 
+/// What interception does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interception {
+    /// It goes to the engines, and no further by itself.
+    Taken,
+    /// The engines see it, and it goes on.
+    Copied,
+    /// It goes on.
+    Left,
+}
+
 impl Host {
-    pub(crate) fn new(config: NodeConfig, forwards: bool) -> Host {
+    /// With a daemon, or without one.
+    pub(crate) fn new(config: NodeConfig, forwards: bool, daemon: bool) -> Host {
         Host {
-            node: Some(Node::new(config.clone())),
+            node: daemon.then(|| Node::new(config.clone())),
             config,
             generation: 0,
             forwards,
@@ -93,22 +110,45 @@ impl Host {
         self.routes.remove(route);
     }
 
-    /// Whether packets of this protocol are taken off the wire for the engines.
-    pub(crate) fn listens_for(&self, protocol: u8) -> bool {
-        protocol == RSVP && self.node.is_some()
+    /// What interception does with a packet, by the rules of `earmark-linux`: `here` says that it is for this host.
+    pub(crate) fn intercept(&self, packet: &Packet, here: bool) -> Interception {
+        if self.node.is_none() {
+            return Interception::Left;
+        }
+        match packet.kind() {
+            MessageKind::Rsvp if here || (packet.router_alert && self.forwards) => {
+                Interception::Taken
+            }
+            MessageKind::Boomerang if here || self.forwards => Interception::Taken,
+            // The application that it is for is to have its report, too.
+            MessageKind::Yessir if here => Interception::Copied,
+            MessageKind::Yessir if packet.router_alert && self.forwards => Interception::Taken,
+            MessageKind::SenderReport if !self.config.yessir.measured.is_empty() => {
+                Interception::Copied
+            }
+            _ => Interception::Left,
+        }
     }
 
-    /// What becomes of a unicast packet that arrived at this node, by the rules of IP.
-    pub(crate) fn receive(&self, mut packet: Packet) -> Verdict {
-        if self.interfaces.is_local(packet.destination) {
-            return match (&packet.body, self.listens_for(packet.protocol)) {
-                (crate::packet::Body::Data { .. }, _) => Verdict::Delivered(packet),
-                (_, true) => Verdict::Signalling(packet),
-                (_, false) => Verdict::Lost(packet, Loss::NobodyListens),
-            };
+    /// What becomes of a unicast packet that arrived at this node.
+    pub(crate) fn receive(&self, packet: Packet) -> Verdict {
+        let here = self.interfaces.is_local(packet.destination);
+        match self.intercept(&packet, here) {
+            Interception::Taken => Verdict::Signalling(packet),
+            Interception::Copied => {
+                Verdict::Copied(packet.clone(), Box::new(self.by_the_rules_of_ip(packet, here)))
+            }
+            Interception::Left => self.by_the_rules_of_ip(packet, here),
         }
-        if packet.router_alert && self.forwards && self.listens_for(packet.protocol) {
-            return Verdict::Signalling(packet);
+    }
+
+    fn by_the_rules_of_ip(&self, mut packet: Packet, here: bool) -> Verdict {
+        if here {
+            return match (&packet.body, packet.echo()) {
+                (Body::Data { .. }, _) => Verdict::Delivered(packet),
+                (_, Some(reply)) => Verdict::Answered(reply),
+                (_, None) => Verdict::Lost(packet, Loss::NobodyListens),
+            };
         }
         if !self.forwards {
             return Verdict::Lost(packet, Loss::NotForwarding);
@@ -117,6 +157,8 @@ impl Host {
             return Verdict::Lost(packet, Loss::TimeToLive);
         }
         packet.ttl -= 1;
+        // A queue of their own is for what the daemon sends; and RSVP has it by its IP protocol.
+        packet.urgent &= packet.kind() == MessageKind::Rsvp;
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),

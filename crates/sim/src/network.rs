@@ -8,7 +8,9 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::random::RandomStreams;
-use earmark_core::{Datagram, Effects, Hop, Interface, InterfaceId, Prefix, Rate, Route, Time};
+use earmark_core::{
+    Datagram, Effects, Hop, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
+};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use serde::Serialize;
 
@@ -103,10 +105,28 @@ impl Network {
     }
 
     /// Adds a node with a running daemon. `forwards` makes it a router. Name and seed of the configuration are set here.
-    pub fn add_node(&mut self, name: &str, forwards: bool, rsvp: earmark_rsvp::Config) -> NodeId {
-        let config = NodeConfig { name: name.to_string(), seed: self.node_seed(name, 0), rsvp };
-        self.hosts.push(Host::new(config, forwards));
+    pub fn add_node(&mut self, name: &str, forwards: bool, config: NodeConfig) -> NodeId {
+        self.add_host(name, forwards, config, true)
+    }
+
+    /// Adds a node that runs nothing of Earmark. It forwards, if it is a router, and answers pings.
+    pub fn add_plain_node(&mut self, name: &str, forwards: bool) -> NodeId {
+        self.add_host(name, forwards, NodeConfig::default(), false)
+    }
+
+    fn add_host(&mut self, name: &str, forwards: bool, config: NodeConfig, daemon: bool) -> NodeId {
+        let config = NodeConfig { name: name.to_string(), seed: self.node_seed(name, 0), ..config };
+        self.hosts.push(Host::new(config, forwards, daemon));
         NodeId(self.hosts.len() - 1)
+    }
+
+    /// An application of a node, one that knows nothing of Earmark, sends a datagram now: `payload` is what follows the IP
+    /// header.
+    pub fn send_datagram(&mut self, node: NodeId, how: &Outgoing, payload: &[u8]) {
+        let packet = Packet { urgent: false, ..Packet::signalling(how, payload) };
+        if let Some(interface) = self.hosts[node.0].outgoing(how) {
+            self.send(node, interface, packet);
+        }
     }
 
     /// Joins two nodes; returns the interfaces at both ends. The nodes are told of them and of the way to each other.
@@ -305,11 +325,27 @@ impl Network {
         if packet.destination.is_multicast() {
             return self.arrive_for_group(node, interface, &packet);
         }
-        match self.hosts[node.0].receive(packet) {
+        let verdict = self.hosts[node.0].receive(packet);
+        self.follow(node, interface, verdict);
+    }
+
+    fn follow(&mut self, node: NodeId, interface: InterfaceId, verdict: Verdict) {
+        match verdict {
             Verdict::Delivered(packet) => self.deliver(node, &packet),
             Verdict::Forward(interface, packet) => self.send(node, interface, packet),
             Verdict::Lost(packet, loss) => self.lose(node, &packet, loss),
             Verdict::Signalling(packet) => self.take_up(node, interface, &packet),
+            Verdict::Copied(packet, then) => {
+                self.take_up(node, interface, &packet);
+                // Somebody listens after all: the engines.
+                if !matches!(*then, Verdict::Lost(_, Loss::NobodyListens)) {
+                    self.follow(node, interface, *then);
+                }
+            }
+            Verdict::Answered(reply) => match self.hosts[node.0].routes_to(reply.destination) {
+                Some(out) => self.send(node, out, reply),
+                None => self.lose(node, &reply, Loss::NoRoute),
+            },
         }
     }
 

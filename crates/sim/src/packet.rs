@@ -3,10 +3,17 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_wire::boomerang::iana::MAGIC;
+use earmark_wire::icmp::{self, Echo, Ends, Kind};
+use earmark_wire::rtcp::PacketType;
+use earmark_wire::{udp, yessir};
+
 /// IP protocol number of RSVP.
 pub(crate) const RSVP: u8 = 46;
 /// IP protocol number of UDP.
-pub(crate) const UDP: u8 = 17;
+pub(crate) const UDP: u8 = udp::PROTOCOL;
+/// TTL of the packets that a host sends without being told otherwise.
+pub(crate) const USUAL_TTL: u8 = 64;
 
 /// An IP packet, as far as the network looks at it.
 #[derive(Clone, Debug)]
@@ -16,6 +23,8 @@ pub(crate) struct Packet {
     pub(crate) protocol: u8,
     pub(crate) ttl: u8,
     pub(crate) router_alert: bool,
+    /// Whether it was sent by a daemon, whose messages have a queue of their own.
+    pub(crate) urgent: bool,
     /// Octets of the whole IP packet.
     pub(crate) length: u32,
     /// Whether one of its bits is turned over.
@@ -26,7 +35,7 @@ pub(crate) struct Packet {
 /// What a packet carries.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    /// A message for a protocol engine.
+    /// Octets that mean something: a message of a protocol engine, a ping, a report of an application.
     Signalling(Vec<u8>),
     /// One packet of a stream; its octets do not matter.
     Data { source_port: u16, destination_port: u16, stream: usize, sequence: u64 },
@@ -47,9 +56,79 @@ impl Packet {
             protocol: out.protocol,
             ttl: out.ttl,
             router_alert: out.router_alert,
+            urgent: true,
             length: header + u32::try_from(payload.len()).unwrap_or(u32::MAX - header),
             damaged: false,
             body: Body::Signalling(payload.to_vec()),
         }
     }
+
+    /// What interception takes it for.
+    pub(crate) fn kind(&self) -> MessageKind {
+        let Body::Signalling(octets) = &self.body else { return MessageKind::Foreign };
+        match self.protocol {
+            RSVP => MessageKind::Rsvp,
+            icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6 => {
+                let data = octets.get(icmp::HEADER..).unwrap_or_default();
+                match data.starts_with(&MAGIC.to_be_bytes()) {
+                    true => MessageKind::Boomerang,
+                    false => MessageKind::Foreign,
+                }
+            }
+            UDP => match udp::Packet::parse(octets) {
+                Ok(packet) if yessir::is_carried(packet.payload) => MessageKind::Yessir,
+                Ok(packet) if begins_with_a_report(packet.payload) => MessageKind::SenderReport,
+                _ => MessageKind::Foreign,
+            },
+            _ => MessageKind::Foreign,
+        }
+    }
+
+    /// What a host answers to a ping, whatever is in it.
+    pub(crate) fn echo(&self) -> Option<Packet> {
+        let Body::Signalling(octets) = &self.body else { return None };
+        let ends = Ends::of(self.source, self.destination)?;
+        if self.protocol != ends.protocol() || Echo::parse(octets, ends).ok()?.kind != Kind::Request
+        {
+            return None;
+        }
+        let mut reply = octets.clone();
+        icmp::turn_round(&mut reply, ends);
+        // The router-alert option is not copied.
+        let header = if self.source.is_ipv4() { 20 } else { 40 };
+        Some(Packet {
+            source: self.destination,
+            destination: self.source,
+            ttl: USUAL_TTL,
+            router_alert: false,
+            urgent: false,
+            length: header + u32::try_from(reply.len()).unwrap_or(u32::MAX - header),
+            body: Body::Signalling(reply),
+            ..*self
+        })
+    }
+}
+
+/// What interception tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MessageKind {
+    /// A message of RSVP.
+    Rsvp,
+    /// A ping whose data begin with MAGIC.
+    Boomerang,
+    /// An RTCP compound with YSSR in it.
+    Yessir,
+    /// One that begins with a sender report and knows nothing of YESSIR.
+    SenderReport,
+    /// Nothing of interest.
+    Foreign,
+}
+
+/// The only version that there is (RFC 3550 section 6.4.1).
+const RTP_VERSION: u8 = 2;
+
+fn begins_with_a_report(compound: &[u8]) -> bool {
+    let is_report = |code| PacketType::from_code(code) == PacketType::SenderReport;
+    compound.first().is_some_and(|first| first >> 6 == RTP_VERSION)
+        && compound.get(1).is_some_and(|&code| is_report(code))
 }

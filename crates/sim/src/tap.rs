@@ -7,7 +7,7 @@ use earmark_core::Time;
 use earmark_wire::{ipv4, ipv6};
 
 use crate::network::{Network, NodeId};
-use crate::packet::{Body, Packet};
+use crate::packet::{Body, Packet, RSVP};
 
 /// Type of service of signalling: internetwork control (RFC 791), as the daemon sets it.
 const TYPE_OF_SERVICE: u8 = 0xc0;
@@ -70,7 +70,11 @@ fn octets(packet: &Packet) -> Option<Vec<u8>> {
             hop_limit: packet.ttl,
             source,
             destination,
-            router_alert: packet.router_alert.then_some(ipv6::ALERT_RSVP),
+            router_alert: match packet.protocol {
+                // Of the other protocols it is that of "any datagram of interest" (RFC 2711: 0).
+                RSVP => packet.router_alert.then_some(ipv6::ALERT_RSVP),
+                _ => packet.router_alert.then_some(0),
+            },
             next_header: packet.protocol,
             payload_len: payload.len(),
         }

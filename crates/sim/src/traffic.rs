@@ -9,10 +9,7 @@ use earmark_core::{Rate, Time};
 
 use crate::measurement::Trace;
 use crate::network::{Happening, Network, NodeId};
-use crate::packet::{Body, Packet, UDP};
-
-/// TTL of data packets.
-const DATA_TTL: u8 = 64;
+use crate::packet::{Body, Packet, UDP, USUAL_TTL};
 
 /// A stream of the network that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,8 +117,9 @@ impl Network {
             source: address,
             destination: source.destination,
             protocol: UDP,
-            ttl: DATA_TTL,
+            ttl: USUAL_TTL,
             router_alert: false,
+            urgent: false,
             length: source.packet_octets,
             damaged: false,
             body: Body::Data {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
-use earmark_node::{Command, Event, Listen};
+use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secret, Secured, Settings};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{Entry, LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, What};
@@ -37,7 +37,8 @@ fn net_that_signs(seed: u64, integrity: &Settings) -> Net {
     let mut network = Network::new(seed);
     let timing = rsvp::Timing { refresh: Duration::from_secs(2), lifetime_factor: 3 };
     let integrity = || integrity.clone();
-    let config = || rsvp::Config { timing, integrity: integrity(), ..rsvp::Config::default() };
+    let rsvp = || rsvp::Config { timing, integrity: integrity(), ..rsvp::Config::default() };
+    let config = || NodeConfig { rsvp: rsvp(), ..NodeConfig::default() };
     let h1 = network.add_node("h1", false, config());
     let r1 = network.add_node("r1", true, config());
     let h2 = network.add_node("h2", false, config());

@@ -93,7 +93,7 @@ impl Topology {
     pub(crate) fn config(&self) -> NodeConfig {
         let mut rsvp = self.rsvp.clone();
         rsvp.integrity.keys = self.keys.iter().map(SharedKey::key).collect();
-        NodeConfig { name: self.name.clone(), seed: self.seed, rsvp }
+        NodeConfig { name: self.name.clone(), seed: self.seed, rsvp, ..NodeConfig::default() }
     }
 
     /// What the node is told before the story begins.

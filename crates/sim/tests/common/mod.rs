@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route};
+use earmark_node::NodeConfig;
 use earmark_rsvp as rsvp;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 
@@ -22,7 +23,7 @@ pub(crate) struct Bench {
     family: Family,
     /// Whether a node is a router; by node.
     routers: BTreeMap<NodeId, bool>,
-    config: rsvp::Config,
+    config: NodeConfig,
 }
 
 /// One link, and what is behind it on each side.
@@ -34,7 +35,11 @@ pub(crate) struct Link {
 }
 
 impl Bench {
-    pub(crate) fn new(seed: u64, family: Family, config: rsvp::Config) -> Bench {
+    pub(crate) fn new(seed: u64, family: Family, rsvp: rsvp::Config) -> Bench {
+        Bench::with(seed, family, NodeConfig { rsvp, ..NodeConfig::default() })
+    }
+
+    pub(crate) fn with(seed: u64, family: Family, config: NodeConfig) -> Bench {
         let (network, routers) = (Network::new(seed), BTreeMap::new());
         Bench { network, links: Vec::new(), family, routers, config }
     }

@@ -1,0 +1,106 @@
+//! Rows of Boomerang: a session is one row, and each direction that it has something in is a reservation.
+
+use earmark_boomerang::{Direction, HalfView, Selector, SessionView};
+use earmark_core::admission::ClaimId;
+use earmark_core::{Rate, Time};
+
+use super::{ReservationRow, SenderName, SessionRow, seconds_until};
+use crate::node::Node;
+
+impl Node {
+    pub(super) fn boomerang_sessions(&self, now: Time) -> impl Iterator<Item = SessionRow> {
+        self.boomerang.sessions().map(move |session| self.boomerang_session(&session, now))
+    }
+
+    pub(super) fn boomerang_reservations(
+        &self,
+        now: Time,
+    ) -> impl Iterator<Item = (Option<ClaimId>, ReservationRow)> {
+        self.boomerang.sessions().flat_map(move |session| {
+            let row = move |direction, half: Option<HalfView>| {
+                half.map(|half| {
+                    (Some(half.claim), self.boomerang_half(&session.selector, direction, half, now))
+                })
+            };
+            let forward = row(Direction::Forward, session.forward);
+            forward.into_iter().chain(row(Direction::Reverse, session.reverse))
+        })
+    }
+
+    fn boomerang_session(&self, session: &SessionView, now: Time) -> SessionRow {
+        let Selector { source, destination, protocol, source_port, destination_port } =
+            session.selector;
+        let rate = |half: HalfView| half.rate.as_bps();
+        let ends = [session.forward, session.reverse].into_iter().flatten();
+        let expires_at = ends.map(|half| half.expires_at).max().unwrap_or(Time::MAX);
+        let whole = if source.address().is_ipv4() { 32 } else { 128 };
+        let lengths = [source.length(), destination.length()];
+        SessionRow {
+            protocol: "boomerang".into(),
+            destination: destination.address(),
+            destination_port: destination_port.unwrap_or(0),
+            ip_protocol: protocol.unwrap_or(0),
+            source: source.address(),
+            source_port: source_port.unwrap_or(0),
+            flow_label: None,
+            previous_hop: None,
+            incoming: None,
+            outgoing: session
+                .forward
+                .iter()
+                .map(|half| self.interface_name(half.interface))
+                .collect(),
+            here: self.interfaces.is_local(destination.address()),
+            rate_bps: session.forward.map_or(0, rate),
+            burst_octets: 0,
+            hops: None,
+            expires_in_s: seconds_until(expires_at, now),
+            reserved: !session.locked,
+            reverse_bps: session.reverse.map(rate),
+            prefix_lengths: (lengths != [whole; 2]).then_some(lengths),
+            waiting: false,
+        }
+    }
+
+    /// The packets of the reverse direction go the other way round.
+    fn boomerang_half(
+        &self,
+        selector: &Selector,
+        direction: Direction,
+        half: HalfView,
+        now: Time,
+    ) -> ReservationRow {
+        let ends = [
+            (selector.source, selector.source_port),
+            (selector.destination, selector.destination_port),
+        ];
+        let [source, destination] = match direction {
+            Direction::Forward => ends,
+            Direction::Reverse => [ends[1], ends[0]],
+        };
+        let burst = self.ledger.demand(half.claim).map_or(0, |demand| demand.burst);
+        ReservationRow {
+            protocol: "boomerang".into(),
+            destination: destination.0.address(),
+            destination_port: destination.1.unwrap_or(0),
+            ip_protocol: selector.protocol.unwrap_or(0),
+            senders: [SenderName {
+                address: source.0.address(),
+                port: source.1.unwrap_or(0),
+                flow_label: None,
+            }]
+            .into(),
+            style: match direction {
+                Direction::Forward => "forward".into(),
+                Direction::Reverse => "reverse".into(),
+            },
+            service: "controlled-load".into(),
+            interface: Some(self.interface_name(half.interface)),
+            next_hop: None,
+            rate_bps: Rate::as_bps(half.rate),
+            burst_octets: burst,
+            expires_in_s: seconds_until(half.expires_at, now),
+            traffic: None,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Rows of YESSIR: a stream is one row, and each link that it holds something on is a reservation.
+
+use alloc::vec::Vec;
+
+use earmark_core::Time;
+use earmark_core::admission::{ClaimId, Service};
+use earmark_wire::udp;
+use earmark_wire::yessir::Style;
+use earmark_yessir::{Counters, DropReason, LegView, SessionView};
+
+use super::{ReservationRow, SenderName, SessionRow, seconds_until};
+use crate::node::Node;
+
+impl Node {
+    pub(super) fn yessir_sessions(&self, now: Time) -> impl Iterator<Item = SessionRow> {
+        self.yessir.sessions(0).map(move |(_, session)| self.yessir_session(&session, now))
+    }
+
+    /// Senders that share a reservation show it each.
+    pub(super) fn yessir_reservations(
+        &self,
+        now: Time,
+    ) -> impl Iterator<Item = (Option<ClaimId>, ReservationRow)> {
+        self.yessir.sessions(0).flat_map(move |(_, session)| {
+            let legs = session.legs.iter().filter_map(|leg| Some((leg.claim?, leg)));
+            legs.map(|(claim, leg)| (Some(claim), self.yessir_leg(&session, leg, claim, now)))
+                .collect::<Vec<_>>()
+        })
+    }
+
+    fn yessir_session(&self, session: &SessionView, now: Time) -> SessionRow {
+        let stream = session.stream;
+        SessionRow {
+            protocol: "yessir".into(),
+            destination: stream.destination,
+            destination_port: stream.destination_port,
+            ip_protocol: udp::PROTOCOL,
+            source: stream.source,
+            source_port: stream.source_port,
+            flow_label: None,
+            previous_hop: None,
+            incoming: None,
+            outgoing: session.legs.iter().map(|leg| self.interface_name(leg.interface)).collect(),
+            here: self.interfaces.is_local(stream.destination),
+            rate_bps: session.asked.rate.as_bps(),
+            burst_octets: session.asked.burst,
+            hops: None,
+            expires_in_s: seconds_until(session.expires_at, now),
+            reserved: session.legs.iter().any(|leg| leg.claim.is_some()),
+            reverse_bps: None,
+            prefix_lengths: None,
+            waiting: session.legs.iter().any(|leg| leg.waiting),
+        }
+    }
+
+    fn yessir_leg(
+        &self,
+        session: &SessionView,
+        leg: &LegView,
+        claim: ClaimId,
+        now: Time,
+    ) -> ReservationRow {
+        let stream = session.stream;
+        let demand = self.ledger.demand(claim).unwrap_or(session.asked);
+        let sender =
+            SenderName { address: stream.source, port: stream.source_port, flow_label: None };
+        ReservationRow {
+            protocol: "yessir".into(),
+            destination: stream.destination,
+            destination_port: stream.destination_port,
+            ip_protocol: udp::PROTOCOL,
+            senders: [sender].into(),
+            style: match session.style {
+                Style::Shared => "shared".into(),
+                _ => "individual".into(),
+            },
+            service: match demand.service {
+                Service::Guaranteed => "guaranteed".into(),
+                _ => "controlled-load".into(),
+            },
+            interface: Some(self.interface_name(leg.interface)),
+            next_hop: None,
+            rate_bps: demand.rate.as_bps(),
+            burst_octets: demand.burst,
+            expires_in_s: seconds_until(session.expires_at, now),
+            traffic: None,
+        }
+    }
+}
+
+/// Every counter with its group and name, those at zero too.
+pub(super) fn counters(
+    counters: &Counters,
+) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    let messages = [
+        ("messages", "active", counters.active),
+        ("messages", "passive", counters.passive),
+        ("messages", "release", counters.release),
+        ("messages", "answers", counters.answers),
+        ("messages", "measured", counters.measured),
+        ("messages", "forwarded", counters.forwarded),
+        ("messages", "sent", counters.sent),
+        ("messages", "notes_left_out", counters.notes_left_out),
+        ("reservations", "created", counters.created),
+        ("reservations", "refreshed", counters.refreshed),
+        ("reservations", "released", counters.released),
+        ("reservations", "expired", counters.expired),
+        ("reservations", "refused", counters.refused),
+        ("reservations", "retried", counters.retried),
+        ("reservations", "grabbed", counters.grabbed),
+    ];
+    let ignored = DropReason::ALL.into_iter().map(|reason| {
+        ("ignored", reason.name(), counters.ignored.get(&reason).copied().unwrap_or_default())
+    });
+    let malformed = counters.malformed.iter().map(|(&name, &count)| ("malformed", name, count));
+    messages.into_iter().chain(ignored).chain(malformed)
+}
