@@ -102,6 +102,10 @@ impl Egress {
         }
     }
 
+    pub(crate) fn set_bandwidth(&mut self, bandwidth: Rate) {
+        self.bandwidth = bandwidth;
+    }
+
     /// A packet joins its queue; `false` where that is full.
     pub(crate) fn enqueue(&mut self, packet: Packet) -> bool {
         let class = self.classify(&packet);

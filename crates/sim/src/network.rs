@@ -207,6 +207,20 @@ impl Network {
         self.grow_trees();
     }
 
+    /// Another bandwidth for one direction of a link, all of which may be reserved; the node is told.
+    pub fn set_bandwidth(&mut self, node: NodeId, interface: InterfaceId, bandwidth: Rate) {
+        let host = &mut self.hosts[node.0];
+        let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
+            return;
+        };
+        (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
+        if let Some(port) = host.ports.get_mut(&interface) {
+            port.egress.set_bandwidth(bandwidth);
+        }
+        host.interfaces.set(changed.clone());
+        self.inform(node, HostUpdate::Interface(changed));
+    }
+
     /// From now on traffic control of a node answers every installation with this error number; `None`: it obeys again.
     pub fn refuse_installations(&mut self, node: NodeId, errno: Option<u16>) {
         self.hosts[node.0].refuse = errno;
@@ -277,6 +291,11 @@ impl Network {
     pub fn traffic_control(&self, node: NodeId) -> impl Iterator<Item = (InterfaceId, Reserved)> {
         let ports = self.hosts[node.0].ports.iter();
         ports.flat_map(|(&id, port)| port.egress.reserved().map(move |reserved| (id, reserved)))
+    }
+
+    /// All nodes, in the order they were added.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        (0..self.hosts.len()).map(NodeId)
     }
 
     /// The name of a node.

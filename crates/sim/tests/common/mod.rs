@@ -35,6 +35,7 @@ pub(crate) struct Link {
 }
 
 impl Bench {
+    #[allow(dead_code, reason = "for tests of RSVP alone")]
     pub(crate) fn new(seed: u64, family: Family, rsvp: rsvp::Config) -> Bench {
         Bench::with(seed, family, NodeConfig { rsvp, ..NodeConfig::default() })
     }
@@ -53,6 +54,19 @@ impl Bench {
     /// A host behind a router, and its link.
     pub(crate) fn host(&mut self, name: &str, router: NodeId, bandwidth: Rate) -> (NodeId, usize) {
         let node = self.network.add_node(name, false, self.config.clone());
+        self.routers.insert(node, false);
+        (node, self.connect(node, router, bandwidth))
+    }
+
+    /// A host that runs nothing of Earmark behind a router, and its link.
+    #[allow(dead_code, reason = "not every test has one")]
+    pub(crate) fn plain_host(
+        &mut self,
+        name: &str,
+        router: NodeId,
+        bandwidth: Rate,
+    ) -> (NodeId, usize) {
+        let node = self.network.add_plain_node(name, false);
         self.routers.insert(node, false);
         (node, self.connect(node, router, bandwidth))
     }
@@ -139,6 +153,43 @@ fn addresses(family: Family, number: u16) -> (Prefix, [IpAddr; 2]) {
         Family::V6 => {
             let at = |host| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, host));
             (Prefix::new(at(0), 64), [at(1), at(2)])
+        }
+    }
+}
+
+/// At every node that lives, each link holds what the reservations on it add up to, whatever protocol they are of, and
+/// traffic control has the very same ones.
+#[allow(dead_code, reason = "for the tests of more than one protocol")]
+pub(crate) fn books_are_right(network: &Network) {
+    for id in network.nodes() {
+        let Some(node) = network.node(id) else { continue };
+        let mut claims = Vec::new();
+        // Rows without a claim are those of receivers on this host; those that share a claim show it each.
+        let rows = node.reservation_rows(network.now(), |claim| {
+            claims.push(claim);
+            None
+        });
+        rows.for_each(drop);
+        claims.sort_unstable();
+        claims.dedup();
+        let mut held: BTreeMap<InterfaceId, Rate> = BTreeMap::new();
+        for &claim in &claims {
+            let ledger = node.ledger();
+            let link = ledger.link_of(claim).expect("a claim is on a link");
+            let rate = ledger.demand(claim).expect("a claim holds something").rate;
+            let sum = held.entry(link).or_insert(Rate::ZERO);
+            *sum = Rate::from_bps(sum.as_bps() + rate.as_bps());
+        }
+        let mut installed: BTreeMap<InterfaceId, Rate> = BTreeMap::new();
+        for (link, reserved) in network.traffic_control(id) {
+            let sum = installed.entry(link).or_insert(Rate::ZERO);
+            *sum = Rate::from_bps(sum.as_bps() + reserved.demand.rate.as_bps());
+        }
+        for (link, status) in node.ledger().links() {
+            let expected = held.get(&link).copied().unwrap_or(Rate::ZERO);
+            assert_eq!(status.held, expected, "{} link {}", node.name(), link.0);
+            let queued = installed.get(&link).copied().unwrap_or(Rate::ZERO);
+            assert_eq!(queued, expected, "traffic control of {} link {}", node.name(), link.0);
         }
     }
 }
