@@ -51,7 +51,7 @@ pub enum DaemonError {
     NoSuchUser(String),
     /// There is one already in this network namespace.
     #[error(
-        "another RSVP daemon is running in this network namespace\n  help: stop it first; `earmark show links` \
+        "another daemon is running in this network namespace\n  help: stop it first; `earmark show links` \
          asks it how it is"
     )]
     AlreadyRunning,
@@ -244,6 +244,19 @@ pub(crate) fn node_config(
             },
             ..earmark_rsvp::Config::default()
         },
+        without_rsvp: {
+            let silent = config.interfaces.iter().filter(|interface| !interface.protocols.rsvp);
+            silent.map(|interface| interface.name.clone()).collect()
+        },
+        boomerang: config.boomerang.clone(),
+        yessir: earmark_yessir::Config {
+            auth: earmark_yessir::auth::Settings {
+                started: u32::try_from(origin.as_second()).unwrap_or_default(),
+                ..config.yessir.auth.clone()
+            },
+            ..config.yessir.clone()
+        },
+        retry: config.retry,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Events in words: one line for people, the same in the daemon's listings and on the command line.
 
+mod light;
+
 use std::net::IpAddr;
 
 use earmark_core::Rate;
@@ -10,10 +12,14 @@ use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error_value};
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Session, SourceSelector};
 
+pub use light::{boomerang_rejection, failure, outcome, rates, yessir_hint};
+
 /// What happened, in one line.
 pub fn event(event: &Event) -> String {
     match event {
         Event::Rsvp(event) => of_rsvp(event),
+        Event::Boomerang(event) => light::of_boomerang(event),
+        Event::Yessir(event) => light::of_yessir(event),
         Event::NoAnswer { template, reason, .. } => {
             format!("nothing was reserved for sender {}: {reason}", filter(template))
         }

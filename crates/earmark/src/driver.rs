@@ -16,7 +16,8 @@ use earmark_core::{Datagram, Effect, Effects, Flow, Installation, InterfaceId, O
 use earmark_node::{
     Command, Event, HostUpdate, Input, Node, NodeConfig, ReservationRow, TrafficRow,
 };
-use earmark_rsvp::{self as rsvp, Application};
+use earmark_rsvp as rsvp;
+use earmark_yessir as yessir;
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
@@ -24,8 +25,8 @@ use crate::record::Recorder;
 
 /// What effects need of the system.
 pub trait Kernel {
-    /// Takes one batch of waiting messages and hands each to `each`; gives how many there were.
-    fn receive(&mut self, each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize>;
+    /// Takes one batch of waiting messages and hands each, with its IP protocol, to `each`; gives how many there were.
+    fn receive(&mut self, each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize>;
     /// Sends messages in their order; `failed` hears of each that the kernel would not take.
     fn send<'a>(
         &mut self,
@@ -103,8 +104,9 @@ pub struct Driver<K> {
     inside: Inside,
     kernel: K,
     events: Vec<Event>,
-    /// The groups of applications with multicast sessions: their Path messages are addressed to the group.
-    groups: BTreeMap<Application, IpAddr>,
+    /// The groups of applications with multicast sessions, by their numbers, which all protocols share: what announces their
+    /// data is addressed to the group.
+    groups: BTreeMap<u64, IpAddr>,
 }
 
 /// What an input passes through; apart from the kernel, so that the kernel can hand in datagrams.
@@ -165,8 +167,8 @@ impl<K: Kernel> Driver<K> {
     /// The socket failed.
     pub fn receive(&mut self, now: Time) -> io::Result<usize> {
         let Driver { inside, kernel, .. } = self;
-        let received = kernel.receive(&mut |datagram| {
-            inside.take(now, Input::Datagram(earmark_rsvp::PROTOCOL, datagram));
+        let received = kernel.receive(&mut |protocol, datagram| {
+            inside.take(now, Input::Datagram(protocol, datagram));
         });
         self.carry_out(now);
         received
@@ -227,15 +229,19 @@ impl<K: Kernel> Driver<K> {
 
     /// Joins the group of a session that an application opens, and leaves it when the application is released.
     fn follow_groups(&mut self, command: &Command) {
-        let (application, session) = match command {
+        let (application, destination) = match command {
             Command::Rsvp(rsvp::Command::Session { application, session }) => {
-                (*application, Some(session))
+                (application.0, Some(session.destination))
             }
-            Command::Listen(listen) => (listen.application, Some(&listen.session)),
-            Command::Rsvp(rsvp::Command::Release { application }) => (*application, None),
-            Command::Rsvp(_) => return,
+            Command::Listen(listen) => (listen.application.0, Some(listen.session.destination)),
+            Command::Rsvp(rsvp::Command::Release { application }) => (application.0, None),
+            Command::Yessir(yessir::Command::Listen { application, destination, .. }) => {
+                (application.0, Some(*destination))
+            }
+            Command::Yessir(yessir::Command::Release { application }) => (application.0, None),
+            Command::Rsvp(_) | Command::Yessir(_) | Command::Boomerang(_) => return,
         };
-        match session.map(|session| session.destination) {
+        match destination {
             // An application has one session; another one is refused.
             Some(_) if self.groups.contains_key(&application) => {}
             Some(group) if group.is_multicast() => {

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 
+use earmark_boomerang::{self as boomerang, Secret};
 use earmark_core::record::{Octets, RecordedDatagram, Timed};
 use earmark_core::{Datagram, Effects, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
@@ -51,9 +52,22 @@ impl From<&Input<'_>> for Recorded {
             ),
             Input::Expire => Recorded::Expire,
             Input::Host(update) => Recorded::Host(update.clone()),
-            Input::Command(command) => Recorded::Command(command.clone()),
+            Input::Command(command) => Recorded::Command(without_secret(command)),
         }
     }
+}
+
+/// A command as a recording may have it.
+fn without_secret(command: &Command) -> Command {
+    let mut command = command.clone();
+    if let Command::Boomerang(
+        boomerang::Command::Reserve { request, .. } | boomerang::Command::Query { request, .. },
+    ) = &mut command
+        && let Some(user) = &mut request.user
+    {
+        user.secret = Secret::from(String::new());
+    }
+    command
 }
 
 impl Recorded {
@@ -91,7 +105,10 @@ impl Recorder {
     /// The file cannot be written.
     pub fn create(path: &Path, config: &NodeConfig) -> io::Result<Recorder> {
         let mut file = BufWriter::new(File::create(path)?);
-        let header = Header { earmark_recording: FORM, node: config.clone() };
+        let mut header = Header { earmark_recording: FORM, node: config.clone() };
+        for user in &mut header.node.boomerang.users {
+            user.secret = Secret::from(String::new());
+        }
         serde_json::to_writer(&mut file, &header)?;
         file.write_all(b"\n")?;
         file.flush()?;

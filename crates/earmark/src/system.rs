@@ -8,7 +8,7 @@ use earmark_core::admission::ClaimId;
 use earmark_core::{Datagram, Flow, Installation, InterfaceId, Outgoing, Rate};
 use earmark_linux::{
     Adopted, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, RsvpSocket, TcError,
-    TrafficControl,
+    TrafficControl, Yessir,
 };
 use earmark_node::TrafficRow;
 use tracing::debug;
@@ -78,7 +78,9 @@ impl System {
         let how = InterfaceSignalling {
             intercept: config.intercept,
             udp: config.udp_encapsulation,
-            ..InterfaceSignalling::default()
+            boomerang: config.protocols.boomerang,
+            yessir: if config.protocols.yessir { config.yessir } else { Yessir::Off },
+            sender_reports: config.measure_rtp,
         };
         self.socket.set_interface(interface, how)?;
         for &group in self.groups.keys() {
@@ -142,8 +144,9 @@ impl System {
 }
 
 impl Kernel for System {
-    fn receive(&mut self, each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
-        self.socket.receive(|message| each(message.datagram))
+    fn receive(&mut self, each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize> {
+        // The engines tell by themselves what is a copy, and send on only what was taken.
+        self.socket.receive(|message| each(message.protocol, message.datagram))
     }
 
     fn send<'a>(

@@ -83,7 +83,7 @@ fn a_second_daemon_is_refused() -> Outcome {
         format!("[control]\nsocket = \"{}2\"\n", host.socket().display()),
     )?;
     let (status, said) = host.fail_to_start(&other_socket)?;
-    check(status == Some(1) && said.contains("another RSVP daemon is running"), &said)?;
+    check(status == Some(1) && said.contains("another daemon is running"), &said)?;
     check(host.client()?.show_links().is_ok(), "the first one serves on")
 }
 

@@ -4,12 +4,14 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use earmark_boomerang::Wish;
 use earmark_core::Rate;
 use earmark_rsvp::policy::Identity;
 
 use crate::config::DEFAULT_SOCKET;
-use crate::control::protocol::{Listing, SenderName, StyleName};
+use crate::control::protocol::{Listing, SenderName, Signalling, StyleName};
 use crate::units::{parse_duration, parse_octets};
 
 /// Reserve bandwidth along a network path.
@@ -87,13 +89,13 @@ Examples:
     #[command(after_help = "\
 Examples:
   earmark send --to 10.0.2.2:5001 --rate 2Mbit
-  earmark send --to 10.0.2.2:5001 --from 10.0.1.2:4000 --rate 2Mbit --burst 20kB --protocol tcp
+  earmark send --to 10.0.2.2:5001 --from 10.0.1.2:4000 --rate 2Mbit --burst 20kB --ip-protocol tcp
   earmark send --to 239.1.2.3:5001 --rate 2Mbit                            # to a multicast group
   earmark send --to [2001:db8::2]:5001 --flow-label 0x12345 --rate 2Mbit   # found by its IPv6 flow label
 
 The announcement lasts until `earmark release`; with --hold, until this command ends.")]
     Send(SendOptions),
-    /// Answer senders that announce data for this host or a group, by reserving for them (RSVP Resv).
+    /// Answer senders that announce data for this host or a group: with RSVP, by reserving for them.
     #[command(after_help = "\
 Examples:
   earmark listen --on 10.0.2.2:5001                # as much as each sender announces
@@ -102,6 +104,9 @@ Examples:
   earmark listen --on 239.1.2.3:5001 --style wf    # a group: one reservation that all senders share
   earmark listen --on 239.1.2.3:5001 --style se --sender 10.0.1.2 --sender 10.0.7.2:4000
   earmark listen --on 10.0.2.2:5001 --wait 10s     # and wait until it is confirmed
+  earmark listen --protocol yessir --on 10.0.2.2:5000   # answer RTP streams that are announced by YESSIR
+
+Boomerang needs nobody who listens: whoever answers pings will do.
 
 Shared styles (wf, se) fit a conference, where one speaks at a time: a shared reservation is as large as the most
 demanding sender needs. All receivers of a session must use the same style.
@@ -115,12 +120,25 @@ Exit status with --wait: 0 reserved, 3 refused, 4 nobody answered in time.")]
 Examples:
   earmark reserve --to 10.0.2.2:5001 --rate 2Mbit
   earmark reserve --to 10.0.2.2:5001 --rate 2Mbit --timeout 30s --hold
+  earmark reserve --protocol boomerang --to 10.0.2.2:5001 --forward 2Mbit --reverse 500kbit
+  earmark reserve --protocol boomerang --to 10.0.2.2 --forward 3Mbit --or 2Mbit/0 --or 1Mbit/0
+  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
+  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --codec 0 --partial
 
+With RSVP, the default:
 Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
 it announces the data and waits until the receiver's reservation has come up the path (run `earmark listen` there).
 A multicast group is always announced to; those who receive it run `earmark listen --wait 10s`.
-The reservation lasts until `earmark release`; with --hold, until this command ends.
 A refusal further down the path is told to the receiver alone, so here it shows as no answer.
+
+With Boomerang one loop reserves both ways, between the two hosts' ports that are named (no port: all of them). The far
+end only has to answer pings; it needs no Earmark.
+
+With YESSIR this host sends RTCP reports for an RTP stream, and what they ask for is reserved on their way. Ports are those
+of the RTP data. Run `earmark listen --protocol yessir` on the receiver, so that it answers what was reserved where; or
+say --unconfirmed.
+
+The reservation lasts until `earmark release`; with --hold, until this command ends.
 Exit status: 0 reserved, 3 refused, 4 nobody answered in time.")]
     Reserve(ReserveOptions),
     /// End what `send`, `listen` or `reserve` began.
@@ -156,6 +174,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   tcpdump -i eth0 -w signalling.pcap ip proto 46
+  tcpdump -i eth0 -w signalling.pcap 'proto 46 or icmp or udp'      # Boomerang and YESSIR, too
   earmark decode signalling.pcap
   earmark decode - --json < signalling.pcap        # one object a message")]
     Decode {
@@ -242,9 +261,6 @@ pub(super) struct Traffic {
     /// IPv6 flow label of the data, which then tells it from other data instead of its source port.
     #[arg(long, value_name = "LABEL", value_parser = flow_label)]
     pub(super) flow_label: Option<u32>,
-    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
-    #[arg(long)]
-    pub(super) rate: Rate,
     /// Bucket depth, how much may come at once: 1500, 20kB, 1MB.
     #[arg(long, value_name = "OCTETS", default_value = "10kB", value_parser = parse_octets)]
     pub(super) burst: u32,
@@ -258,8 +274,8 @@ pub(super) struct Traffic {
     #[arg(long, value_name = "OCTETS", default_value = "1500", value_parser = parse_octets)]
     pub(super) max_packet: u32,
     /// IP protocol of the data: udp, tcp or a number.
-    #[arg(long, default_value = "udp", value_parser = ip_protocol)]
-    pub(super) protocol: u8,
+    #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
+    pub(super) ip_protocol: u8,
     /// TTL of the data, and so the reach of the announcement.
     #[arg(long, default_value_t = 64)]
     pub(super) ttl: u8,
@@ -268,6 +284,57 @@ pub(super) struct Traffic {
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(super) hold: bool,
+}
+
+/// What only loops have.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Boomerang")]
+pub(super) struct LoopOptions {
+    /// Rate from here to the far end.
+    #[arg(long, value_name = "RATE")]
+    pub(super) forward: Option<Rate>,
+    /// Rate from the far end back to here.
+    #[arg(long, value_name = "RATE")]
+    pub(super) reverse: Option<Rate>,
+    /// Rates to be content with where the ones before are not to be had; may be given several times, ever smaller.
+    #[arg(long = "or", value_name = "FORWARD/REVERSE", value_parser = wish)]
+    pub(super) or: Vec<Wish>,
+    /// Take what is offered, if not all is granted.
+    #[arg(long)]
+    pub(super) accept_less: bool,
+    /// Read the secret of --user, at most eight octets long, from this file.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(super) secret: Option<PathBuf>,
+}
+
+/// What only RTP streams have.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "YESSIR")]
+pub(super) struct StreamOptions {
+    /// Rate of this RTP payload type (RFC 3551 section 6), such as 0 for PCMU.
+    #[arg(long, value_name = "TYPE", conflicts_with_all = ["rate", "measured"])]
+    pub(super) codec: Option<u8>,
+    /// With --codec: frames in one packet.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "codec")]
+    pub(super) frames: u8,
+    /// Whatever the reports show: the application tells the daemon how much it has sent.
+    #[arg(long, conflicts_with = "rate")]
+    pub(super) measured: bool,
+    /// Share one reservation with the other senders to this destination.
+    #[arg(long)]
+    pub(super) shared: bool,
+    /// Reports use the ports of the data (RFC 5761); otherwise the next ones.
+    #[arg(long)]
+    pub(super) mux: bool,
+    /// Keep what could be reserved, where some hops refuse. They try again.
+    #[arg(long)]
+    pub(super) partial: bool,
+    /// Do not wait for a receiver to answer: many RTP applications do not.
+    #[arg(long)]
+    pub(super) unconfirmed: bool,
+    /// Sign with this key of the daemon's.
+    #[arg(long, value_name = "ID")]
+    pub(super) key: Option<u32>,
 }
 
 /// In whose name a reservation is asked for, for routers with rules about that.
@@ -294,12 +361,18 @@ impl Who {
 
 #[derive(Args, Debug)]
 pub(super) struct SendOptions {
+    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit.
+    #[arg(long)]
+    pub(super) rate: Rate,
     #[command(flatten)]
     pub(super) traffic: Traffic,
 }
 
 #[derive(Args, Debug)]
 pub(super) struct ListenOptions {
+    /// By which protocol senders announce themselves.
+    #[arg(long, value_name = "NAME", default_value = "rsvp")]
+    pub(super) protocol: Signalling,
     /// Where the data arrives: an address of this host, or a multicast group.
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
     pub(super) on: SocketAddr,
@@ -320,13 +393,28 @@ pub(super) struct ListenOptions {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) wait: Option<Duration>,
     /// IP protocol of the data: udp, tcp or a number.
-    #[arg(long, default_value = "udp", value_parser = ip_protocol)]
-    pub(super) protocol: u8,
+    #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
+    pub(super) ip_protocol: u8,
     #[command(flatten)]
     pub(super) who: Who,
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(super) hold: bool,
+}
+
+impl ValueEnum for Signalling {
+    fn value_variants<'a>() -> &'a [Signalling] {
+        &[Signalling::Rsvp, Signalling::Boomerang, Signalling::Yessir]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Signalling::Rsvp => "the receiver reserves, for a sender that announces itself",
+            Signalling::Boomerang => "one loop reserves both ways; the far end only answers a ping",
+            Signalling::Yessir => "reservations ride in the RTCP reports of an RTP stream",
+        };
+        Some(PossibleValue::new(self.name()).help(help))
+    }
 }
 
 /// Reservation styles (RFC 2205 section 1.3).
@@ -352,8 +440,21 @@ impl From<Sharing> for StyleName {
 
 #[derive(Args, Debug)]
 pub(super) struct ReserveOptions {
+    /// By which protocol to reserve.
+    #[arg(long, value_name = "NAME", default_value = "rsvp")]
+    pub(super) protocol: Signalling,
+    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit. For RSVP and YESSIR.
+    #[arg(long)]
+    pub(super) rate: Option<Rate>,
     #[command(flatten)]
     pub(super) traffic: Traffic,
+    #[command(flatten)]
+    pub(super) loop_options: LoopOptions,
+    #[command(flatten)]
+    pub(super) stream_options: StreamOptions,
+    /// Only ask what could be had, and reserve nothing. For Boomerang and YESSIR.
+    #[arg(long)]
+    pub(super) query: bool,
     /// How long to wait for the outcome: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(super) timeout: Duration,
@@ -379,8 +480,8 @@ pub(super) struct TraceOptions {
     #[arg(long, value_name = "SENDER", value_parser = sender)]
     pub(super) from: Option<SenderName>,
     /// IP protocol of the flow: udp, tcp or a number.
-    #[arg(long, default_value = "udp", value_parser = ip_protocol)]
-    pub(super) protocol: u8,
+    #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
+    pub(super) ip_protocol: u8,
     /// The node to start at [default: the receiver; for a group, this node].
     #[arg(long, value_name = "ADDR")]
     pub(super) last_hop: Option<IpAddr>,
@@ -433,6 +534,17 @@ fn sender(text: &str) -> Result<SenderName, String> {
     }
     let from = endpoint(text)?;
     Ok(SenderName { address: from.ip(), port: from.port(), flow_label: None })
+}
+
+/// Reads `2Mbit/500kbit`.
+fn wish(text: &str) -> Result<Wish, String> {
+    let (forward, reverse) =
+        text.split_once('/').ok_or("two rates are written 2Mbit/500kbit, there and back")?;
+    let rate = |text: &str| match text {
+        "0" => Ok(Rate::ZERO),
+        text => text.parse::<Rate>().map_err(|error| error.to_string()),
+    };
+    Ok(Wish { forward: rate(forward)?, reverse: rate(reverse)? })
 }
 
 fn flow_label(text: &str) -> Result<u32, String> {

@@ -118,8 +118,12 @@ pub(super) fn new_table(header: &[&str]) -> Table {
     table
 }
 
+/// `protocol` of RSVP's rows.
+const RSVP: &str = "rsvp";
+
 impl Row for SessionRow {
     const HEADER: &'static [&'static str] = &[
+        "by",
         "destination",
         "protocol",
         "source",
@@ -131,24 +135,41 @@ impl Row for SessionRow {
         "reserved",
         "expires",
     ];
-    const NOTHING: &'static str = "no sender is announced";
+    const NOTHING: &'static str = "no flow is announced";
 
     fn cells(&self) -> Vec<Cell> {
         let from = match (&self.previous_hop, &self.incoming) {
             (Some(hop), Some(interface)) => format!("{hop} ({interface})"),
             (Some(hop), None) => hop.to_string(),
+            // The others do not keep where a flow comes from.
+            (None, _) if self.protocol != RSVP => "-".to_owned(),
             (None, _) => "this host".to_owned(),
         };
+        let range = |text: String, place: usize| match self.prefix_lengths {
+            Some(lengths) => format!("{text}/{}", lengths[place]),
+            None => text,
+        };
+        let source = sender(self.source, self.source_port, self.flow_label);
+        let rate = Rate::from_bps(self.rate_bps);
         vec![
-            Cell::new(with_port(self.destination, self.destination_port)),
+            Cell::new(&*self.protocol),
+            Cell::new(range(with_port(self.destination, self.destination_port), 1)),
             Cell::new(ip_protocol(self.ip_protocol)),
-            Cell::new(sender(self.source, self.source_port, self.flow_label)),
-            number(Rate::from_bps(self.rate_bps)),
+            Cell::new(range(source, 0)),
+            number(match self.reverse_bps {
+                Some(back) => format!("{rate}\n{} back", Rate::from_bps(back)),
+                None => rate.to_string(),
+            }),
             number(show_octets(self.burst_octets.into())),
             Cell::new(from),
             Cell::new(ways(&self.outgoing, self.here)),
             number(self.hops.map_or("-".to_owned(), |hops| hops.to_string())),
-            Cell::new(if self.reserved { "yes" } else { "no" }),
+            Cell::new(match (self.reserved, self.waiting) {
+                (true, false) => "yes",
+                (true, true) => "in part",
+                (false, true) => "waits",
+                (false, false) => "no",
+            }),
             expires(self.expires_in_s),
         ]
     }
@@ -156,6 +177,7 @@ impl Row for SessionRow {
 
 impl Row for ReservationRow {
     const HEADER: &'static [&'static str] = &[
+        "by",
         "destination",
         "protocol",
         "source",
@@ -175,7 +197,14 @@ impl Row for ReservationRow {
     fn cells(&self) -> Vec<Cell> {
         let traffic =
             |show: fn(TrafficRow) -> String| number(self.traffic.map_or("-".to_owned(), show));
+        let next_hop = match self.next_hop {
+            Some(hop) => hop.to_string(),
+            // The others do not keep where a flow goes beyond the link.
+            None if self.protocol != RSVP => "-".to_owned(),
+            None => "this host".to_owned(),
+        };
         vec![
+            Cell::new(&*self.protocol),
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),
             Cell::new(senders(&self.senders)),
@@ -184,7 +213,7 @@ impl Row for ReservationRow {
             number(Rate::from_bps(self.rate_bps)),
             number(show_octets(self.burst_octets.into())),
             Cell::new(self.interface.as_deref().unwrap_or("this host")),
-            Cell::new(self.next_hop.map_or("this host".to_owned(), |hop| hop.to_string())),
+            Cell::new(next_hop),
             expires(self.expires_in_s),
             traffic(|t| packets(t.packets, t.octets)),
             traffic(|t| t.drops.to_string()),
@@ -271,15 +300,17 @@ impl Row for NeighborRow {
 
 impl Row for ApplicationRow {
     const HEADER: &'static [&'static str] =
-        &["id", "role", "destination", "protocol", "style", "senders", "lasts", "last event"];
+        &["id", "by", "role", "destination", "protocol", "style", "senders", "lasts", "last event"];
     const NOTHING: &'static str = "nothing was opened on this host";
 
     fn cells(&self) -> Vec<Cell> {
         vec![
             number(self.application),
+            Cell::new(self.protocol.name()),
             Cell::new(match self.role {
                 Role::Sender => "sender",
                 Role::Receiver => "receiver",
+                Role::Initiator => "initiator",
             }),
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),

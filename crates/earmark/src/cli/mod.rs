@@ -4,6 +4,7 @@
 //! `{"error":{"code","message","hint"}}`. The exit status tells the outcome; see [`Outcome`].
 
 mod arguments;
+mod light;
 mod listings;
 mod reservations;
 mod service;

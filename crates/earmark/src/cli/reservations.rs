@@ -10,9 +10,9 @@ use earmark_wire::rsvp::ErrorSpec;
 use serde_json::{Value, json};
 
 use super::arguments::{ListenOptions, ReleaseOptions, ReserveOptions, SendOptions, Traffic};
-use super::{Failure, Outcome, Output};
+use super::{Failure, Outcome, Output, light};
 use crate::client::Client;
-use crate::control::protocol::{Listen, Notice, Opened, Role, Send};
+use crate::control::protocol::{Listen, Notice, Opened, Role, Send, Signalling};
 use crate::describe;
 use crate::units::show_duration;
 
@@ -22,10 +22,10 @@ pub(super) fn send(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let traffic = &options.traffic;
-    let opened = client.sender(request(traffic, traffic.hold))?;
+    let opened = client.sender(request(traffic, options.rate, traffic.hold))?;
     let text = format!(
         "announcing {} to {} as application {}",
-        traffic.rate, traffic.to, opened.application
+        options.rate, traffic.to, opened.application
     );
     begun(&text, &opened, traffic.hold, client, out)
 }
@@ -35,6 +35,11 @@ pub(super) fn listen(
     options: &ListenOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
+    match options.protocol {
+        Signalling::Rsvp => {}
+        Signalling::Boomerang => light::nobody_listens(),
+        Signalling::Yessir => return light::listen(client, options, out),
+    }
     let ask = match (options.rate, options.delay) {
         (Some(rate), _) => Ask::Rate(rate),
         (None, Some(delay)) => Ask::Delay(delay),
@@ -43,7 +48,7 @@ pub(super) fn listen(
     // Until the outcome of a wait is good the application hangs on our connection, so that nothing is left behind.
     let waits = options.wait.is_some();
     let opened = client.listen(Listen {
-        ip_protocol: options.protocol,
+        ip_protocol: options.ip_protocol,
         ask,
         style: options.style.into(),
         senders: options.senders.clone(),
@@ -86,8 +91,14 @@ pub(super) fn reserve(
     options: &ReserveOptions,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let Traffic { to, rate, hold, .. } = options.traffic;
-    let opened = client.reserve(Send { hold: true, ..request(&options.traffic, true) })?;
+    match options.protocol {
+        Signalling::Rsvp => light::check_rsvp(options),
+        Signalling::Boomerang => return light::reserve_loop(client, options, out),
+        Signalling::Yessir => return light::reserve_stream(client, options, out),
+    }
+    let rate = options.rate.unwrap_or_else(|| light::wrong_usage("--rate says how much"));
+    let Traffic { to, hold, .. } = options.traffic;
+    let opened = client.reserve(Send { hold: true, ..request(&options.traffic, rate, true) })?;
     let (rate, timeout) = (Some(rate), options.timeout);
     wait(client, &Awaited { opened, to, rate, timeout, hold }, out)
 }
@@ -162,7 +173,8 @@ fn verdict(event: &Event) -> Verdict {
     let event = match event {
         Event::Rsvp(event) => event,
         Event::NoAnswer { reason, .. } => return Verdict::Impossible(reason.to_string()),
-        Event::NotAdopted { .. } => return Verdict::Open,
+        // Of other applications.
+        Event::NotAdopted { .. } | Event::Boomerang(_) | Event::Yessir(_) => return Verdict::Open,
     };
     match event {
         rsvp::Event::Resv { flowspec, .. } => {
@@ -184,7 +196,7 @@ fn verdict(event: &Event) -> Verdict {
 /// What did not come, and why that may be.
 fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
     match (role, heard_sender) {
-        (Role::Sender, _) => (
+        (Role::Sender | Role::Initiator, _) => (
             "no reservation has come up the path",
             "either nobody asked for one: is `earmark listen` running on the receiver, and a daemon on every router? \
              Or a router refused it, which RSVP tells the receiver alone: `earmark show applications` there shows the \
@@ -255,11 +267,11 @@ fn error_json(error: &ErrorSpec) -> Value {
     json!({ "code": error.code.code(), "value": error.value, "name": error.code.name(), "node": error.node })
 }
 
-fn request(traffic: &Traffic, follow: bool) -> Send {
+fn request(traffic: &Traffic, rate: Rate, follow: bool) -> Send {
     Send {
         from: traffic.from,
         flow_label: traffic.flow_label,
-        ip_protocol: traffic.protocol,
+        ip_protocol: traffic.ip_protocol,
         burst_octets: traffic.burst,
         peak_bps: traffic.peak,
         min_packet: traffic.min_packet.min(traffic.max_packet),
@@ -268,12 +280,12 @@ fn request(traffic: &Traffic, follow: bool) -> Send {
         identity: traffic.who.identity(),
         hold: traffic.hold,
         follow,
-        ..Send::new(traffic.to, traffic.rate)
+        ..Send::new(traffic.to, rate)
     }
 }
 
 /// Says what was begun, and stays with it where it is to be held.
-fn begun(
+pub(super) fn begun(
     text: &str,
     opened: &Opened,
     hold: bool,
@@ -290,7 +302,7 @@ fn begun(
 }
 
 /// Prints what happens to our application until a signal or the daemon ends us.
-fn follow(client: &mut Client, out: &mut Output) -> Result<Outcome, Failure> {
+pub(super) fn follow(client: &mut Client, out: &mut Output) -> Result<Outcome, Failure> {
     while let Some(notice) = client.next_event(None)? {
         super::watch::print(&notice, out)?;
     }

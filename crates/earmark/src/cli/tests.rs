@@ -34,18 +34,20 @@ fn the_examples_of_the_help_are_understood() {
 
 #[test]
 fn a_sender_is_understood() {
-    let line = "send --to 10.0.2.2:5001 --from 10.0.1.1:4000 --rate 2Mbit --burst 20kB --peak 3Mbit --protocol tcp \
+    let line = "send --to 10.0.2.2:5001 --from 10.0.1.1:4000 --rate 2Mbit --burst 20kB --peak 3Mbit --ip-protocol tcp \
                 --json --control /run/x.sock";
     let arguments = parse(line).unwrap();
     assert!(arguments.json);
     assert_eq!(arguments.socket(), PathBuf::from("/run/x.sock"));
     assert_eq!(parse("show links").unwrap().socket(), PathBuf::from(DEFAULT_SOCKET));
-    let Command::Send(SendOptions { traffic }) = arguments.command else { panic!("not send") };
+    let Command::Send(SendOptions { rate, traffic }) = arguments.command else {
+        panic!("not send")
+    };
     assert_eq!(traffic.to, "10.0.2.2:5001".parse().unwrap());
     assert_eq!(traffic.from, Some("10.0.1.1:4000".parse().unwrap()));
-    assert_eq!(traffic.rate, Rate::from_mbps(2));
+    assert_eq!(rate, Rate::from_mbps(2));
     assert_eq!(traffic.peak, Some(Rate::from_mbps(3)));
-    assert_eq!((traffic.burst, traffic.protocol, traffic.max_packet), (20_000, 6, 1_500));
+    assert_eq!((traffic.burst, traffic.ip_protocol, traffic.max_packet), (20_000, 6, 1_500));
 }
 
 #[test]
@@ -94,8 +96,8 @@ fn what_makes_no_sense_is_refused() {
         "send --to 10.0.2.2:5001",
         "send --rate 2Mbit",
         "send --to 10.0.2.2:5001 --rate 2MB",
-        "send --to 10.0.2.2:5001 --rate 2Mbit --protocol 0",
-        "send --to 10.0.2.2:5001 --rate 2Mbit --protocol 256",
+        "send --to 10.0.2.2:5001 --rate 2Mbit --ip-protocol 0",
+        "send --to 10.0.2.2:5001 --rate 2Mbit --ip-protocol 256",
         "send --to 10.0.2.2:5001 --rate 2Mbit --burst much",
         "listen --on 10.0.2.2:5001 --rate 1Mbit --delay 20ms",
         "listen --on 10.0.2.2:5001 --delay 20",

@@ -27,7 +27,7 @@ pub(super) fn trace(
 ) -> Result<Outcome, Failure> {
     let begun = client.trace(Trace {
         from: options.from,
-        ip_protocol: options.protocol,
+        ip_protocol: options.ip_protocol,
         last_hop: options.last_hop,
         max_hops: options.max_hops,
         timeout_ms: u32::try_from(options.timeout.as_millis()).unwrap_or(u32::MAX),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_core::Rate;
-use earmark_linux::Intercept;
+use earmark_linux::{Intercept, Yessir};
 use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
 use earmark_rsvp::{Timing, limits};
 use earmark_wire::rsvp::Dscp;
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::exchange::{HelloTable, ReductionTable};
+use super::light::{BoomerangTable, YessirInterceptName, YessirTable};
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
 use super::source::Source;
@@ -20,6 +21,7 @@ use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
     Queueing,
 };
+use crate::control::protocol::Signalling;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +42,10 @@ struct File {
     sender_proxy: Vec<SenderTable>,
     #[serde(default)]
     receiver_proxy: Vec<ReceiverTable>,
+    #[serde(default)]
+    boomerang: BoomerangTable,
+    #[serde(default)]
+    yessir: YessirTable,
     #[serde(default)]
     daemon: DaemonTable,
 }
@@ -70,7 +76,10 @@ struct InterfaceTable {
     queue_packets: Option<Spanned<u32>>,
     queues: Option<Queueing>,
     integrity: Option<Secured>,
+    protocols: Option<Spanned<Vec<Signalling>>>,
     intercept: Option<InterceptName>,
+    yessir_intercept: Option<YessirInterceptName>,
+    measure_rtp: Option<bool>,
     udp_encapsulation: Option<bool>,
     #[serde(default)]
     neighbors: Vec<Spanned<String>>,
@@ -155,7 +164,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         Some(name) => name.into_inner(),
         None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
     };
-    let interfaces = source.interfaces(file.interface)?;
+    let udp_only = file.rsvp.udp_only.unwrap_or(false);
+    let interfaces = source.interfaces(file.interface, udp_only)?;
+    let (yessir, retry) = source.yessir(file.yessir, &interfaces)?;
     Ok(Config {
         file: None,
         name,
@@ -167,7 +178,10 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         interfaces,
         timing: source.timing(&file.rsvp)?,
         limits: source.limits(&file.rsvp)?,
-        udp_only: file.rsvp.udp_only.unwrap_or(false),
+        boomerang: source.boomerang(file.boomerang)?,
+        yessir,
+        retry,
+        udp_only,
         diagnostics: file.rsvp.diagnostics.unwrap_or(true),
         reduction: source.reduction(file.rsvp.reduction)?,
         hello: source.hello(file.rsvp.hello)?,
@@ -199,12 +213,16 @@ impl Source<'_> {
         Ok(Control { socket, group: table.group })
     }
 
-    fn interfaces(&self, tables: Vec<InterfaceTable>) -> Result<Vec<InterfaceConfig>, ConfigError> {
+    fn interfaces(
+        &self,
+        tables: Vec<InterfaceTable>,
+        udp_only: bool,
+    ) -> Result<Vec<InterfaceConfig>, ConfigError> {
         let mut line_of_name = BTreeMap::new();
         let mut interfaces = Vec::with_capacity(tables.len());
         for table in tables {
             let place = self.place(table.name.span());
-            let interface = self.interface(table, place.clone())?;
+            let interface = self.interface(table, place.clone(), udp_only)?;
             if let Some(line) = line_of_name.insert(interface.name.clone(), place.line) {
                 return Err(ConfigError::at(
                     place,
@@ -221,6 +239,7 @@ impl Source<'_> {
         &self,
         table: InterfaceTable,
         place: Place,
+        udp_only: bool,
     ) -> Result<InterfaceConfig, ConfigError> {
         let name = table.name.get_ref();
         if name.is_empty() || name.len() > LONGEST_INTERFACE_NAME || name.contains(['/', ' ']) {
@@ -240,6 +259,7 @@ impl Source<'_> {
             ));
         }
         let defaults = InterfaceConfig::new(name.as_str(), bandwidth);
+        let protocols = self.protocols(table.protocols.as_ref(), udp_only)?;
         let limits = self.interface_limits(&table)?;
         let dscp = self.code_points(&table.dscp)?;
         Ok(InterfaceConfig {
@@ -256,6 +276,12 @@ impl Source<'_> {
                 Some(InterceptName::Protocol) => Intercept::Protocol,
                 Some(InterceptName::RouterAlert) | None => Intercept::RouterAlert,
             },
+            protocols,
+            yessir: match table.yessir_intercept {
+                Some(YessirInterceptName::Always) => Yessir::Always,
+                Some(YessirInterceptName::RouterAlert) | None => Yessir::RouterAlert,
+            },
+            measure_rtp: table.measure_rtp.unwrap_or(false) && protocols.yessir,
             udp_encapsulation: table.udp_encapsulation.unwrap_or(false),
             limits,
             dscp,

@@ -8,6 +8,7 @@ mod error;
 mod exchange;
 mod file;
 mod keys;
+mod light;
 mod policy;
 mod proxy;
 mod renewal;
@@ -17,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_core::Rate;
+use earmark_core::admission::RetryPolicy;
 use earmark_linux::Intercept;
-use earmark_linux::Queues;
+use earmark_linux::{Queues, Yessir};
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
 use earmark_rsvp::{HelloTiming, Reduction, Timing, limits};
@@ -61,6 +63,12 @@ pub struct Config {
     pub policy: policy_settings::Settings,
     /// For whom this node speaks.
     pub proxies: earmark_rsvp::proxy::Settings,
+    /// Settings of Boomerang.
+    pub boomerang: earmark_boomerang::Config,
+    /// Settings of YESSIR; the interfaces that it measures are in theirs.
+    pub yessir: earmark_yessir::Config,
+    /// How eagerly YESSIR takes what others give back.
+    pub retry: RetryPolicy,
     /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
     pub udp_only: bool,
     /// Whether the questions of others about sessions are answered (RFC 2745, `earmark trace`).
@@ -137,6 +145,23 @@ impl Queueing {
     }
 }
 
+/// Which protocols are spoken through an interface; all of them unless the file says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocols {
+    /// RSVP.
+    pub rsvp: bool,
+    /// Boomerang.
+    pub boomerang: bool,
+    /// YESSIR.
+    pub yessir: bool,
+}
+
+impl Default for Protocols {
+    fn default() -> Protocols {
+        Protocols { rsvp: true, boomerang: true, yessir: true }
+    }
+}
+
 /// One interface that takes part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterfaceConfig {
@@ -156,8 +181,14 @@ pub struct InterfaceConfig {
     pub queues: Queueing,
     /// In which directions messages are signed and verified; `None` for neither.
     pub integrity: Option<Secured>,
-    /// Which messages are taken out of what arrives.
+    /// Which protocols are spoken through it.
+    pub protocols: Protocols,
+    /// Which messages of RSVP are taken out of what arrives.
     pub intercept: Intercept,
+    /// Which messages of YESSIR are, where that is spoken.
+    pub yessir: Yessir,
+    /// Whether RTP streams whose senders know nothing of YESSIR are measured when they come in, and reserved for.
+    pub measure_rtp: bool,
     /// Whether hosts behind it signal inside UDP (RFC 2205 appendix C).
     pub udp_encapsulation: bool,
     /// To whom this node listens there, and how much one reservation may have and claims.
@@ -180,7 +211,10 @@ impl InterfaceConfig {
             queue_packets: 50,
             queues: Queueing::PerFlow,
             integrity: None,
+            protocols: Protocols::default(),
             intercept: Intercept::RouterAlert,
+            yessir: Yessir::RouterAlert,
+            measure_rtp: false,
             udp_encapsulation: false,
             limits: limits::Interface::default(),
             dscp: Vec::new(),
@@ -205,6 +239,9 @@ impl Config {
             reduction: Reduction::default(),
             hello: HelloTiming::default(),
             integrity: None,
+            boomerang: earmark_boomerang::Config::default(),
+            yessir: earmark_yessir::Config::default(),
+            retry: RetryPolicy::default(),
             udp_only: false,
             diagnostics: true,
             record: None,

@@ -1,6 +1,6 @@
 //! A configuration that is read again while the daemon runs: what can be taken over, and what waits for a restart.
 
-use super::{Config, ConfigError, InterfaceConfig};
+use super::{Config, ConfigError, InterfaceConfig, Protocols};
 
 /// What came of reading the file again.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,8 @@ impl Config {
             ("rsvp.reduction", self.reduction != new.reduction),
             ("rsvp.hello", self.hello != new.hello),
             ("integrity", self.integrity != new.integrity),
+            ("boomerang", self.boomerang != new.boomerang),
+            ("yessir", self.yessir != new.yessir || self.retry != new.retry),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),
             (
@@ -82,6 +84,8 @@ impl InterfaceConfig {
             ("classes", self.classes != new.classes),
             ("queues", self.queues != new.queues),
             ("integrity", self.integrity != new.integrity),
+            ("protocols (rsvp)", self.protocols.rsvp != new.protocols.rsvp),
+            ("measure_rtp", self.measure_rtp != new.measure_rtp),
         ] {
             if differs {
                 waiting.push(format!("interface {}: {key}", self.name));
@@ -91,6 +95,8 @@ impl InterfaceConfig {
             classes: self.classes,
             queues: self.queues,
             integrity: self.integrity,
+            protocols: Protocols { rsvp: self.protocols.rsvp, ..new.protocols },
+            measure_rtp: self.measure_rtp,
             ..new.clone()
         }
     }

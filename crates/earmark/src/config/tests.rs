@@ -13,6 +13,9 @@ fn the_example_is_valid_and_shows_the_defaults() {
     assert_eq!(config.control.socket, Path::new(DEFAULT_SOCKET));
     assert_eq!(config.timing, Timing::default());
     assert_eq!(config.limits, Limits::default());
+    assert_eq!(config.boomerang, earmark_boomerang::Config::default());
+    assert_eq!(config.yessir, earmark_yessir::Config::default());
+    assert_eq!(config.retry, earmark_core::admission::RetryPolicy::default());
     assert_eq!(config.proxies, earmark_rsvp::proxy::Settings::default());
     assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
     assert!(config.keep_reservations_on_exit);
@@ -45,6 +48,11 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[node]",
         "[control]",
         "[[interface]]",
+        "[boomerang]",
+        "[[boomerang.user]]",
+        "[[boomerang.aggregate]]",
+        "[yessir]",
+        "[[yessir.key]]",
         "[rsvp]",
         "[rsvp.reduction]",
         "[rsvp.hello]",

@@ -9,17 +9,19 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use earmark_boomerang as boomerang;
 use earmark_core::Time;
 use earmark_node::{Command, Event, Input};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
+use earmark_yessir as yessir;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use super::connection::{Connection, Line};
 use super::protocol::{
-    ApplicationRow, Notice, Problem, ProblemCode, Request, Response, application_of,
+    ApplicationRow, Notice, Problem, ProblemCode, Request, Response, Signalling, application_of,
 };
 use super::requests::Desk;
 use crate::describe;
@@ -249,9 +251,22 @@ impl Hub {
 
     /// Ends an application.
     pub(super) fn release<K: Kernel>(&mut self, number: u64, now: Time, driver: &mut Driver<K>) {
-        self.applications.remove(&number);
-        let application = rsvp::Application(number);
-        driver.handle(now, Input::Command(Command::Rsvp(rsvp::Command::Release { application })));
+        let known = self.applications.remove(&number);
+        let command = match known.map_or(Signalling::Rsvp, |known| known.row.protocol) {
+            Signalling::Rsvp => {
+                let application = rsvp::Application(number);
+                Command::Rsvp(rsvp::Command::Release { application })
+            }
+            Signalling::Boomerang => {
+                let application = boomerang::Application(number);
+                Command::Boomerang(boomerang::Command::Release { application })
+            }
+            Signalling::Yessir => {
+                let application = yessir::Application(number);
+                Command::Yessir(yessir::Command::Release { application })
+            }
+        };
+        driver.handle(now, Input::Command(command));
     }
 
     pub(super) fn publish_one(&mut self, now: Time, event: &Event) {
@@ -266,6 +281,14 @@ impl Hub {
         }
         if let Event::Rsvp(rsvp::Event::Traced { application, .. }) = event {
             self.traces.remove(&application.0);
+        }
+        // What Boomerang has given up, or only asked about, has no state any more that `release` could end.
+        if let Event::Boomerang(
+            boomerang::Event::Released { application }
+            | boomerang::Event::Offered { application, .. },
+        ) = event
+        {
+            self.applications.remove(&application.0);
         }
         if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
             followers.extend(self.refused_senders(session, filters, event));

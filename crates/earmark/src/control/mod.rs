@@ -6,6 +6,7 @@
 
 mod connection;
 mod hub;
+mod light;
 mod listener;
 pub mod protocol;
 mod requests;

@@ -1,6 +1,7 @@
 //! The objects of the control protocol. Client and daemon share them, so they cannot disagree.
 
 mod answers;
+mod light;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use answers::*;
 /// The rows of the other listings; those of `show applications` are the control socket's own.
 pub use earmark_node::{LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow};
+pub use light::*;
 
 /// The version of this protocol. It grows when a client or daemon of the version before would misunderstand something,
 /// not when there is something new to ask for.
@@ -21,7 +23,8 @@ pub use earmark_node::{LinkRow, NeighborRow, ReservationRow, SenderName, Session
 /// |---|---|
 /// | 1 | unicast, fixed filter only; it had no number yet, and no request that tells it |
 /// | 2 | `outgoing` of a session's row and `senders` of a reservation's are lists; events name `filters` and `style` |
-pub const VERSION: u32 = 2;
+/// | 3 | rows and events of Boomerang and YESSIR among those of RSVP; `protocol` of an application's row |
+pub const VERSION: u32 = 3;
 
 /// Longest line that the daemon reads, octets, without its end.
 pub const LONGEST_LINE: usize = 64 * 1024;
@@ -41,9 +44,17 @@ pub enum Request {
     Listen(Listen),
     /// Reserve from whichever end this host is: [`Send`] or [`Listen`] with confirmation; answered by [`Opened`].
     Reserve(Send),
+    /// Reserve both ways by Boomerang; answered by [`Opened`].
+    Loop(Loop),
+    /// Announce an RTP stream by YESSIR; answered by [`Opened`].
+    Attach(Attach),
+    /// Answer RTP streams that are announced by YESSIR; answered by [`Opened`].
+    Answer(Answer),
+    /// Tell how much of its RTP stream an application has sent; answered by [`Statistics`].
+    Statistics(Statistics),
     /// Untie an application from the connection that holds it; answered by [`Keep`].
     Keep(Keep),
-    /// End what `send`, `listen` or `reserve` began; answered by [`Released`].
+    /// End what `send`, `listen`, `reserve`, `loop`, `attach` or `answer` began; answered by [`Released`].
     Release(Release),
     /// Send every event from now on; answered by [`Watching`].
     Watch(Watch),
@@ -68,7 +79,7 @@ pub struct Show {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Listing {
-    /// Senders that were announced to or by this node (path state).
+    /// Flows that were announced to or by this node.
     Sessions,
     /// Reservations.
     Reservations,

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use earmark_boomerang as boomerang;
 use earmark_core::{Rate, Time};
 use earmark_node::{Ask, Command, Event, Input};
 use earmark_rsvp as rsvp;
 use earmark_rsvp::policy::Identity;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
+use earmark_yessir as yessir;
 use serde::Serialize;
 use serde_json::Value;
 use tracing::info;
@@ -16,9 +18,10 @@ use tracing::info;
 use super::hub::{Application, ClientId, Hub, MOST_APPLICATIONS};
 use super::protocol::{
     ApplicationRow, DEFAULT_ROWS, Keep, Listen, Listing, Opened, Problem, ProblemCode, Release,
-    Released, Request, Role, Rows, Send, SenderName, Show, StyleName, VERSION, Versions, Watching,
-    application_of,
+    Released, Request, Role, Rows, Send, SenderName, Show, Signalling, StyleName, VERSION,
+    Versions, Watching, application_of,
 };
+use crate::describe;
 use crate::driver::{Driver, Kernel};
 
 /// A request on its way: who asked, when, and everything that it may concern.
@@ -31,9 +34,9 @@ pub(super) struct Desk<'a, K> {
 
 /// How an application is tied to the connection that opens it.
 #[derive(Clone, Copy)]
-struct Tie {
-    hold: bool,
-    follow: bool,
+pub(super) struct Tie {
+    pub(super) hold: bool,
+    pub(super) follow: bool,
 }
 
 /// Which end of a flow an application is, and what it names.
@@ -88,6 +91,10 @@ impl<K: Kernel> Desk<'_, K> {
                 })
             }
             Request::Reserve(request) => self.send(&request),
+            Request::Loop(request) => self.loop_round(request),
+            Request::Attach(request) => self.attach(request),
+            Request::Answer(request) => self.answer_streams(&request),
+            Request::Statistics(request) => self.statistics(request),
             Request::Trace(request) => self.trace(&request),
             Request::Version(_) => Ok(value(Versions {
                 protocol: VERSION,
@@ -209,11 +216,42 @@ impl<K: Kernel> Desk<'_, K> {
         identity: &Identity,
         commands: impl FnOnce(rsvp::Application) -> Vec<Command>,
     ) -> Result<Value, Problem> {
-        let Desk { hub, driver, client, now } = self;
         let (role, template) = match end {
             End::Sender(template) => (Role::Sender, Some(template)),
             End::Receiver(..) => (Role::Receiver, None),
         };
+        let row = ApplicationRow {
+            application: 0, // a number comes when it is entered
+            protocol: Signalling::Rsvp,
+            role,
+            destination: session.destination,
+            destination_port: session.port,
+            ip_protocol: session.protocol,
+            style: end.style(),
+            senders: end.senders(),
+            held: tie.hold,
+            last: None,
+        };
+        self.enter(row, template, tie, |number| {
+            let application = rsvp::Application(number);
+            let identity = (!identity.is_empty()).then(|| {
+                let identity = identity.clone();
+                Command::Rsvp(rsvp::Command::Identity { application, identity })
+            });
+            identity.into_iter().chain(commands(application)).collect()
+        })
+    }
+
+    /// Hands out a number, has the node carry the commands of that application out, and enters it unless the node rejects
+    /// one.
+    pub(super) fn enter(
+        &mut self,
+        row: ApplicationRow,
+        template: Option<SenderTemplate>,
+        tie: Tie,
+        commands: impl FnOnce(u64) -> Vec<Command>,
+    ) -> Result<Value, Problem> {
+        let Desk { hub, driver, client, now } = self;
         if hub.applications.len() >= MOST_APPLICATIONS {
             return Err(Problem::new(
                 ProblemCode::Limit,
@@ -227,38 +265,24 @@ impl<K: Kernel> Desk<'_, K> {
         hub.publish(*now, driver);
         hub.last_application += 1;
         let number = hub.last_application;
-        let row = ApplicationRow {
-            application: number,
-            role,
-            destination: session.destination,
-            destination_port: session.port,
-            ip_protocol: session.protocol,
-            style: end.style(),
-            senders: end.senders(),
-            held: tie.hold,
-            last: None,
-        };
+        let row = ApplicationRow { application: number, ..row };
+        let (role, protocol) = (row.role, row.protocol);
+        let (destination, port) = (row.destination, row.destination_port);
         let owner = tie.hold.then_some(*client);
         let follower = tie.follow.then_some(*client);
         hub.applications.insert(number, Application { row, template, owner, follower });
-        let application = rsvp::Application(number);
-        let identity = (!identity.is_empty()).then(|| {
-            let identity = identity.clone();
-            Command::Rsvp(rsvp::Command::Identity { application, identity })
-        });
-        for command in identity.into_iter().chain(commands(application)) {
+        for command in commands(number) {
             driver.handle(*now, Input::Command(command));
             let events = driver.take_events();
-            if let Some(reason) = events.iter().find_map(|event| rejection(event, number)) {
+            if let Some(problem) = events.iter().find_map(|event| refusal(event, number)) {
                 hub.release(number, *now, driver);
-                return Err(rejected(reason.to_string(), hint_for(reason)));
+                return Err(problem);
             }
             for event in &events {
                 hub.publish_one(*now, event);
             }
         }
-        let Session { destination, port, .. } = session;
-        info!(application = number, ?role, %destination, port, "opened");
+        info!(application = number, ?protocol, ?role, %destination, port, "opened");
         Ok(value(Opened { application: number, role, at_s: now.as_secs_f64() }))
     }
 }
@@ -280,7 +304,7 @@ fn by_protocol(
     protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
 }
 
-fn no_such_application(number: u64) -> Problem {
+pub(super) fn no_such_application(number: u64) -> Problem {
     Problem::new(
         ProblemCode::NoSuchApplication,
         format!("there is no application {number}"),
@@ -294,6 +318,26 @@ pub(super) fn rejection(event: &Event, number: u64) -> Option<rsvp::Rejection> {
             if application_of(event) == Some(number) =>
         {
             Some(*reason)
+        }
+        _ => None,
+    }
+}
+
+/// What a node has against an application's command, whatever protocol that is of.
+fn refusal(event: &Event, number: u64) -> Option<Problem> {
+    if application_of(event) != Some(number) {
+        return None;
+    }
+    match event {
+        Event::Rsvp(rsvp::Event::Rejected { reason, .. }) => {
+            Some(rejected(reason.to_string(), hint_for(*reason)))
+        }
+        Event::Boomerang(boomerang::Event::Rejected { reason, .. }) => {
+            let (what, hint) = describe::boomerang_rejection(*reason);
+            Some(rejected(what.to_owned(), hint))
+        }
+        Event::Yessir(yessir::Event::Rejected { reason, .. }) => {
+            Some(rejected(reason.to_string(), describe::yessir_hint(*reason)))
         }
         _ => None,
     }

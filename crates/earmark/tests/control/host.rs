@@ -26,7 +26,7 @@ pub(crate) struct Paper {
 }
 
 impl Kernel for Paper {
-    fn receive(&mut self, _each: &mut dyn FnMut(Datagram<'_>)) -> io::Result<usize> {
+    fn receive(&mut self, _each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize> {
         Ok(0)
     }
     fn send<'a>(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use earmark_core::{Hop, Rate, Route, Time};
-use earmark_node::{Command, Event, Listen};
+use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, Tapped, Trace};
 use earmark_wire::intserv::TokenBucket;
@@ -26,7 +26,8 @@ pub(crate) fn network(
 ) -> (Network, Vec<NodeId>) {
     let mut network = Network::new(seed);
     let add = |node: &crate::topology::Node| {
-        let settings = rsvp::Config { timing, ..rsvp::Config::default() };
+        let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
+        let settings = NodeConfig { rsvp, ..NodeConfig::default() };
         network.add_node(&node.name, node.role == Role::Router, settings)
     };
     let nodes: Vec<NodeId> = topology.nodes.iter().map(add).collect();

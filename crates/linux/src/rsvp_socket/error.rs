@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another daemon serves this network namespace already.
-    #[error("another RSVP daemon is running in this network namespace")]
+    #[error("another daemon is running in this network namespace")]
     AlreadyRunning,
     /// The kernel refused.
     #[error("cannot {doing}: {source}")]

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use earmark_boomerang as boomerang;
 use earmark_node::{Event, SenderName};
 use earmark_rsvp as rsvp;
+use earmark_yessir as yessir;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,6 +51,32 @@ pub enum Role {
     Sender,
     /// Data ends here.
     Receiver,
+    /// Either: the loop of Boomerang begins and ends here.
+    Initiator,
+}
+
+/// By which protocol something is reserved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signalling {
+    /// RSVP.
+    #[default]
+    Rsvp,
+    /// Boomerang.
+    Boomerang,
+    /// YESSIR.
+    Yessir,
+}
+
+impl Signalling {
+    /// Its name, as in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Signalling::Rsvp => "rsvp",
+            Signalling::Boomerang => "boomerang",
+            Signalling::Yessir => "yessir",
+        }
+    }
 }
 
 /// The answer to [`super::Request::Release`].
@@ -100,6 +128,9 @@ pub struct Notice {
 pub struct ApplicationRow {
     /// Names it in `release`.
     pub application: u64,
+    /// By which protocol.
+    #[serde(default)]
+    pub protocol: Signalling,
     /// Which end of the flow this host is.
     pub role: Role,
     /// Destination of the data.
@@ -180,6 +211,8 @@ pub fn application_of(event: &Event) -> Option<u64> {
     use rsvp::Event::*;
     let event = match event {
         Event::Rsvp(event) => event,
+        Event::Boomerang(event) => return of_boomerang(event),
+        Event::Yessir(event) => return of_yessir(event),
         Event::NoAnswer { application, .. } => return Some(application.0),
         Event::NotAdopted { .. } => return None,
     };
@@ -200,5 +233,30 @@ pub fn application_of(event: &Event) -> Option<u64> {
         | LastKeyExpired { .. }
         | NeighborLost { .. }
         | Dropped { .. } => None,
+    }
+}
+
+fn of_boomerang(event: &boomerang::Event) -> Option<u64> {
+    use boomerang::Event::*;
+    match event {
+        Established { application, .. }
+        | Refused { application, .. }
+        | Changed { application, .. }
+        | Offered { application, .. }
+        | Lost { application }
+        | Released { application }
+        | Rejected { application, .. } => Some(application.0),
+        Reservation { .. } | Dropped { .. } => None,
+    }
+}
+
+fn of_yessir(event: &yessir::Event) -> Option<u64> {
+    use yessir::Event::*;
+    match event {
+        Answered { application, .. }
+        | Announced { application, .. }
+        | AnnouncementGone { application, .. }
+        | Rejected { application, .. } => Some(application.0),
+        Reservation { .. } | Refused { .. } | Ignored { .. } => None,
     }
 }

@@ -1,0 +1,365 @@
+//! `earmark reserve` and `listen` by Boomerang and YESSIR.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use earmark_boomerang::{self as boomerang, Account, OnRefusal, Secret, Wish};
+use earmark_core::Rate;
+use earmark_node::Event;
+use earmark_wire::boomerang::Rates;
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::yessir::Flowspec;
+use earmark_yessir as yessir;
+use serde_json::{Value, json};
+
+use super::arguments::{Arguments, ListenOptions, ReserveOptions, StreamOptions, Traffic};
+use super::reservations::{begun, follow};
+use super::{Failure, Outcome, Output};
+use crate::client::{Client, ClientError};
+use crate::control::protocol::{Answer, Attach, Loop, Notice, Opened, ProblemCode, Request};
+use crate::describe;
+use crate::units::show_duration;
+
+/// Over how much time the largest rate of a measured stream counts, seconds, and what is added to it, percent.
+const WINDOW: u16 = 60;
+const HEADROOM: u16 = 20;
+
+/// Boomerang has no receivers.
+pub(super) fn nobody_listens() -> ! {
+    wrong_usage("Boomerang needs nobody who listens: whoever answers pings will do")
+}
+
+/// Ends the program as for any other wrong usage.
+pub(super) fn wrong_usage(message: &str) -> ! {
+    Arguments::command().error(ErrorKind::ArgumentConflict, message).exit()
+}
+
+/// Options of the other protocols make no sense with RSVP.
+pub(super) fn check_rsvp(options: &ReserveOptions) {
+    if has_loop_options(options) || options.query {
+        wrong_usage(
+            "--forward, --reverse, --or, --accept-less, --secret and --query need --protocol boomerang",
+        );
+    }
+    if has_stream_options(&options.stream_options) {
+        wrong_usage(
+            "--codec, --measured, --shared, --mux, --partial, --unconfirmed and --key need --protocol yessir",
+        );
+    }
+}
+
+fn has_loop_options(options: &ReserveOptions) -> bool {
+    let of = &options.loop_options;
+    of.forward.is_some()
+        || of.reverse.is_some()
+        || !of.or.is_empty()
+        || of.accept_less
+        || of.secret.is_some()
+}
+
+fn has_stream_options(of: &StreamOptions) -> bool {
+    of.codec.is_some()
+        || of.measured
+        || of.shared
+        || of.mux
+        || of.partial
+        || of.unconfirmed
+        || of.key.is_some()
+}
+
+/// Sends a loop, and waits until it is round.
+pub(super) fn reserve_loop(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let of = &options.loop_options;
+    if has_stream_options(&options.stream_options) || options.rate.is_some() {
+        wrong_usage("with --protocol boomerang, --forward and --reverse say how much");
+    }
+    let (forward, reverse) = (of.forward.unwrap_or_default(), of.reverse.unwrap_or_default());
+    if forward == Rate::ZERO && reverse == Rate::ZERO {
+        wrong_usage("give --forward RATE, --reverse RATE, or both");
+    }
+    let Traffic { to, from, ip_protocol, hold, .. } = options.traffic;
+    let request = Loop {
+        from,
+        ip_protocol,
+        wishes: [Wish { forward, reverse }].into_iter().chain(of.or.iter().copied()).collect(),
+        on_refusal: if of.accept_less { OnRefusal::TakeOffer } else { OnRefusal::Release },
+        query: options.query,
+        user: account(options)?,
+        hold: true,
+        follow: true,
+        ..Loop::new(to, forward, reverse)
+    };
+    let opened: Opened = client.call(&Request::Loop(request))?;
+    let mut wait = Wait { client, opened, timeout: options.timeout, out };
+    let ours = boomerang::Application(wait.opened.application);
+    while let Some(notice) = wait.next()? {
+        use boomerang::Event::*;
+        let Event::Boomerang(event) = &notice.event else { continue };
+        match event {
+            Established { application, rates, .. } if *application == ours => {
+                if !hold {
+                    wait.client.keep(ours.0)?;
+                }
+                let text = format!("reserved {} for {to}", describe::rates(rates));
+                return wait.reserved(&notice, &text, rates_json(rates), hold);
+            }
+            Offered { application, offer } if *application == ours => {
+                let text = format!("{} could be had to {to}", describe::rates(offer));
+                let json = json!({ "outcome": "offered", "offer": rates_json(offer) });
+                wait.out.line(&text, &json)?;
+                return Ok(Outcome::Done);
+            }
+            Refused { application, offer, reaction: OnRefusal::Release }
+                if *application == ours =>
+            {
+                let offered = describe::rates(offer);
+                let hint = match *offer {
+                    Rates::ZERO => "release other reservations; `earmark show links` on each router tells what is left"
+                        .to_owned(),
+                    _ => format!("{offered} could be had: ask for that, or say --accept-less"),
+                };
+                return wait.refused(
+                    &notice,
+                    "a node on the way has not that much left",
+                    &hint,
+                    json!({ "offer": rates_json(offer) }),
+                );
+            }
+            Released { application } if *application == ours => {
+                return wait.refused(&notice, "nothing was offered", "ask for less", json!({}));
+            }
+            _ => {}
+        }
+    }
+    wait.timed_out(
+        "the loop has not come back",
+        "does the far end answer pings (`ping` it), and does no router on the way drop them?",
+    )
+}
+
+fn account(options: &ReserveOptions) -> Result<Option<Account>, Failure> {
+    let (Some(name), Some(file)) = (&options.traffic.who.user, &options.loop_options.secret) else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new("input_output", format!("cannot read {}: {error}", file.display()), "")
+    })?;
+    let secret = Secret::from(text.trim_end_matches('\n').to_owned());
+    Ok(Some(Account { name: name.clone(), secret }))
+}
+
+fn rates_json(rates: &Rates) -> Value {
+    json!({ "forward_bps": rates.forward, "reverse_bps": rates.reverse })
+}
+
+/// Announces a stream, and waits for a receiver's answer.
+pub(super) fn reserve_stream(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let of = &options.stream_options;
+    if has_loop_options(options) {
+        wrong_usage(
+            "--forward, --reverse, --or, --accept-less and --secret are Boomerang's; with YESSIR say --rate, --codec or --measured",
+        );
+    }
+    let Traffic { to, from, hold, ttl, .. } = options.traffic;
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = from.unwrap_or(SocketAddr::new(any, to.port()));
+    let request = Attach {
+        shared: of.shared,
+        multiplexed: of.mux,
+        query: options.query,
+        ttl,
+        key: of.key,
+        hold: true,
+        follow: true,
+        ..Attach::new(from, to, flowspec(options))
+    };
+    let opened: Opened = client.call(&Request::Attach(request))?;
+    if of.unconfirmed {
+        if !hold {
+            client.keep(opened.application)?;
+        }
+        let text = format!(
+            "announcing {} to {to} as application {}",
+            stream_text(options),
+            opened.application
+        );
+        return begun(&text, &opened, hold, client, out);
+    }
+    let mut wait = Wait { client, opened, timeout: options.timeout, out };
+    let ours = yessir::Application(wait.opened.application);
+    while let Some(notice) = wait.next()? {
+        let Event::Yessir(yessir::Event::Answered { application, answer, .. }) = &notice.event
+        else {
+            continue;
+        };
+        if *application != ours {
+            continue;
+        }
+        let json = json!({ "path": answer.path, "failures": answer.failures });
+        if options.query || answer.failures.is_empty() || of.partial {
+            if !hold {
+                wait.client.keep(ours.0)?;
+            }
+            let text = match answer.failures.is_empty() {
+                true => format!("reserved {} for {to}", stream_text(options)),
+                false => format!("reserved in part for {to}: {}", describe::outcome(answer)),
+            };
+            return wait.reserved(&notice, &text, json, hold);
+        }
+        let why = answer.failures.first().map(describe::failure).unwrap_or_default();
+        let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved";
+        return wait.refused(&notice, &why, hint, json);
+    }
+    wait.timed_out(
+        "no receiver has answered",
+        "is `earmark listen --protocol yessir` running on the receiver? Where it cannot, say --unconfirmed",
+    )
+}
+
+fn flowspec(options: &ReserveOptions) -> Flowspec {
+    let (of, traffic) = (&options.stream_options, &options.traffic);
+    match (options.rate, of.codec, of.measured) {
+        (Some(rate), _, _) => Flowspec::Intserv(FlowSpec::ControlledLoad(TokenBucket {
+            rate: rate.as_octets_per_second(),
+            depth: traffic.burst as f32,
+            peak: traffic.peak.map_or(f32::INFINITY, Rate::as_octets_per_second),
+            min_policed_unit: traffic.min_packet.min(traffic.max_packet),
+            max_packet_size: traffic.max_packet,
+        })),
+        (None, Some(payload_type), _) => Flowspec::Codec { payload_type, frames: of.frames },
+        (None, None, true) => Flowspec::Measured { window: WINDOW, headroom: HEADROOM },
+        (None, None, false) => wrong_usage("--rate, --codec or --measured says how much"),
+    }
+}
+
+fn stream_text(options: &ReserveOptions) -> String {
+    match (options.rate, options.stream_options.codec) {
+        (Some(rate), _) => rate.to_string(),
+        (None, Some(codec)) => format!("RTP payload type {codec}"),
+        (None, None) => "what is measured".to_owned(),
+    }
+}
+
+/// Answers streams that are announced by YESSIR.
+pub(super) fn listen(
+    client: &mut Client,
+    options: &ListenOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let says_how_much = options.rate.is_some() || options.delay.is_some();
+    if says_how_much || !options.senders.is_empty() || options.wait.is_some() {
+        wrong_usage(
+            "with YESSIR the sender says how much: --rate, --delay, --sender and --wait have no place here",
+        );
+    }
+    let (on, hold) = (options.on, options.hold);
+    let request = Answer { hold, follow: hold, ..Answer::new(on) };
+    let opened: Opened = client.call(&Request::Answer(request))?;
+    let text = format!("answering streams to {on} as application {}", opened.application);
+    begun(&text, &opened, hold, client, out)
+}
+
+/// A reservation that is waited for.
+struct Wait<'a> {
+    client: &'a mut Client,
+    opened: Opened,
+    timeout: Duration,
+    out: &'a mut Output,
+}
+
+impl Wait<'_> {
+    /// The next event; `None` where none comes in time.
+    fn next(&mut self) -> Result<Option<Notice>, Failure> {
+        let begun = Instant::now();
+        let notice = self.client.next_event(Some(begun + self.timeout))?;
+        self.timeout = self.timeout.saturating_sub(begun.elapsed());
+        Ok(notice)
+    }
+
+    fn since(&self, notice: &Notice) -> Duration {
+        Duration::try_from_secs_f64(notice.at_s - self.opened.at_s).unwrap_or_default()
+    }
+
+    fn reserved(
+        self,
+        notice: &Notice,
+        text: &str,
+        more: Value,
+        hold: bool,
+    ) -> Result<Outcome, Failure> {
+        let (application, setup) = (self.opened.application, self.since(notice));
+        let end = match hold {
+            true => "it ends with this command".to_owned(),
+            false => format!("`earmark release {application}` ends it"),
+        };
+        let mut json = json!({
+            "outcome": "reserved",
+            "application": application,
+            "role": self.opened.role,
+            "setup_ms": setup.as_secs_f64() * 1e3,
+        });
+        extend(&mut json, more);
+        self.out.line(&format!("{text} in {}; {end}", show_duration(setup)), &json)?;
+        if hold { follow(self.client, self.out) } else { Ok(Outcome::Done) }
+    }
+
+    fn refused(
+        mut self,
+        notice: &Notice,
+        why: &str,
+        hint: &str,
+        more: Value,
+    ) -> Result<Outcome, Failure> {
+        let after = self.since(notice);
+        self.release()?;
+        let mut json = json!({
+            "outcome": "refused",
+            "role": self.opened.role,
+            "reason": why,
+            "hint": hint,
+            "after_ms": after.as_secs_f64() * 1e3,
+        });
+        extend(&mut json, more);
+        let text = format!("refused after {}: {why}\n  help: {hint}", show_duration(after));
+        self.out.line(&text, &json)?;
+        Ok(Outcome::Refused)
+    }
+
+    fn timed_out(mut self, why: &str, hint: &str) -> Result<Outcome, Failure> {
+        self.release()?;
+        let json = json!({ "outcome": "timed_out", "role": self.opened.role, "reason": why, "hint": hint });
+        self.out.line(&format!("no answer: {why}\n  help: {hint}"), &json)?;
+        Ok(Outcome::TimedOut)
+    }
+
+    /// Ends what was begun, unless the node has done so already.
+    fn release(&mut self) -> Result<(), Failure> {
+        match self.client.release(self.opened.application) {
+            Err(ClientError::Refused(problem))
+                if problem.code == ProblemCode::NoSuchApplication =>
+            {
+                Ok(())
+            }
+            outcome => Ok(outcome.map(drop)?),
+        }
+    }
+}
+
+fn extend(json: &mut Value, more: Value) {
+    if let (Value::Object(all), Value::Object(more)) = (json, more) {
+        all.extend(more);
+    }
+}

@@ -1,0 +1,185 @@
+//! What the requests of Boomerang and YESSIR do.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use earmark_boomerang as boomerang;
+use earmark_core::Prefix;
+use earmark_node::{Command, Input, SenderName};
+use earmark_wire::yessir::Style;
+use earmark_yessir as yessir;
+use serde_json::Value;
+
+use super::protocol::{
+    Answer, ApplicationRow, Attach, Loop, Problem, Role, Signalling, Statistics,
+};
+use super::requests::{Desk, Tie, no_such_application, rejected, value};
+use crate::driver::Kernel;
+
+impl<K: Kernel> Desk<'_, K> {
+    /// Boomerang.
+    pub(super) fn loop_round(&mut self, request: Loop) -> Result<Value, Problem> {
+        let (to, from) = (request.to, source(request.from, request.to)?);
+        self.session(to, request.ip_protocol)?;
+        let port = |port: u16| (port != 0).then_some(port);
+        let selector = boomerang::Selector {
+            source: Prefix::host(from.ip()),
+            destination: Prefix::host(to.ip()),
+            protocol: Some(request.ip_protocol),
+            source_port: port(from.port()),
+            destination_port: port(to.port()),
+        };
+        let user = request.user.map(|account| {
+            let Some(id) = account.id() else {
+                return Err(rejected(
+                    format!("the name {:?} is longer than eight octets", account.name),
+                    "Boomerang has eight octets for it; use a shorter name",
+                ));
+            };
+            Ok(boomerang::User { id, secret: account.secret })
+        });
+        let loop_request = boomerang::Request {
+            destination: to.ip(),
+            selector,
+            wishes: request.wishes,
+            interval: request.interval_s,
+            on_refusal: request.on_refusal,
+            user: user.transpose()?,
+        };
+        let row = self.row(Signalling::Boomerang, Role::Initiator, to, request.ip_protocol);
+        let row = ApplicationRow { senders: named(from), held: request.hold, ..row };
+        let tie = Tie { hold: request.hold, follow: request.follow };
+        let query = request.query;
+        self.enter(row, None, tie, |number| {
+            let application = boomerang::Application(number);
+            let request = loop_request;
+            vec![Command::Boomerang(match query {
+                true => boomerang::Command::Query { application, request },
+                false => boomerang::Command::Reserve { application, request },
+            })]
+        })
+    }
+
+    /// YESSIR, as a sender.
+    pub(super) fn attach(&mut self, request: Attach) -> Result<Value, Problem> {
+        let (to, from) = (request.to, source(Some(request.from), request.to)?);
+        self.session(to, UDP)?;
+        let attachment = yessir::Attachment {
+            stream: yessir::Stream {
+                source: from.ip(),
+                destination: to.ip(),
+                source_port: from.port(),
+                destination_port: to.port(),
+            },
+            ssrc: request.ssrc,
+            cname: request.cname.unwrap_or_else(|| self.cname()),
+            multiplexed: request.multiplexed,
+            flowspec: request.flowspec,
+            style: if request.shared { Style::Shared } else { Style::Individual },
+            passive: request.query,
+            interval: request.interval_s.unwrap_or(0),
+            ttl: request.ttl,
+            key: request.key,
+        };
+        let row = self.row(Signalling::Yessir, Role::Sender, to, UDP);
+        let row = ApplicationRow { senders: named(from), held: request.hold, ..row };
+        let tie = Tie { hold: request.hold, follow: request.follow };
+        self.enter(row, None, tie, |number| {
+            let application = yessir::Application(number);
+            vec![Command::Yessir(yessir::Command::Attach { application, attachment })]
+        })
+    }
+
+    /// YESSIR, as a receiver.
+    pub(super) fn answer_streams(&mut self, request: &Answer) -> Result<Value, Problem> {
+        let on = request.on;
+        let anywhere = on.ip().is_unspecified();
+        if !anywhere && !on.ip().is_multicast() && !self.driver.is_local(on.ip()) {
+            return Err(rejected(
+                format!("{} is none of this host's addresses, so nothing arrives there", on.ip()),
+                "listen on an address of this host (`ip address` lists them), or run this on the receiver",
+            ));
+        }
+        let cname = request.cname.clone().unwrap_or_else(|| self.cname());
+        let row = self.row(Signalling::Yessir, Role::Receiver, on, UDP);
+        let row = ApplicationRow { held: request.hold, ..row };
+        let tie = Tie { hold: request.hold, follow: request.follow };
+        self.enter(row, None, tie, |number| {
+            let application = yessir::Application(number);
+            let (destination, port) = (on.ip(), on.port());
+            vec![Command::Yessir(yessir::Command::Listen { application, destination, port, cname })]
+        })
+    }
+
+    /// YESSIR: what an application has sent.
+    pub(super) fn statistics(&mut self, request: Statistics) -> Result<Value, Problem> {
+        let Statistics { application: number, packets, octets, rtp_timestamp } = request;
+        let known = self.hub.applications.get(&number);
+        known
+            .filter(|application| application.row.protocol == Signalling::Yessir)
+            .ok_or_else(|| no_such_application(number))?;
+        let application = yessir::Application(number);
+        let command = yessir::Command::Statistics { application, packets, octets, rtp_timestamp };
+        self.driver.handle(self.now, Input::Command(Command::Yessir(command)));
+        Ok(value(request))
+    }
+
+    fn row(
+        &self,
+        protocol: Signalling,
+        role: Role,
+        destination: SocketAddr,
+        ip_protocol: u8,
+    ) -> ApplicationRow {
+        ApplicationRow {
+            application: 0, // a number comes when it is entered
+            protocol,
+            role,
+            destination: destination.ip(),
+            destination_port: destination.port(),
+            ip_protocol,
+            style: None,
+            senders: Vec::new(),
+            held: false,
+            last: None,
+        }
+    }
+
+    /// A canonical name for streams whose application gives none.
+    fn cname(&self) -> String {
+        let mut name = format!("earmark@{}", self.hub.node);
+        while name.len() > LONGEST_CNAME {
+            name.pop();
+        }
+        name
+    }
+}
+
+/// IP protocol number of UDP, which carries all of RTP.
+const UDP: u8 = 17;
+/// RFC 3550 section 6.5 has one octet for the length.
+const LONGEST_CNAME: usize = 255;
+
+/// The source of a flow to `to`, where the address may be left to the node.
+fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = from.unwrap_or(SocketAddr::new(any, 0));
+    if from.ip().is_unspecified() {
+        return Ok(SocketAddr::new(any, from.port()));
+    }
+    if from.is_ipv4() != to.is_ipv4() {
+        return Err(rejected(
+            format!("{} and {} are of different IP versions", from.ip(), to.ip()),
+            "both IPv4 or both IPv6",
+        ));
+    }
+    Ok(from)
+}
+
+/// A sender by its name, unless its address is left to the node.
+fn named(from: SocketAddr) -> Vec<SenderName> {
+    let name = SenderName { address: from.ip(), port: from.port(), flow_label: None };
+    if from.ip().is_unspecified() { Vec::new() } else { vec![name] }
+}

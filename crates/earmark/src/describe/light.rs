@@ -1,0 +1,198 @@
+//! Events of Boomerang and YESSIR in words, and what to do about their refusals.
+
+use earmark_boomerang as boomerang;
+use earmark_core::Rate;
+use earmark_wire::boomerang::Rates;
+use earmark_wire::yessir::{FailureNote, FailureReason, OctetRate, Style};
+use earmark_yessir as yessir;
+
+use super::with_port;
+
+/// An event of Boomerang, in one line.
+pub(super) fn of_boomerang(event: &boomerang::Event) -> String {
+    use boomerang::Event::*;
+    match event {
+        Established { rates: granted, confirmed, .. } => {
+            let way = if *confirmed { "the loop came round" } else { "this host has reserved" };
+            format!("{way}: {} are in place", rates(granted))
+        }
+        Refused { offer, reaction, .. } => {
+            let reaction = match reaction {
+                boomerang::OnRefusal::Retry => "it is asked for again",
+                boomerang::OnRefusal::TakeOffer => "that is taken",
+                boomerang::OnRefusal::Release => "it is given up",
+            };
+            format!("refused; {} could be had; {reaction}", rates(offer))
+        }
+        Changed { rates: granted, .. } => format!("{} are in place now", rates(granted)),
+        Offered { offer, .. } => format!("{} could be had", rates(offer)),
+        Lost { .. } => "nothing comes back; it is tried on".to_owned(),
+        Released { .. } => "released".to_owned(),
+        Rejected { reason, .. } => format!("not carried out: {}", boomerang_rejection(*reason).0),
+        Reservation { change, selector, direction, interface, rate } => format!(
+            "reservation of {rate} for {selector} ({}) on interface {} {}",
+            match direction {
+                boomerang::Direction::Forward => "forward",
+                boomerang::Direction::Reverse => "reverse",
+            },
+            interface.0,
+            match change {
+                boomerang::Change::Created => "made",
+                boomerang::Change::Changed => "changed",
+                boomerang::Change::Moved => "moved there with its route",
+                boomerang::Change::Unlocked => "came into force",
+                boomerang::Change::Released => "released",
+                boomerang::Change::Expired => "expired",
+                boomerang::Change::Preempted => "gave way to a more important one",
+                boomerang::Change::Orphaned => "gone with what it hung on",
+                boomerang::Change::Aggregated => "went into an aggregate",
+            }
+        ),
+        Dropped { reason, source, .. } => {
+            format!("message from {source} dropped: {}", reason.name())
+        }
+    }
+}
+
+/// `3 Mbit/s there and 1 Mbit/s back`.
+pub fn rates(rates: &Rates) -> String {
+    let rate = |bps: u32| Rate::from_bps(bps.into());
+    format!("{} there and {} back", rate(rates.forward), rate(rates.reverse))
+}
+
+/// Why Boomerang would not carry a command out, and what to do.
+pub fn boomerang_rejection(reason: boomerang::Rejection) -> (&'static str, &'static str) {
+    use boomerang::Rejection::*;
+    match reason {
+        SessionOpen | NoSession => (
+            "the application has a session, or none",
+            "this is a defect of earmark's; please report it",
+        ),
+        NoRoute => (
+            "there is no route to the destination",
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are",
+        ),
+        BadSelector => (
+            "the flow cannot be told apart by that",
+            "source and destination of one IP version; ports need an IP protocol that has ports",
+        ),
+        BadWishes => {
+            ("the wishes are none, too many, or do not decrease", "the largest rates come first")
+        }
+        BadRate => (
+            "a rate does not fit, or all are zero",
+            "rates of Boomerang are from 1 bit/s to 4.29 Gbit/s; give --forward, --reverse, or both",
+        ),
+        Multicast => {
+            ("a group cannot send back", "leave --reverse out: loops to groups reserve one way")
+        }
+        BadInterval => ("the interval is zero", "1 to 255 seconds"),
+        TooMany => (
+            "this host has as many sessions as it may have",
+            "release what is not needed (`earmark show applications`), or raise the limits",
+        ),
+    }
+}
+
+/// An event of YESSIR, in one line.
+pub(super) fn of_yessir(event: &yessir::Event) -> String {
+    use yessir::Event::*;
+    match event {
+        Answered { receiver, answer, .. } => {
+            format!("{receiver} answers: {}", outcome(answer))
+        }
+        Announced { stream: of, answer, .. } => {
+            format!("{} is announced: {}", stream(of), outcome(answer))
+        }
+        AnnouncementGone { stream: of, .. } => format!("{} has ended", stream(of)),
+        Rejected { reason, .. } => format!("not carried out: {reason}"),
+        Reservation { change, stream: of, style, interface, demand } => format!(
+            "reservation of {} for {}{} on interface {} {}",
+            demand.rate,
+            stream(of),
+            if *style == Style::Shared { " (shared)" } else { "" },
+            interface.0,
+            match change {
+                yessir::Change::Created => "made",
+                yessir::Change::Grabbed => "made with what others gave back",
+                yessir::Change::Changed => "changed",
+                yessir::Change::Released => "released",
+                yessir::Change::Expired => "expired",
+                yessir::Change::Moved => "gone: the stream takes another way",
+                yessir::Change::Failed => "failed",
+                yessir::Change::Preempted => "gave way to a more important one",
+            }
+        ),
+        Refused { stream: of, interface, reason, available, waits } => format!(
+            "reservation for {} refused on interface {}: {}; {available} could be had{}",
+            stream(of),
+            interface.0,
+            failure_reason(*reason),
+            if *waits { "; it waits for more" } else { "" }
+        ),
+        Ignored { reason, source, .. } => {
+            format!("message from {source} not acted on: {}", reason.name())
+        }
+    }
+}
+
+/// A stream: `10.0.0.1:4000 > 10.0.2.2:5000`.
+fn stream(stream: &yessir::Stream) -> String {
+    let source = match stream.source.is_unspecified() {
+        true => "all senders".to_owned(),
+        false => with_port(stream.source, stream.source_port),
+    };
+    format!("{source} > {}", with_port(stream.destination, stream.destination_port))
+}
+
+/// What a receiver's answer says.
+pub fn outcome(answer: &yessir::Answer) -> String {
+    match &answer.failures[..] {
+        [] => match answer.path {
+            Some(path) => format!("reserved on the whole way ({} routers)", path.hops),
+            None => "reserved on the whole way".to_owned(),
+        },
+        notes => {
+            let notes: Vec<String> = notes.iter().map(failure).collect();
+            format!("not reserved everywhere: {}", notes.join("; "))
+        }
+    }
+}
+
+/// One hop that has not reserved.
+pub fn failure(note: &FailureNote) -> String {
+    let FailureNote { reason, available, node, .. } = note;
+    format!("{node} refused: {}; {} could be had there", failure_reason(*reason), rate(*available))
+}
+
+/// As bits per second.
+fn rate(rate: OctetRate) -> Rate {
+    Rate::from_octets_per_second(rate.0)
+}
+
+fn failure_reason(reason: FailureReason) -> String {
+    match reason {
+        FailureReason::Unknown(code) => format!("reason {code}"),
+        known => known.name().to_lowercase(),
+    }
+}
+
+/// What to do when YESSIR would not carry a command out.
+pub fn yessir_hint(reason: yessir::Rejection) -> &'static str {
+    use yessir::Rejection::*;
+    match reason {
+        Busy | NoApplication => "this is a defect of earmark's; please report it",
+        NoRoute => {
+            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are"
+        }
+        NotOurAddress => "leave the address of --from out, or give one of this host",
+        Ports => {
+            "name the ports of the RTP stream with --from ADDR:PORT and --to HOST:PORT, both even; with --mux any will do"
+        }
+        Name => "a name such as alice@h1.example.org",
+        Flowspec => "a positive --rate, a --codec of RFC 3551, or --measured",
+        Taken => "release the other one first (`earmark show applications`)",
+        NoKey => "the keys that the daemon has are in [yessir] of its configuration",
+        Limit => "release what is not needed (`earmark show applications`), or raise the limits",
+    }
+}
