@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-use earmark_core::{Flow, InterfaceId, Prefix, Rate};
+use earmark_core::{Flow, InterfaceId, Prefix, Rate, Time};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,47 @@ pub enum Command {
         /// All rules.
         rules: Vec<crate::AggregateRule>,
     },
+    /// Refreshes of an offloaded session that never came here: the answer to [`Event::Expiring`], but welcome at any time.
+    Seen(Seen),
+}
+
+/// The refreshes of an offloaded session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Which session.
+    pub selector: Selector,
+    /// Seconds between refreshes, as it was offloaded with.
+    pub interval: u8,
+    /// When the last message on the outward pass came by; `None` for none.
+    pub forward: Option<Time>,
+    /// When the last message on the return pass came by; `None` for none.
+    pub reverse: Option<Time>,
+    /// How many there were that have not been told yet.
+    pub refreshes: u64,
+}
+
+/// A session whose plain refreshes need not come to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offloaded {
+    /// Which packets; [`Selector::keys`] has them as they stand in messages.
+    pub selector: Selector,
+    /// Source of its outward messages, and destination of its return messages.
+    pub initiator: IpAddr,
+    /// Seconds between refreshes, as its messages say.
+    pub interval: u8,
+    /// What it has in the forward direction.
+    pub forward: Option<LinkRate>,
+    /// What it has in the reverse direction.
+    pub reverse: Option<LinkRate>,
+}
+
+/// A rate on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkRate {
+    /// Where the packets, and the messages of their pass, leave.
+    pub interface: InterfaceId,
+    /// How much is reserved, and what the messages say.
+    pub rate: Rate,
 }
 
 /// What an initiating node asks for.
@@ -154,8 +195,8 @@ impl Selector {
         }
     }
 
-    /// As a message has it.
-    pub(crate) fn keys(&self) -> (Keys, Shape) {
+    /// Classifier and mask, as a message has them.
+    pub fn keys(&self) -> (Keys, Shape) {
         let keys = Keys {
             source: self.source.address(),
             destination: self.destination.address(),
@@ -340,6 +381,19 @@ pub enum Event {
         interface: InterfaceId,
         /// What it has, or had.
         rate: Rate,
+    },
+    /// Plain refreshes of this session need not come here from now on; in the place of what was said of it before. Only
+    /// with [`crate::Config::offload`].
+    Offload(Offloaded),
+    /// They have to again.
+    Recall {
+        /// Which session.
+        selector: Selector,
+    },
+    /// A session ends in a second, unless [`Command::Seen`] says that it was refreshed.
+    Expiring {
+        /// Which session.
+        selector: Selector,
     },
     /// A message was thrown away.
     Dropped {

@@ -39,6 +39,8 @@ pub struct Config {
     pub aggregates: Vec<AggregateRule>,
     /// Whether aggregates of nodes before this one take the place of the flows in them.
     pub aggregate_only: bool,
+    /// Whether somebody treats plain refreshes before they come here, and is told of which sessions it may.
+    pub offload: bool,
     /// Limits.
     pub limits: Limits,
 }
@@ -57,6 +59,7 @@ impl Default for Config {
             users: Vec::new(),
             aggregates: Vec::new(),
             aggregate_only: false,
+            offload: false,
             limits: Limits::default(),
         }
     }

@@ -225,6 +225,7 @@ impl Boomerang {
         let session = self.store.session(index);
         let half = session.half_at(slot);
         if half.is_there() {
+            self.recall(turn, index);
             self.tell(turn, index, slot, change);
             turn.context.ledger.release(half.claim);
             if self.store.session(index).flags & flag::LOCKED == 0 {
@@ -278,14 +279,18 @@ impl Boomerang {
     pub(crate) fn rearm(&mut self, index: Index) {
         let session = &self.store.sessions[index as usize];
         let first = session.first_end();
-        match session.timer {
-            Some(timer) if self.store.timers.deadline(timer).is_some_and(|at| at <= first) => {}
-            Some(timer) if self.store.timers.rearm(timer, first) => {}
-            _ => {
-                let timer = Timer::new(TimerKind::Expiry, index);
-                let armed = self.store.timers.arm(first, timer);
-                self.store.session_mut(index).timer = Some(armed);
-            }
+        let soon = |timer| self.store.timers.deadline(timer).is_some_and(|at| at <= first);
+        if !session.timer.is_some_and(soon) {
+            self.arm(index, first);
+        }
+    }
+
+    /// Has the timer of a session go off at a time.
+    pub(crate) fn arm(&mut self, index: Index, at: Time) {
+        let timer = self.store.session(index).timer;
+        if !timer.is_some_and(|timer| self.store.timers.rearm(timer, at)) {
+            let armed = self.store.timers.arm(at, Timer::new(TimerKind::Expiry, index));
+            self.store.session_mut(index).timer = Some(armed);
         }
     }
 
@@ -296,6 +301,9 @@ impl Boomerang {
         index: Index,
     ) {
         self.store.session_mut(index).timer = None;
+        if self.ask_before_end(turn, index) {
+            return;
+        }
         for slot in 0..self.store.session(index).slots() {
             let half = self.store.session(index).half_at(slot);
             if half.expires_at > turn.now {
@@ -356,6 +364,7 @@ impl Boomerang {
         self.counters.preempted += 1;
         match u32::try_from(displaced.kept.as_bps()) {
             Ok(kept @ 1..) => {
+                self.recall(turn, index);
                 self.store.session_mut(index).half_at_mut(slot).rate = kept;
                 self.install(turn, index, slot);
                 self.tell(turn, index, slot, Change::Preempted);

@@ -31,7 +31,8 @@
 //! - **Traffic control refuses** what the ledger granted: the next message that comes by is refused.
 //! - **A mask that makes no sense**, or that packets cannot be told apart by: refused, in the same words.
 //! - **What cannot be read** goes on untouched; it is a ping of somebody after all.
-//! - **Groups**: see [`multicast`]. **Locks**: see [`lock`]. **Aggregates**: see [`aggregate`].
+//! - **Groups**: see [`multicast`]. **Locks**: see [`lock`]. **Aggregates**: see [`aggregate`]. **A kernel that
+//!   helps**: see [`offload`].
 //!
 //! # Scope and limits
 //!
@@ -61,6 +62,7 @@ mod limits;
 mod lock;
 mod loops;
 mod multicast;
+mod offload;
 mod pass;
 mod state;
 mod store;

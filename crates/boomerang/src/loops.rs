@@ -157,6 +157,7 @@ impl Boomerang {
                 None => (application, Err(Rejection::NoSession)),
             },
             Command::Aggregate { rules } => return self.aggregates.replace(&rules),
+            Command::Seen(seen) => return self.refreshes_seen(turn.now, &seen),
         };
         if let Err(reason) = done {
             turn.out.notify(Event::Rejected { application, reason });

@@ -168,7 +168,7 @@ impl Boomerang {
         let session = self.store.session_mut(index);
         let half = *session.half(passing.direction);
         let plain = half.rate == wanted
-            && session.flags == 0
+            && session.flags & !flag::OFFLOAD == 0
             && session.prime == 0
             && interval <= most
             && view.flags().0 == 0
@@ -347,6 +347,11 @@ impl Boomerang {
         }
         if interval < passing.view.refresh_interval() {
             edits.interval = Some(interval);
+        }
+        if let Grant::Known(index) = *grant
+            && self.config.offload
+        {
+            self.offload(turn, passing, &edits, index);
         }
         edits
     }

@@ -71,7 +71,8 @@ pub(crate) struct Session {
     pub(crate) flags: u8,
 }
 
-/// Bits of [`Session::flags`]. While none is set, a message that says nothing new is a refresh and no more.
+/// Bits of [`Session::flags`]. While none but those of [`OFFLOAD`] is set, a message that says nothing new is a refresh and
+/// no more.
 pub(crate) mod flag {
     /// The forward half has to be checked against the routes.
     pub(crate) const FORWARD_STALE: u8 = 1 << 0;
@@ -86,6 +87,13 @@ pub(crate) mod flag {
     /// The initiating node has not shown the key yet, so nothing is installed.
     pub(crate) const LOCKED: u8 = 1 << 5;
 
+    /// Plain refreshes of the session do not come here.
+    pub(crate) const OFFLOADED: u8 = 1 << 6;
+    /// It was asked whether there were any.
+    pub(crate) const ASKED: u8 = 1 << 7;
+
+    /// What does not keep a message from being a refresh and no more.
+    pub(crate) const OFFLOAD: u8 = OFFLOADED | ASKED;
     /// The faults.
     pub(crate) const FAULT: u8 = FORWARD_FAULT | REVERSE_FAULT;
 }

@@ -120,6 +120,11 @@ impl Population {
         self.message(number, pass, RATES)
     }
 
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.engine.population().0
+    }
+
     /// Drops the effects of the last message, as a driver would have by now.
     pub fn forget_effects(&mut self) {
         self.out.clear();

@@ -39,15 +39,18 @@ pub(super) fn of_boomerang(event: &boomerang::Event) -> String {
             match change {
                 boomerang::Change::Created => "made",
                 boomerang::Change::Changed => "changed",
-                boomerang::Change::Moved => "moved there with its route",
+                boomerang::Change::Moved => "left with its route",
                 boomerang::Change::Unlocked => "came into force",
                 boomerang::Change::Released => "released",
                 boomerang::Change::Expired => "expired",
                 boomerang::Change::Preempted => "gave way to a more important one",
-                boomerang::Change::Orphaned => "gone with what it hung on",
+                boomerang::Change::Orphaned => "was beyond traffic control",
                 boomerang::Change::Aggregated => "went into an aggregate",
             }
         ),
+        Offload(session) => format!("the kernel treats refreshes for {}", session.selector),
+        Recall { selector } => format!("the kernel treats refreshes for {selector} no more"),
+        Expiring { selector } => format!("{selector} is about to expire"),
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())
         }

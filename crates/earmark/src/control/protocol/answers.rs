@@ -246,7 +246,7 @@ fn of_boomerang(event: &boomerang::Event) -> Option<u64> {
         | Lost { application }
         | Released { application }
         | Rejected { application, .. } => Some(application.0),
-        Reservation { .. } | Dropped { .. } => None,
+        Reservation { .. } | Offload(_) | Recall { .. } | Expiring { .. } | Dropped { .. } => None,
     }
 }
 

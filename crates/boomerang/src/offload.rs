@@ -1,0 +1,129 @@
+//! Sessions whose refreshes somebody else treats: a program in the kernel that knows what a plain refresh looks like.
+//!
+//! The engine says which sessions are fit for that ([`Event::Offload`]) and when one is no longer ([`Event::Recall`]).
+//! It hears of none of their refreshes. So before it lets such a session expire it asks ([`Event::Expiring`]), waits a
+//! while for [`Command::Seen`](crate::Command::Seen), and without an answer takes it that there was none.
+//!
+//! Fit is what needs no judgement: IPv4, bit rates, no options, no locks and no users, nothing to be edited. When routes
+//! change, whoever treats refreshes must let the next message of each session come here.
+
+use core::time::Duration;
+
+use earmark_core::{Rate, Time};
+use earmark_wire::boomerang::{Family, QosView};
+
+use crate::api::{Event, LinkRate, Offloaded, Seen, Selector};
+use crate::instance::{Boomerang, Turn};
+use crate::pass::{Edits, Passing};
+use crate::state::{Half, Index, flag};
+use crate::store::Key;
+
+/// How long the answer to [`Event::Expiring`] may take.
+const ANSWER: Duration = Duration::from_secs(1);
+
+impl Boomerang {
+    /// A message has made or changed a session, or brought it in line with the routes: its refreshes need not come here
+    /// any more, if they are plain.
+    pub(crate) fn offload<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        edits: &Edits,
+        index: Index,
+    ) {
+        let view = &passing.view;
+        let config = &self.config;
+        let trusting = !config.lock && config.users.is_empty();
+        let alone = !config.aggregate_only && self.aggregates.is_empty();
+        let session = self.store.session(index);
+        let plain = trusting
+            && alone
+            && !passing.own
+            && !passing.toward.is_multicast()
+            && *edits == Edits::NONE
+            && session.flags & !flag::OFFLOAD == 0
+            && session.prime == 0
+            && view.family() == Family::V4
+            && matches!(view.qos(), QosView::Bitrate(_))
+            && !view.has_options()
+            && view.flags().0 == 0
+            && view.key() == 1;
+        // What the mask does not look at could be anything in the next message; as a rule it is zero.
+        let named = self.keys_of(index).filter(|(keys, _)| *keys == view.classifier());
+        let Some((keys, shape)) = named.filter(|(_, shape)| plain && !shape.tos) else { return };
+        let share = |half: Half| {
+            let rate = Rate::from_bps(half.rate.into());
+            half.is_there().then_some(LinkRate { interface: half.interface, rate })
+        };
+        let [forward, reverse] = session.halves.map(share);
+        let offloaded = Offloaded {
+            selector: Selector::of_keys(&keys, &shape),
+            initiator: passing.initiator,
+            interval: view.refresh_interval(),
+            forward,
+            reverse,
+        };
+        let session = self.store.session_mut(index);
+        session.flags = (session.flags | flag::OFFLOADED) & !flag::ASKED;
+        turn.out.notify(Event::Offload(offloaded));
+    }
+
+    /// Something about a session has changed, or ends: its messages are to come here again.
+    pub(crate) fn recall<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        let session = self.store.session_mut(index);
+        if session.flags & flag::OFFLOADED == 0 {
+            return;
+        }
+        session.flags &= !flag::OFFLOAD;
+        if let Some(selector) = self.selector(index) {
+            turn.out.notify(Event::Recall { selector });
+        }
+    }
+
+    /// A session seems to have ended. Whether the question had to be asked first; its timer is armed then.
+    pub(crate) fn ask_before_end<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) -> bool {
+        let session = self.store.session_mut(index);
+        if session.flags & flag::OFFLOAD != flag::OFFLOADED || session.first_end() > turn.now {
+            session.flags &= !flag::ASKED;
+            return false;
+        }
+        session.flags |= flag::ASKED;
+        self.arm(index, turn.now + ANSWER);
+        if let Some(selector) = self.selector(index) {
+            turn.out.notify(Event::Expiring { selector });
+        }
+        true
+    }
+
+    /// The refreshes of a session that others have seen.
+    pub(crate) fn refreshes_seen(&mut self, now: Time, seen: &Seen) {
+        let Some(index) = self.find_selector(&seen.selector) else { return };
+        let session = &mut self.store.sessions[index as usize];
+        for (half, at) in session.halves.iter_mut().zip([seen.forward, seen.reverse]) {
+            let Some(at) = at.filter(|_| half.is_there()) else { continue };
+            let end = self.config.end_of_life(at, seen.interval);
+            half.expires_at = half.expires_at.max(end);
+        }
+        self.counters.refreshed += seen.refreshes;
+        let end = session.first_end();
+        if end > now {
+            session.flags &= !flag::ASKED;
+        }
+        self.arm(index, end);
+    }
+
+    fn find_selector(&self, selector: &Selector) -> Option<Index> {
+        let (keys, shape) = selector.keys();
+        let mut octets = [[0; 40]; 2];
+        let [classifier, mask] = &mut octets;
+        let length = keys.emit_to(classifier).ok()?;
+        shape.keys(keys.family().ok()?).ok()?.emit_to(mask).ok()?;
+        let [classifier, mask] = octets.each_ref().map(|octets| &octets[..length]);
+        let number = self.store.masks.find(mask)?;
+        self.store.look_up(&Key::new(number, self.store.masks.mask(number), classifier)).ok()
+    }
+}
