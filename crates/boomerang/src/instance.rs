@@ -123,6 +123,7 @@ impl Boomerang {
 const TTL: u8 = 64;
 
 /// How this host's own messages leave: with router alert, as the drafts recommend.
+#[inline]
 pub(crate) fn outgoing(source: IpAddr, destination: IpAddr) -> Outgoing {
     Outgoing {
         protocol: Ends::of(source, destination)

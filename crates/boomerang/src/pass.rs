@@ -6,7 +6,7 @@
 //! opened on the pass on which it was locked.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, InterfaceId};
+use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::boomerang::{Editor, QosView, Rates, View};
 use earmark_wire::icmp::Kind;
 
@@ -74,6 +74,20 @@ pub(crate) struct Outcome {
     pub(crate) edits: Edits,
 }
 
+/// What was found where a message's session should be.
+#[derive(Clone, Copy)]
+enum Looked {
+    /// It is there, and the message was a refresh and no more; it leaves as it came, through this interface if the session
+    /// has anything in this direction.
+    Refreshed(Option<InterfaceId>),
+    /// It is there, and there is more to the message.
+    Found(Index),
+    /// It is not there, but this would be its place.
+    Missing(Key, Place),
+    /// No session has such a mask.
+    NewMask,
+}
+
 /// A refusal: why, and what could be had instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
@@ -102,90 +116,125 @@ impl Boomerang {
             return self.drop(turn, datagram, DropReason::TtlExpired);
         }
         let (direction, initiator) = match kind {
-            Kind::Request => (Direction::Forward, datagram.source),
-            Kind::Reply => (Direction::Reverse, datagram.destination),
-        };
-        match kind {
-            Kind::Request => self.counters.requests += 1,
-            Kind::Reply => self.counters.replies += 1,
-        }
-        let toward = datagram.destination;
-        let passing = Passing { view: *view, direction, initiator, toward, own: false };
-        if self.aggregates.is_empty() && !(self.config.aggregate_only && view.has_options()) {
-            let outcome = self.treat(turn, &passing);
-            let Some(how) = self.onward(turn, datagram, outcome.interface) else { return };
-            let message = turn.out.send_copy(how, datagram.payload);
-            if outcome.edits != Edits::NONE {
-                outcome.edits.apply(message, view);
+            Kind::Request => {
+                self.counters.requests += 1;
+                (Direction::Forward, datagram.source)
             }
-        } else {
-            self.pass_by_with_aggregates(turn, datagram, &passing);
+            Kind::Reply => {
+                self.counters.replies += 1;
+                (Direction::Reverse, datagram.destination)
+            }
+        };
+        let toward = datagram.destination;
+        if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
+            let passing = Passing { view: *view, direction, initiator, toward, own: false };
+            return self.pass_by_with_aggregates(turn, datagram, &passing);
+        }
+        let (interface, edits) = match self.look(turn.now, view, direction, initiator) {
+            Looked::Refreshed(interface) => (interface, None),
+            looked => {
+                let passing = Passing { view: *view, direction, initiator, toward, own: false };
+                let Outcome { interface, edits } = self.treat_looked(turn, &passing, looked);
+                (interface, Some(edits))
+            }
+        };
+        let Some(how) = self.onward(turn, datagram, interface) else { return };
+        let message = turn.out.send_copy(how, datagram.payload);
+        if let Some(edits) = edits {
+            edits.apply(message, view);
         }
         mark(Checkpoint::Forward);
     }
 
     /// The rules for one pass of a message through this node.
-    #[inline]
     pub(crate) fn treat<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         passing: &Passing<'_>,
     ) -> Outcome {
-        let view = &passing.view;
+        let looked = self.look(turn.now, &passing.view, passing.direction, passing.initiator);
+        self.treat_looked(turn, passing, looked)
+    }
+
+    fn treat_looked<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        looked: Looked,
+    ) -> Outcome {
+        match looked {
+            Looked::Refreshed(interface) => Outcome { interface, edits: Edits::NONE },
+            Looked::Found(index) => self.treat_known(turn, passing, index),
+            Looked::Missing(key, place) => self.treat_new(turn, passing, key, place),
+            Looked::NewMask => self.treat_new_mask(turn, passing),
+        }
+    }
+
+    /// Looks for the session of a message, and if that is all, refreshes it.
+    #[inline]
+    fn look(
+        &mut self,
+        now: Time,
+        view: &View<'_>,
+        direction: Direction,
+        initiator: IpAddr,
+    ) -> Looked {
         let Some(number) = self.store.masks.find(view.mask_octets()) else {
-            return self.treat_new_mask(turn, passing);
+            return Looked::NewMask;
         };
         let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());
         let found = self.store.look_up(&key);
         mark(Checkpoint::FindSession);
         match found {
-            Ok(index) => match self.refresh(turn, passing, index) {
-                Some(outcome) => outcome,
-                None => self.treat_known(turn, passing, index),
+            Err(place) => Looked::Missing(key, place),
+            Ok(index) => match self.refresh(now, view, direction, initiator, index) {
+                Some(interface) => Looked::Refreshed(interface),
+                None => Looked::Found(index),
             },
-            Err(place) => self.treat_new(turn, passing, key, place),
         }
     }
 
-    /// A message that says nothing new: it only writes how long its half lives. `None` where there is more to it.
+    /// A message that says nothing new: it only writes how long its half lives. Gives where it leaves, if this node has
+    /// anything to say about that; `None` where there is more to the message.
     #[inline]
-    fn refresh<E>(
+    fn refresh(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
-        passing: &Passing<'_>,
+        now: Time,
+        view: &View<'_>,
+        direction: Direction,
+        initiator: IpAddr,
         index: Index,
-    ) -> Option<Outcome> {
-        let view = &passing.view;
+    ) -> Option<Option<InterfaceId>> {
         let QosView::Bitrate(rates) = view.qos() else { return None };
         let (epoch, most) = (self.epoch, self.config.max_refresh_interval);
-        let initiator = self.store.initiator(index);
-        let wanted = match passing.direction {
+        let known = self.store.initiator(index);
+        let wanted = match direction {
             Direction::Forward => rates.forward,
             Direction::Reverse => rates.reverse,
         };
         let interval = view.refresh_interval();
-        let expires_at = self.config.end_of_life(turn.now, interval);
+        let expires_at = self.config.end_of_life(now, interval);
         let session = self.store.session_mut(index);
-        let half = *session.half(passing.direction);
+        let half = *session.half(direction);
         let plain = half.rate == wanted
             && session.flags & !flag::OFFLOAD == 0
             && session.prime == 0
             && interval <= most
             && view.flags().0 == 0
-            && initiator == passing.initiator;
+            && known == initiator;
         if !plain || rates == Rates::ZERO || (session.epoch != epoch && wanted != 0) {
             return None;
         }
         if wanted == 0 {
-            return Some(Outcome { interface: None, edits: Edits::NONE });
+            return Some(None);
         }
-        session.half_mut(passing.direction).expires_at = expires_at;
+        session.half_mut(direction).expires_at = expires_at;
         if expires_at < half.expires_at {
             self.rearm(index);
         }
         self.counters.refreshed += 1;
         mark(Checkpoint::Refresh);
-        Some(Outcome { interface: Some(half.interface), edits: Edits::NONE })
+        Some(Some(half.interface))
     }
 
     /// A message with a mask that no session has.
