@@ -31,7 +31,7 @@ use crate::api::{Change, Direction, Event, Selector};
 use crate::config::AggregateRule;
 use crate::grant::{Asked, Grant};
 use crate::instance::{Boomerang, Turn};
-use crate::pass::{Outcome, Passing};
+use crate::passing::{Outcome, Passing};
 use crate::state::{Half, Index};
 use crate::store::Key;
 
@@ -363,7 +363,8 @@ impl Boomerang {
         }
         self.prolong_aggregate(turn, passing, &grant);
         let longest = self.config.max_refresh_interval;
-        let mut outcome = Outcome { interface: Some(interface), edits: crate::pass::Edits::NONE };
+        let mut outcome =
+            Outcome { interface: Some(interface), edits: crate::passing::Edits::NONE };
         outcome.edits.interval = (passing.view.refresh_interval() > longest).then_some(longest);
         outcome
     }

@@ -11,7 +11,7 @@ use earmark_wire::icmp::{self, Ends};
 use crate::api::{Direction, Event};
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, Turn, outgoing};
-use crate::pass::Passing;
+use crate::passing::Passing;
 
 impl Boomerang {
     /// A ping for this host; `view` is what it carries, if that is a reservation that can be read.

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use crate::api::{Change, Direction, Event, Selector};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, Turn};
-use crate::pass::{Passing, Refused};
+use crate::passing::{Passing, Refused};
 use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
 use crate::store::{Key, Place};
 

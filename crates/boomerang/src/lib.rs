@@ -64,6 +64,7 @@ mod loops;
 mod multicast;
 mod offload;
 mod pass;
+mod passing;
 mod state;
 mod store;
 mod view;

@@ -7,7 +7,7 @@ use earmark_core::Time;
 
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::pass::{Passing, Refused};
+use crate::passing::{Passing, Refused};
 
 /// What initiating nodes have used of what they may ask for in a second.
 ///

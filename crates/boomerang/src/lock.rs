@@ -10,7 +10,7 @@ use crate::api::{Change, Direction, Event};
 use crate::counters::RefusalReason;
 use crate::grant::Grant;
 use crate::instance::{Boomerang, Turn};
-use crate::pass::{Passing, Refused};
+use crate::passing::{Passing, Refused};
 use crate::state::{Index, flag};
 
 /// Primes have this many binary digits, so that a key has room for three of them at least.

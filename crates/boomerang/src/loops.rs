@@ -27,7 +27,7 @@ use crate::api::{Application, Command, Direction, Event, OnRefusal, Rejection, R
 use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, Turn, outgoing};
-use crate::pass::Passing;
+use crate::passing::Passing;
 use crate::state::{Index, Timer, TimerKind};
 
 /// This host's own sessions.

@@ -14,7 +14,8 @@ use crate::api::{Change, Direction, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::grant::Grant;
 use crate::instance::{Boomerang, Turn};
-use crate::pass::{Edits, Passing, Refused, takes_part};
+use crate::pass::takes_part;
+use crate::passing::{Edits, Passing, Refused};
 use crate::state::Index;
 use crate::store::Key;
 

@@ -14,7 +14,7 @@ use earmark_wire::boomerang::{Family, QosView};
 
 use crate::api::{Event, LinkRate, Offloaded, Seen, Selector};
 use crate::instance::{Boomerang, Turn};
-use crate::pass::{Edits, Passing};
+use crate::passing::{Edits, Passing};
 use crate::state::{Half, Index, flag};
 use crate::store::Key;
 
