@@ -24,6 +24,13 @@ fn read(compound: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let Some((message, places)) = report.message else { return };
+    if let Some(usual) = Usual::read(compound) {
+        assert_eq!((usual.ssrc, usual.places()), (report.ssrc, &places));
+        assert_eq!(
+            (usual.link_info(), usual.multiplexed()),
+            (message.link_info, message.generic.multiplexed)
+        );
+    }
     assert!(is_carried(compound));
     let mut app = vec![0xa5; message.buffer_len()];
     assert_eq!(message.emit(&mut app), Ok(app.len()));

@@ -101,7 +101,12 @@ impl<'a> Packet<'a> {
 fn pseudo_header(source: IpAddr, destination: IpAddr, length: u16) -> Option<u16> {
     let addresses = match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            add(checksum::sum(&source.octets()), checksum::sum(&destination.octets()))
+            let words = [source.to_bits(), destination.to_bits()];
+            let all: u64 = words.map(u64::from).into_iter().sum::<u64>();
+            let all = (all & 0xffff_ffff) + (all >> 32);
+            let all = (all & 0xffff) + (all >> 16);
+            let all = (all & 0xffff) + (all >> 16);
+            (all & 0xffff) as u16 + (all >> 16) as u16 // no more than 0xffff by now
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
             add(checksum::sum(&source.octets()), checksum::sum(&destination.octets()))

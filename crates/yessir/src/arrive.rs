@@ -3,12 +3,12 @@
 //! The engine sends on what carries YESSIR and is not for this host. Everything else that it is shown, reports of those
 //! who know nothing of YESSIR and messages for this host, is a copy: the packet itself goes its own way.
 
-use core::net::IpAddr;
-
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Rate};
 use earmark_wire::udp;
-use earmark_wire::yessir::{Command, Message, ParseError, Places, Report, Style, is_carried};
+use earmark_wire::yessir::{
+    Command, Message, ParseError, Places, Report, Style, Usual, is_carried,
+};
 
 use crate::api::{Change, Event, Stream};
 use crate::config::Measuring;
@@ -29,6 +29,9 @@ impl Yessir {
             *self.counters.malformed.entry("udp").or_default() += 1;
             return self.ignore(turn, datagram, DropReason::Malformed);
         };
+        if self.refreshed(turn, datagram, &packet) {
+            return;
+        }
         let passing = Passing::of(datagram, packet);
         let report = match Report::parse(packet.payload) {
             Ok(report) => report,
@@ -65,7 +68,7 @@ impl Yessir {
         if datagram.ttl <= 1 {
             return self.ignore(turn, datagram, DropReason::TtlExpired);
         }
-        let stream = match stream_of(&passing, message.generic.multiplexed) {
+        let stream = match passing.stream(message.generic.multiplexed) {
             Ok(stream) => stream,
             Err(reason) => {
                 self.ignore(turn, datagram, reason);
@@ -148,7 +151,8 @@ impl Yessir {
                 ssrc: report.ssrc,
                 asked,
                 shared: message.generic.style == Style::Shared,
-                lifetime: self.config.lifetime(message.generic.interval),
+                lifetime_ms: self.config.lifetime_ms(message.generic.interval),
+                said: said(passing, &asked),
                 sender: report.sender.unwrap_or_default(),
                 sequence,
             };
@@ -184,7 +188,7 @@ impl Yessir {
         if passing.checksum == udp::Checksum::Wrong || interfaces.is_local(datagram.destination) {
             return;
         }
-        let Ok(stream) = stream_of(passing, false) else { return };
+        let Ok(stream) = passing.stream(false) else { return };
         self.counters.measured += 1;
         if report.goodbye {
             return self.release(turn, &stream, report.ssrc, Change::Released);
@@ -198,7 +202,8 @@ impl Yessir {
             ssrc: report.ssrc,
             asked: Asked::Measured(measuring),
             shared: false,
-            lifetime: self.config.lifetime(0),
+            lifetime_ms: self.config.lifetime_ms(0),
+            said: 0,
             sender,
             sequence: None,
         };
@@ -274,25 +279,13 @@ impl Yessir {
     }
 }
 
-/// The stream that a report is about, by the ports of the report (RFC 3550 section 11).
-///
-/// # Errors
-/// Its destination port cannot be that of reports.
-#[inline]
-pub(crate) fn stream_of(passing: &Passing<'_>, multiplexed: bool) -> Result<Stream, DropReason> {
-    let udp::Packet { source_port, destination_port, .. } = passing.packet;
-    let (source, destination): (IpAddr, IpAddr) = (passing.source, passing.destination);
-    if multiplexed {
-        return if destination_port == 0 {
-            Err(DropReason::Ports)
-        } else {
-            Ok(Stream { source, destination, source_port, destination_port })
-        };
+/// What a message says, if its octets are enough to know it again: those of a measured stream are not, for its counts
+/// say something new each time.
+fn said(passing: &Passing<'_>, asked: &Asked) -> u64 {
+    match asked {
+        Asked::Demand(_) => {
+            Usual::read(passing.packet.payload).map_or(0, |usual| usual.fingerprint())
+        }
+        Asked::Measured(_) => 0,
     }
-    // Who sends reports from a port that is not odd sends the data from some port or other.
-    let source_port = if source_port % 2 == 1 { source_port - 1 } else { 0 };
-    if destination_port % 2 == 0 || destination_port == 1 {
-        return Err(DropReason::Ports);
-    }
-    Ok(Stream { source, destination, source_port, destination_port: destination_port - 1 })
 }

@@ -54,12 +54,17 @@ impl Config {
     /// How long state lives whose sender reports every `interval` seconds; 0 is the node's own setting. Reports come after
     /// 0.7 to 1.3 intervals, so each that is missed counts as the longest of these.
     pub fn lifetime(&self, interval: u16) -> Duration {
+        Duration::from_millis(u64::from(self.lifetime_ms(interval)))
+    }
+
+    /// Likewise, in milliseconds.
+    pub(crate) fn lifetime_ms(&self, interval: u16) -> u32 {
         let interval = match interval {
             0 => self.interval,
             said => said,
         };
-        let interval = u64::from(interval.clamp(1, self.max_interval.max(1)));
-        Duration::from_millis(1_300 * interval * u64::from(self.missed.max(1)))
+        let interval = u32::from(interval.clamp(1, self.max_interval.max(1)));
+        (1_300 * interval).saturating_mul(self.missed.max(1))
     }
 }
 

@@ -50,13 +50,23 @@ impl Yessir {
             // Streams that pass through take their new way when they are refreshed. Those of this host are announced on
             // it at once, so that routers further on need not wait.
             HostEvent::RouteChanged(prefix) => {
+                self.forget_ways();
                 self.announce_anew(turn, |destination| prefix.contains(destination));
             }
             HostEvent::MulticastRouteChanged { group, .. } => {
+                self.forget_ways();
                 self.announce_anew(turn, |destination| destination == group);
             }
-            HostEvent::InterfaceChanged(_) => self.announce_anew(turn, |_| true),
+            HostEvent::InterfaceChanged(_) => {
+                self.forget_ways();
+                self.announce_anew(turn, |_| true);
+            }
         }
+    }
+
+    /// Ways must be looked up again. Zero is the version of no routes.
+    fn forget_ways(&mut self) {
+        self.routes_version = self.routes_version.checked_add(1).unwrap_or(1);
     }
 
     fn command<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, command: Command) {

@@ -49,15 +49,14 @@ impl Yessir {
                     // There are as many notes as a message can hold: enough to tell that it failed.
                     turn.out.take_back();
                     self.counters.notes_left_out += 1;
-                    turn.out.send(how, octets.len()).copy_from_slice(octets);
+                    turn.out.send_copy(how, octets);
                 } else if passing.checksum == Checksum::LeftToHardware {
                     let done = complete_checksum(target, passing.source, passing.destination);
                     debug_assert!(done.is_ok(), "it was a packet when it came");
                 }
             }
             None => {
-                let target = turn.out.send(how, octets.len());
-                target.copy_from_slice(octets);
+                let target = turn.out.send_copy(how, octets);
                 if passing.checksum == Checksum::LeftToHardware {
                     let done = complete_checksum(target, passing.source, passing.destination);
                     debug_assert!(done.is_ok(), "it was a packet when it came");
@@ -84,13 +83,9 @@ impl Yessir {
         failure: Option<Failure>,
     ) -> Edit {
         let Some(interface) = context.interfaces.by_id(id) else { return Edit::default() };
-        let link_info = message.link_info.map(|info| {
-            let mut info = composed(info, context, interface);
-            if passing.incoming.is_some() {
-                info.other_hops |= skipped(message.link_info.as_ref(), passing.ttl);
-                info.hops = info.hops.saturating_add(1);
-            }
-            info
+        let link_info = message.link_info.map(|info| match passing.incoming {
+            Some(_) => a_hop_further(&info, passing.ttl, context, interface),
+            None => composed(&info, context, interface),
         });
         let note = failure.and_then(|failure| {
             let address = interface.address_like(passing.destination);
@@ -116,9 +111,24 @@ impl Yessir {
     }
 }
 
+/// LINK_INFO with a router more, this one, and the link behind it; the message came with this TTL.
+#[inline]
+pub(crate) fn a_hop_further(
+    info: &LinkInfo,
+    ttl: u8,
+    context: &Context<'_>,
+    interface: &Interface,
+) -> LinkInfo {
+    LinkInfo {
+        other_hops: info.other_hops || skipped(Some(info), ttl),
+        hops: info.hops.saturating_add(1),
+        ..composed(info, context, interface)
+    }
+}
+
 /// LINK_INFO with a link more.
 #[inline]
-fn composed(info: LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
+fn composed(info: &LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
     let left = context
         .ledger
         .link(interface.id)
@@ -129,7 +139,7 @@ fn composed(info: LinkInfo, context: &Context<'_>, interface: &Interface) -> Lin
         // Written so that what is no number gives way.
         available: if info.available.0 <= left { info.available } else { OctetRate(left) },
         latency_us: info.latency_us.saturating_add(interface.latency_us),
-        ..info
+        ..*info
     }
 }
 

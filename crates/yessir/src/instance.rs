@@ -7,7 +7,7 @@ use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Time};
 use earmark_wire::udp;
 
-use crate::api::Event;
+use crate::api::{Event, Stream};
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::roles::Roles;
@@ -25,6 +25,8 @@ pub struct Yessir {
     pub(crate) sources: Sources,
     pub(crate) roles: Roles,
     pub(crate) counters: Counters,
+    /// Counts the changes of routes and interfaces: as long as it stays, ways stay as they were found.
+    pub(crate) routes_version: u32,
     /// Spreads reports over 0.7 to 1.3 intervals.
     pub(crate) jitter: Dice,
     /// SSRCs of those who do not bring one.
@@ -68,6 +70,39 @@ impl<'a> Passing<'a> {
     }
 }
 
+impl Passing<'_> {
+    /// The stream that it is about, by its ports.
+    pub(crate) fn stream(&self, multiplexed: bool) -> Result<Stream, DropReason> {
+        stream_of(self.source, self.destination, &self.packet, multiplexed)
+    }
+}
+
+/// The stream that a report is about, by the ports of the report (RFC 3550 section 11).
+///
+/// # Errors
+/// Its destination port cannot be that of reports.
+#[inline]
+pub(crate) fn stream_of(
+    source: IpAddr,
+    destination: IpAddr,
+    packet: &udp::Packet<'_>,
+    multiplexed: bool,
+) -> Result<Stream, DropReason> {
+    let udp::Packet { source_port, destination_port, .. } = *packet;
+    if multiplexed {
+        return match destination_port {
+            0 => Err(DropReason::Ports),
+            _ => Ok(Stream { source, destination, source_port, destination_port }),
+        };
+    }
+    if destination_port % 2 == 0 || destination_port == 1 {
+        return Err(DropReason::Ports);
+    }
+    // Who sends reports from a port that is not odd sends the data from some port or other.
+    let source_port = if source_port % 2 == 1 { source_port - 1 } else { 0 };
+    Ok(Stream { source, destination, source_port, destination_port: destination_port - 1 })
+}
+
 impl Yessir {
     /// An engine without state. It draws from the streams `yessir/hash`, `yessir/jitter` and `yessir/ssrc`.
     pub fn new(config: Config, random: &RandomStreams) -> Yessir {
@@ -78,6 +113,7 @@ impl Yessir {
             sources: Sources::new(keys.hash_key()),
             roles: Roles::default(),
             counters: Counters::default(),
+            routes_version: 1,
             jitter: random.stream("yessir/jitter"),
             ssrcs: random.stream("yessir/ssrc"),
             scratch: Vec::new(),

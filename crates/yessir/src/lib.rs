@@ -94,6 +94,7 @@ mod release;
 mod reserve;
 mod roles;
 mod sender;
+mod shortcut;
 mod sources;
 mod state;
 mod store;

@@ -12,7 +12,6 @@ use earmark_wire::udp;
 use earmark_wire::yessir::{Command, LinkInfo, Message, NAME, Report, VERSION};
 
 use crate::api::{Answer, Application, Event, Rejection, Stream};
-use crate::arrive::stream_of;
 use crate::counters::DropReason;
 use crate::forward::{own_address, skipped};
 use crate::instance::{PROTOCOL, Passing, Turn, Yessir};
@@ -94,7 +93,7 @@ impl Yessir {
         report: &Report<'_>,
         message: &Message<'_>,
     ) -> bool {
-        let Ok(stream) = stream_of(passing, message.generic.multiplexed) else { return false };
+        let Ok(stream) = passing.stream(message.generic.multiplexed) else { return false };
         let Some(index) = self.listener_of(&stream) else { return false };
         let path = message.link_info.map(|info| LinkInfo {
             other_hops: info.other_hops || skipped(Some(&info), passing.ttl),

@@ -29,8 +29,10 @@ pub(crate) struct Request {
     pub(crate) ssrc: u32,
     pub(crate) asked: Asked,
     pub(crate) shared: bool,
-    /// How long it holds without another message.
-    pub(crate) lifetime: Duration,
+    /// How long it holds without another message, milliseconds.
+    pub(crate) lifetime_ms: u32,
+    /// What it says, if that is enough to know it again; 0 where it is not.
+    pub(crate) said: u64,
     /// What the report says that was sent.
     pub(crate) sender: SenderInfo,
     /// Where it was signed.
@@ -61,9 +63,11 @@ impl Yessir {
         let found = self.store.find(&request.stream);
         mark(Checkpoint::FindSession);
         let Some(index) = found else { return self.create(turn, request) };
-        let expires_at = turn.now + request.lifetime;
+        let expires_at = turn.now + Duration::from_millis(u64::from(request.lifetime_ms));
         let session = self.store.session_mut(index);
         session.expires_at = expires_at;
+        // What is refused may be granted the next time that it is said.
+        session.said = 0;
         let timer = session.timer;
         if let Some(timer) = timer
             && self.store.timers.deadline(timer).is_some_and(|due| due > expires_at)
@@ -90,6 +94,10 @@ impl Yessir {
         if !self.is_on_its_way(index, ways) {
             self.leave_old_ways(turn, index, ways);
         }
+        let version = self.routes_version;
+        let session = self.store.session_mut(index);
+        (session.said, session.lifetime_ms) = (request.said, request.lifetime_ms);
+        session.routes_version = version;
         mark(Checkpoint::Refresh);
         Ok(index)
     }
@@ -110,6 +118,8 @@ impl Yessir {
                 if branches >= self.config.limits.branches as usize {
                     return Some(self.limit_reached());
                 }
+                // Where it shares, what is shared there may have to grow.
+                self.unsettle(session);
                 self.store.insert_leg(holder, interface)
             }
         };
@@ -142,13 +152,16 @@ impl Yessir {
         let sequence = request.sequence;
         let extra = (measurement.is_some() || sequence.is_some())
             .then(|| alloc::boxed::Box::new(Extra { measurement, sequence }));
-        let expires_at = turn.now + request.lifetime;
+        let expires_at = turn.now + Duration::from_millis(u64::from(request.lifetime_ms));
         let index = self.store.insert(Session {
             stream: request.stream,
             legs: NONE,
             pool: NONE,
             ssrc: request.ssrc,
             asked,
+            said: request.said,
+            lifetime_ms: request.lifetime_ms,
+            routes_version: self.routes_version,
             expires_at,
             timer: None,
             extra,

@@ -38,6 +38,13 @@ pub(crate) struct Session {
     pub(crate) ssrc: u32,
     /// What is asked of each link.
     pub(crate) asked: Demand,
+    /// What its sender said last: [`earmark_wire::yessir::Usual::fingerprint`]; 0 where that is not enough to know whether a
+    /// message says something new.
+    pub(crate) said: u64,
+    /// How long it lives after a message, milliseconds.
+    pub(crate) lifetime_ms: u32,
+    /// The state of the routes by which its one way was found; see [`crate::instance::Yessir::routes_version`].
+    pub(crate) routes_version: u32,
     pub(crate) expires_at: Time,
     /// Fires at that time, or before and is armed again.
     pub(crate) timer: Option<TimerId>,
@@ -118,8 +125,8 @@ mod tests {
     /// With 40 octets for the claim, 24 for the timer and some for the index a stream is to take no more than 256.
     #[test]
     fn blocks_stay_small() {
-        assert!(size_of::<Session>() <= 112, "{}", size_of::<Session>());
-        assert!(size_of::<slab_entry::Entry<Session>>() <= 112);
+        assert!(size_of::<Session>() <= 128, "{}", size_of::<Session>());
+        assert!(size_of::<slab_entry::Entry<Session>>() <= 128);
         assert!(size_of::<Leg>() <= 40, "{}", size_of::<Leg>());
     }
 

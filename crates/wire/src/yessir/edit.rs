@@ -49,16 +49,32 @@ impl Edit {
         if target.len() != packet.len() + self.growth(places) {
             return Err(EmitError::BufferTooShort);
         }
+        let Some(note) = &self.note else {
+            target.copy_from_slice(packet);
+            return self.amend(target, places);
+        };
         let mut editor = Editor { target, difference: Difference::default() };
-        match &self.note {
-            None => editor.target.copy_from_slice(packet),
-            Some(note) => editor.insert(packet, places, note)?,
-        }
+        editor.insert(packet, places, note)?;
         if let (Some(info), Some(at)) = (&self.link_info, places.link_info) {
             // A note never stands in front of it, unless it was put there by somebody who writes in another order.
             let moved = places.failure.is_some_and(|failure| failure < at);
             let moved = if moved { self.growth(places) } else { 0 };
             editor.put(udp::HEADER + at + moved + HEADER, info.body())?;
+        }
+        editor.finish()
+    }
+}
+
+impl Edit {
+    /// Writes LINK_INFO into a UDP packet where it stands. A note needs room, see [`write`](Edit::write).
+    ///
+    /// # Errors
+    /// `places` was read of another packet.
+    #[inline]
+    pub fn amend(&self, packet: &mut [u8], places: &Places) -> Result<(), EmitError> {
+        let mut editor = Editor { target: packet, difference: Difference::default() };
+        if let (Some(info), Some(at)) = (&self.link_info, places.link_info) {
+            editor.put(udp::HEADER + at + HEADER, info.body())?;
         }
         editor.finish()
     }

@@ -22,6 +22,7 @@
 //! them in this order, a reader takes any. Fragments of other types are left alone.
 //!
 //! - [`Report::parse`] reads a compound as a router does, [`Message::emit`] writes the APP packet.
+//! - [`Usual`] sees whether a report says what it said before.
 //! - [`Edit`] is what routers do to a message in transit: LINK_INFO and FAILURE, lengths and checksum, nothing else.
 //! - [`codec`] knows what the fixed payload formats of RFC 3551 take.
 
@@ -31,9 +32,11 @@ mod error;
 mod fragment;
 pub mod iana;
 mod message;
+mod usual;
 
 pub use edit::{Edit, complete_checksum};
 pub use error::{ErrorKind, ParseError};
 pub use fragment::{Auth, FailureNote, Flowspec, Generic, HEADER, LinkInfo, OctetRate};
 pub use iana::{Command, FailureReason, FragmentType, Style};
 pub use message::{Failures, Message, NAME, Places, Report, VERSION, covered, is_carried};
+pub use usual::Usual;

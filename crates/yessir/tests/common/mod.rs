@@ -286,6 +286,8 @@ pub struct Ask {
     pub ttl: u8,
     /// Key and sequence number.
     pub sign: Option<(Key, u64)>,
+    /// What a profile adds to the report; with it, a message is not as usual.
+    pub extension: Vec<u8>,
 }
 
 impl Ask {
@@ -310,6 +312,7 @@ impl Ask {
             goodbye: false,
             ttl: 64,
             sign: None,
+            extension: Vec::new(),
         }
     }
 
@@ -357,7 +360,8 @@ impl Ask {
     /// The UDP packet; without `app` the report of somebody who knows nothing of YESSIR.
     pub fn packet(&self, app: Option<&[u8]>) -> Vec<u8> {
         let ssrc = self.ssrc;
-        let report = SenderReport { ssrc, sender: self.sent, blocks: &[], extension: &[] };
+        let extension = &self.extension[..];
+        let report = SenderReport { ssrc, sender: self.sent, blocks: &[], extension };
         let mut room = [0; CNAME_LEN];
         let chunks = Chunks::cname(ssrc, b"somebody@somewhere", &mut room).expect("short");
         let mut packets = vec![Packet::SenderReport(report), Packet::SourceDescription(chunks)];

@@ -1,0 +1,123 @@
+//! The shortcut: a report as senders write it, read no further than it takes to see that it says what it said before.
+
+use super::fragment::{HEADER, LinkInfo};
+use super::iana::FragmentType;
+use super::message::{NAME, Places, VERSION};
+use crate::rtcp::PacketType;
+
+/// A sender report without report blocks, a source description, and an APP packet of GENERIC, a flowspec and, if the
+/// sender wants to know, LINK_INFO; nothing behind.
+///
+/// What it says is not judged: it is worth something only where the same octets were read by [`super::Report`] before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usual<'a> {
+    /// Who reports.
+    pub ssrc: u32,
+    /// Flags of GENERIC.
+    flags: u8,
+    /// The fragments GENERIC and FLOWSPEC.
+    said: &'a [u8],
+    link_info: Option<LinkInfo>,
+    places: Places,
+}
+
+/// First word of each packet, without its length: version 2, no padding, count, type.
+const REPORT: [u8; 4] = [0x80, PacketType::SenderReport.code(), 0, 6];
+const DESCRIPTION: [u8; 2] = [0x81, PacketType::SourceDescription.code()];
+const APPLICATION: [u8; 2] = [0x80 | VERSION, PacketType::Application.code()];
+/// Where the source description begins.
+const BEHIND_REPORT: usize = 28;
+/// Length of an APP packet in front of its data.
+const APP_HEADER: usize = 12;
+/// Length of GENERIC, and of LINK_INFO.
+const GENERIC: usize = 12;
+const LINK_INFO: usize = LinkInfo::LEN;
+
+impl<'a> Usual<'a> {
+    /// Reads a compound; `None` where it is not of that form.
+    #[inline]
+    pub fn read(compound: &'a [u8]) -> Option<Usual<'a>> {
+        let report = compound.first_chunk::<BEHIND_REPORT>()?;
+        let description = compound.get(BEHIND_REPORT..)?.first_chunk::<4>()?;
+        let [version, kind, l0, l1] = *description;
+        if report[..4] != REPORT || [version, kind] != DESCRIPTION {
+            return None;
+        }
+        let app = BEHIND_REPORT + 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1);
+        let packet = compound.get(app..)?;
+        let (&[version, kind, l0, l1, s0, s1, s2, s3, ref name @ ..], data) =
+            packet.split_first_chunk::<APP_HEADER>()?;
+        let whole = 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1) == packet.len();
+        let ssrc = [s0, s1, s2, s3];
+        if [version, kind] != APPLICATION || !whole || *name != NAME || ssrc != report[4..8] {
+            return None;
+        }
+        let generic = data.first_chunk::<HEADER>()?;
+        let flowspec = data.get(GENERIC..)?.first_chunk::<HEADER>()?;
+        let [number, flags, l0, l1] = *generic;
+        if number != FragmentType::Generic.code() || [l0, l1] != [0, GENERIC as u8] {
+            return None;
+        }
+        let flowspecs =
+            FragmentType::FlowspecIntserv.code()..=FragmentType::FlowspecMeasured.code();
+        if !flowspecs.contains(&flowspec[0]) {
+            return None;
+        }
+        let end = GENERIC + usize::from(u16::from_be_bytes([flowspec[2], flowspec[3]]));
+        let (said, rest) = data.split_at_checked(end)?;
+        let start = app + APP_HEADER;
+        let mut places = Places { app, end: start + data.len(), ..Places::default() };
+        let link_info = match rest {
+            [] => None,
+            _ => {
+                let whole: &[u8; LINK_INFO] = rest.try_into().ok()?;
+                let (&[number, send_ttl, l0, l1], body) = whole.split_first_chunk()?;
+                if number != FragmentType::LinkInfo.code() || [l0, l1] != [0, LINK_INFO as u8] {
+                    return None;
+                }
+                places.link_info = Some(start + end);
+                Some(LinkInfo::read(send_ttl, *body.first_chunk()?))
+            }
+        };
+        Some(Usual { ssrc: u32::from_be_bytes(ssrc), flags, said, link_info, places })
+    }
+
+    /// Whether data and reports use the same ports.
+    #[inline]
+    pub fn multiplexed(&self) -> bool {
+        self.flags & 1 != 0
+    }
+
+    /// What the way offers so far.
+    #[inline]
+    pub fn link_info(&self) -> Option<LinkInfo> {
+        self.link_info
+    }
+
+    /// Where routers write.
+    #[inline]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// A number for what is asked for: the same for the same octets, and another one, but for accidents, for others. It is
+    /// no secret, and whoever makes two requests with one number gains that the second one is not heeded. Never zero.
+    #[inline]
+    pub fn fingerprint(&self) -> u64 {
+        // The fraction of the golden ratio: odd, and its bits are well mixed.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let (words, tail) = self.said.as_chunks::<8>();
+        let mut sum = self.said.len() as u64;
+        let mut add = |word: u64| {
+            sum = (sum ^ word).wrapping_mul(FACTOR);
+            sum ^= sum >> 29;
+        };
+        for word in words {
+            add(u64::from_le_bytes(*word));
+        }
+        if let Some(last) = tail.first_chunk() {
+            add(u64::from(u32::from_le_bytes(*last)));
+        }
+        sum | 1
+    }
+}
