@@ -275,6 +275,23 @@ mod tests {
         assert_eq!(effects.iter().last(), Some(&Effect::Remove(CLAIM)));
     }
 
+    #[test]
+    fn a_copy_can_be_changed_where_it_stands_and_taken_back() {
+        let mut effects = Effects::<u8>::new();
+        effects.send(HOW, 2).fill(0xaa);
+        effects.send_copy(HOW, &[1, 2, 3])[1] = 9;
+        effects.send_copy(HOW, &[7]);
+        effects.take_back();
+        let seen: Vec<&[u8]> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Send(_, range) => Some(effects.octets(range)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(seen, [&[0xaa; 2][..], &[1, 9, 3]]);
+    }
+
     /// In steady state nothing is allocated.
     #[test]
     fn clear_keeps_the_room() {

@@ -202,6 +202,48 @@ proptest! {
         prop_assert_eq!(notes, owned.notes);
     }
 
+    /// The shortcut against the long way: what it reads is the same, and its number tells requests apart.
+    #[test]
+    fn the_usual_form_is_read_alike(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9])]) {
+        let described = |owned: &Owned| {
+            [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], owned.app(), behind.clone()].concat()
+        };
+        let usual_form = |owned: &Owned| {
+            owned.flowspec.is_some() && owned.notes.is_empty() && owned.auth.is_none() && owned.others.is_empty()
+        };
+        let compound = described(&owned);
+        let usual = Usual::read(&compound);
+        prop_assert_eq!(usual.is_some(), usual_form(&owned) && behind.is_empty());
+        let Some(usual) = usual else { return Ok(()) };
+        let (message, places) = read(&compound);
+        prop_assert_eq!((usual.ssrc, usual.places()), (SSRC, &places));
+        prop_assert_eq!(usual.link_info(), message.link_info);
+        prop_assert_eq!(usual.multiplexed(), message.generic.multiplexed);
+        let same = Owned { link_info: other.link_info, ..owned.clone() };
+        let number = Usual::read(&described(&same)).map(|usual| usual.fingerprint());
+        prop_assert_eq!(number, Some(usual.fingerprint()), "whatever the way offers");
+        let different = Owned { generic: other.generic, flowspec: other.flowspec.or(owned.flowspec), ..same };
+        if (different.generic, different.flowspec) != (owned.generic, owned.flowspec) {
+            let number = Usual::read(&described(&different)).map(|usual| usual.fingerprint());
+            prop_assert_ne!(number, Some(usual.fingerprint()));
+        }
+    }
+
+    /// Any octets that are of the usual form are read by the long way, too, or say something that it refuses to know.
+    #[test]
+    fn damage_does_not_lead_the_shortcut_astray(owned in message(), damage in vec(any::<(u16, u8)>(), 0..3)) {
+        let plain = Owned { notes: vec![], auth: None, others: vec![], ..owned };
+        let mut compound = [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], plain.app()].concat();
+        let length = compound.len();
+        for (at, octet) in damage {
+            compound[usize::from(at) % length] = octet;
+        }
+        if let (Some(usual), Ok(report)) = (Usual::read(&compound), Report::parse(&compound)) {
+            let (message, places) = report.message.expect("the shortcut has found one");
+            prop_assert_eq!((usual.ssrc, usual.places(), usual.link_info()), (report.ssrc, &places, message.link_info));
+        }
+    }
+
     /// The editor against emitting the changed message anew: the same octets, checksum included, whatever stands behind.
     #[test]
     fn editing_gives_what_emitting_anew_does(

@@ -6,15 +6,13 @@
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Rate};
 use earmark_wire::udp;
-use earmark_wire::yessir::{
-    Command, Message, ParseError, Places, Report, Style, Usual, is_carried,
-};
+use earmark_wire::yessir::{Command, Message, ParseError, Places, Report, Style, is_carried};
 
 use crate::api::{Change, Event, Stream};
 use crate::config::Measuring;
 use crate::counters::DropReason;
 use crate::flowspec::Asked;
-use crate::instance::{Passing, Turn, Yessir};
+use crate::instance::{Hint, Passing, Turn, Yessir};
 use crate::reserve::{Failure, Request};
 use crate::way::Ways;
 
@@ -29,10 +27,11 @@ impl Yessir {
             *self.counters.malformed.entry("udp").or_default() += 1;
             return self.ignore(turn, datagram, DropReason::Malformed);
         };
-        if self.refreshed(turn, datagram, &packet) {
+        let mut hint = Hint::default();
+        if self.refreshed(turn, datagram, &packet, &mut hint) {
             return;
         }
-        let passing = Passing::of(datagram, packet);
+        let passing = Passing::of(datagram, packet, hint);
         let report = match Report::parse(packet.payload) {
             Ok(report) => report,
             Err(error) => return self.malformed_arrives(turn, datagram, &passing, &error),
@@ -152,7 +151,9 @@ impl Yessir {
                 asked,
                 shared: message.generic.style == Style::Shared,
                 lifetime_ms: self.config.lifetime_ms(message.generic.interval),
-                said: said(passing, &asked),
+                // The counts of a measured stream say something new each time.
+                said: if matches!(asked, Asked::Demand(_)) { passing.hint.said } else { 0 },
+                found: passing.hint.found,
                 sender: report.sender.unwrap_or_default(),
                 sequence,
             };
@@ -204,6 +205,7 @@ impl Yessir {
             shared: false,
             lifetime_ms: self.config.lifetime_ms(0),
             said: 0,
+            found: None,
             sender,
             sequence: None,
         };
@@ -276,16 +278,5 @@ impl Yessir {
             }
             Err(reason) => self.ignore(turn, datagram, reason),
         }
-    }
-}
-
-/// What a message says, if its octets are enough to know it again: those of a measured stream are not, for its counts
-/// say something new each time.
-fn said(passing: &Passing<'_>, asked: &Asked) -> u64 {
-    match asked {
-        Asked::Demand(_) => {
-            Usual::read(passing.packet.payload).map_or(0, |usual| usual.fingerprint())
-        }
-        Asked::Measured(_) => 0,
     }
 }

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Interface, InterfaceId, Outgoing, Rate};
+use earmark_core::{Context, Interface, InterfaceId, Outgoing};
 use earmark_wire::udp::Checksum;
 use earmark_wire::yessir::{
     Edit, FailureNote, LinkInfo, Message, OctetRate, Places, complete_checksum,
@@ -129,11 +129,7 @@ pub(crate) fn a_hop_further(
 /// LINK_INFO with a link more.
 #[inline]
 fn composed(info: &LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
-    let left = context
-        .ledger
-        .link(interface.id)
-        .map_or(Rate::ZERO, |link| link.reservable.saturating_sub(link.held));
-    let left = left.as_octets_per_second();
+    let left = context.ledger.left(interface.id).as_octets_per_second();
     LinkInfo {
         path_mtu: info.path_mtu.min(u16::try_from(interface.mtu).unwrap_or(u16::MAX)),
         // Written so that what is no number gives way.

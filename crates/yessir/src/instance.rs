@@ -12,7 +12,8 @@ use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::roles::Roles;
 use crate::sources::Sources;
-use crate::store::Store;
+use crate::state::Index;
+use crate::store::{Place, Store};
 
 /// IP protocol number of what this engine takes and sends: UDP.
 pub const PROTOCOL: u8 = udp::PROTOCOL;
@@ -54,10 +55,21 @@ pub(crate) struct Passing<'a> {
     pub(crate) router_alert: bool,
     pub(crate) packet: udp::Packet<'a>,
     pub(crate) checksum: udp::Checksum,
+    /// What is known of it already.
+    pub(crate) hint: Hint,
+}
+
+/// What was found out about a message on the way to something else.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hint {
+    /// What it says, as a number; 0 where its octets do not tell.
+    pub(crate) said: u64,
+    /// What a look-up for its stream has found.
+    pub(crate) found: Option<Result<Index, Place>>,
 }
 
 impl<'a> Passing<'a> {
-    pub(crate) fn of(datagram: &Datagram<'_>, packet: udp::Packet<'a>) -> Passing<'a> {
+    pub(crate) fn of(datagram: &Datagram<'_>, packet: udp::Packet<'a>, hint: Hint) -> Passing<'a> {
         Passing {
             incoming: Some(datagram.interface),
             source: datagram.source,
@@ -66,6 +78,7 @@ impl<'a> Passing<'a> {
             router_alert: datagram.router_alert,
             packet,
             checksum: packet.verify(datagram.source, datagram.destination),
+            hint,
         }
     }
 }

@@ -20,12 +20,15 @@ use crate::flowspec::Asked;
 use crate::instance::{Turn, Yessir};
 use crate::measure::Measurement;
 use crate::state::{Extra, Holder, Index, Leg, NONE, NOTHING, Session, Timer, TimerKind};
+use crate::store::Place;
 use crate::way::Ways;
 
 /// What a message asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) stream: Stream,
+    /// What a look-up for it has found, if there was one.
+    pub(crate) found: Option<Result<Index, Place>>,
     pub(crate) ssrc: u32,
     pub(crate) asked: Asked,
     pub(crate) shared: bool,
@@ -60,9 +63,15 @@ impl Yessir {
         request: &Request,
         ways: Ways<'_>,
     ) -> Result<Index, FailureReason> {
-        let found = self.store.find(&request.stream);
+        let found = match request.found {
+            Some(found) => found,
+            None => self.store.look_up(&request.stream),
+        };
         mark(Checkpoint::FindSession);
-        let Some(index) = found else { return self.create(turn, request) };
+        let index = match found {
+            Ok(index) => index,
+            Err(place) => return self.create(turn, request, place),
+        };
         let expires_at = turn.now + Duration::from_millis(u64::from(request.lifetime_ms));
         let session = self.store.session_mut(index);
         session.expires_at = expires_at;
@@ -136,6 +145,7 @@ impl Yessir {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         request: &Request,
+        place: Place,
     ) -> Result<Index, FailureReason> {
         let limits = self.config.limits;
         let source = request.stream.source;
@@ -153,7 +163,7 @@ impl Yessir {
         let extra = (measurement.is_some() || sequence.is_some())
             .then(|| alloc::boxed::Box::new(Extra { measurement, sequence }));
         let expires_at = turn.now + Duration::from_millis(u64::from(request.lifetime_ms));
-        let index = self.store.insert(Session {
+        let session = Session {
             stream: request.stream,
             legs: NONE,
             pool: NONE,
@@ -165,7 +175,8 @@ impl Yessir {
             expires_at,
             timer: None,
             extra,
-        });
+        };
+        let index = self.store.insert(session, place);
         let timer = Timer { kind: TimerKind::Session, block: index };
         let timer = self.store.timers.arm(expires_at, timer);
         self.store.session_mut(index).timer = Some(timer);

@@ -14,7 +14,7 @@ use earmark_wire::yessir::{
 
 use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
 use crate::forward::own_address;
-use crate::instance::{Passing, Turn, Yessir};
+use crate::instance::{Hint, Passing, Turn, Yessir};
 use crate::roles::{Role, Sender};
 use crate::state::{Index, Timer, TimerKind};
 
@@ -200,6 +200,7 @@ impl Yessir {
             router_alert: true,
             packet,
             checksum: udp::Checksum::Right,
+            hint: Hint::default(),
         };
         let done = self.act(turn, &passing, &stream, &report, message, places, None);
         if let Err(reason) = done {

@@ -12,19 +12,21 @@ use earmark_wire::yessir::{Edit, Usual};
 
 use crate::api::Event;
 use crate::forward::a_hop_further;
-use crate::instance::{PROTOCOL, Turn, Yessir, stream_of};
+use crate::instance::{Hint, PROTOCOL, Turn, Yessir, stream_of};
 use crate::state::NONE;
 
 impl Yessir {
-    /// Treats a message that says nothing new; `false` where it is not known to be one.
+    /// Treats a message that says nothing new; `false` where it is not known to be one, and what was found out so far.
     #[inline]
     pub(crate) fn refreshed<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
         packet: &udp::Packet<'_>,
+        hint: &mut Hint,
     ) -> bool {
         let Some(usual) = Usual::read(packet.payload) else { return false };
+        hint.said = usual.fingerprint();
         if datagram.ttl <= 1 || !self.config.auth.required_on.is_empty() {
             return false;
         }
@@ -33,10 +35,12 @@ impl Yessir {
         let Ok(stream) = stream_of(source, destination, packet, usual.multiplexed()) else {
             return false;
         };
-        let Some(index) = self.store.find(&stream) else { return false };
+        let found = self.store.look_up(&stream);
+        hint.found = Some(found);
+        let Ok(index) = found else { return false };
         mark(Checkpoint::FindSession);
         let session = &mut self.store.sessions[index as usize];
-        let same = session.said == usual.fingerprint()
+        let same = session.said == hint.said
             && session.ssrc == usual.ssrc
             && session.routes_version == self.routes_version
             && session.pool == NONE;

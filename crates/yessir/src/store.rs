@@ -78,17 +78,24 @@ impl Store {
     /// The session of a stream.
     #[inline]
     pub(crate) fn find(&self, stream: &Stream) -> Option<Index> {
-        let same = |&index: &Index| self.session(index).stream == *stream;
-        self.streams.find(hash(self.hash_key, stream), same).copied()
+        self.look_up(stream).ok()
     }
 
-    /// Enters the session of a stream that has none.
-    pub(crate) fn insert(&mut self, session: Session) -> Index {
-        let (key, stream) = (self.hash_key, session.stream);
+    /// The session of a stream; where there is none, where it belongs.
+    #[inline]
+    pub(crate) fn look_up(&self, stream: &Stream) -> Result<Index, Place> {
+        let place = hash(self.hash_key, stream);
+        let same = |&index: &Index| self.session(index).stream == *stream;
+        self.streams.find(place, same).copied().ok_or(Place(place))
+    }
+
+    /// Enters the session of a stream that has none, where a look-up has found that it belongs.
+    pub(crate) fn insert(&mut self, session: Session, place: Place) -> Index {
+        let key = self.hash_key;
         let index = insert(&mut self.sessions, session);
         let sessions = &self.sessions;
         let hasher = |&other: &Index| hash(key, &sessions[other as usize].stream);
-        self.streams.insert_unique(hash(key, &stream), index, hasher);
+        self.streams.insert_unique(place.0, index, hasher);
         index
     }
 
@@ -187,6 +194,10 @@ impl Store {
         }
     }
 }
+
+/// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u64);
 
 /// Enters a block into its slab.
 fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {

@@ -134,6 +134,12 @@ impl Ledger {
         self.links.get(&link).map(Link::status)
     }
 
+    /// What nobody holds of a link; nothing, where it is not known.
+    #[inline]
+    pub fn left(&self, link: InterfaceId) -> Rate {
+        self.links.get(&link).map_or(Rate::ZERO, Link::free)
+    }
+
     /// How all links stand, by index.
     pub fn links(&self) -> impl Iterator<Item = (InterfaceId, LinkStatus)> {
         self.links.iter().map(|(&id, link)| (id, link.status()))

@@ -63,6 +63,10 @@ fn a_claim_is_granted_whole_or_refused_with_what_there_is() {
     assert!(ledger.claim(OTHER, owner(2), &flow(2), demand(5)).is_ok(), "links are apart");
     let status = ledger.link(LINK).expect("known");
     assert_eq!((status.held, status.claims), (mbps(5), 2));
+    assert_eq!((ledger.left(LINK), ledger.left(InterfaceId(9))), (Rate::ZERO, Rate::ZERO));
+    ledger.release(first);
+    assert_eq!(ledger.left(LINK), mbps(3));
+    let first = ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
     assert_eq!((ledger.owner(first), ledger.demand(first)), (Some(owner(1)), Some(demand(3))));
     assert_eq!(ledger.link_of(first), Some(LINK));
 }

@@ -44,7 +44,7 @@ pub fn frames(octets: &[u8]) -> Frames<'_> {
 }
 
 impl<'a> Frames<'a> {
-    #[inline]
+    #[inline(always)]
     fn frame(&mut self) -> Result<Frame<'a>, ParseError> {
         let offset = self.offset;
         let error = |kind, at| Err(ParseError::new(kind, offset + at));
@@ -82,7 +82,8 @@ impl<'a> Frames<'a> {
 impl<'a> Iterator for Frames<'a> {
     type Item = Result<Frame<'a>, ParseError>;
 
-    #[inline]
+    // A router calls it four times a message, and its result is large.
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.offset > 0 && self.offset >= self.octets.len() {
             return None;

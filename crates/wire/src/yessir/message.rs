@@ -158,8 +158,9 @@ impl<'a> Report<'a> {
         if application.ssrc != self.ssrc {
             return error(ErrorKind::Source, 4);
         }
-        self.message = Some(Message::parse(frame, &application)?);
-        Ok(())
+        // It is large, so it is made where it is to be.
+        let (message, places) = self.message.insert((Message::empty(self.ssrc), Places::default()));
+        message.read(frame, &application, places)
     }
 }
 
@@ -245,19 +246,11 @@ pub fn covered(data: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads the fragments of an APP packet.
+    /// Before anything was read.
     #[inline]
-    fn parse(
-        frame: &Frame<'a>,
-        application: &Application<'a>,
-    ) -> Result<(Message<'a>, Places), ParseError> {
-        let data = application.data;
-        let start = frame.offset + rtcp::HEADER + 8;
-        let mut places = Places { app: frame.offset, end: start + data.len(), ..Places::default() };
-        let mut seen = 0_u16;
-        let mut generic = None;
-        let mut message = Message {
-            ssrc: application.ssrc,
+    fn empty(ssrc: u32) -> Message<'a> {
+        Message {
+            ssrc,
             generic: Generic {
                 command: Command::Release,
                 style: Style::Individual,
@@ -270,7 +263,21 @@ impl<'a> Message<'a> {
             failures: Failures::default(),
             auth: None,
             others: &[],
-        };
+        }
+    }
+
+    /// Reads the fragments of an APP packet.
+    #[inline]
+    fn read(
+        &mut self,
+        frame: &Frame<'a>,
+        application: &Application<'a>,
+        places: &mut Places,
+    ) -> Result<(), ParseError> {
+        let data = application.data;
+        let start = frame.offset + rtcp::HEADER + 8;
+        (places.app, places.end) = (frame.offset, start + data.len());
+        let mut seen = 0_u16;
         let mut at = 0;
         while at < data.len() {
             let raw = fragment_at(data, at, start)?;
@@ -281,27 +288,25 @@ impl<'a> Message<'a> {
             }
             seen |= bit;
             match raw.fragment_type {
-                FragmentType::Generic => generic = Some(read_generic(&raw)?),
+                FragmentType::Generic => self.generic = read_generic(&raw)?,
                 FragmentType::LinkInfo => {
                     places.link_info = Some(raw.offset);
-                    message.link_info = Some(LinkInfo::read(raw.flags, *raw.exactly()?));
+                    self.link_info = Some(LinkInfo::read(raw.flags, *raw.exactly()?));
                 }
                 FragmentType::Failure => {
                     places.failure = Some(raw.offset);
-                    message.failures = read_failures(&raw)?;
+                    self.failures = read_failures(&raw)?;
                 }
-                FragmentType::Auth => message.auth = Some(Auth::read(raw.exactly()?)),
-                FragmentType::Unknown(_) => message.others = data,
-                _ => message.flowspec = Some(read_flowspec(&raw)?),
+                FragmentType::Auth => self.auth = Some(Auth::read(raw.exactly()?)),
+                FragmentType::Unknown(_) => self.others = data,
+                _ => self.flowspec = Some(read_flowspec(&raw)?),
             }
         }
-        let missing = ParseError {
-            kind: ErrorKind::MissingGeneric,
-            fragment: Some(FragmentType::Generic),
-            offset: places.end,
-        };
-        message.generic = generic.ok_or(missing)?;
-        Ok((message, places))
+        if seen & once(FragmentType::Generic) == 0 {
+            let (kind, fragment) = (ErrorKind::MissingGeneric, Some(FragmentType::Generic));
+            return Err(ParseError { kind, fragment, offset: places.end });
+        }
+        Ok(())
     }
 
     /// Octets of the APP packet on the wire.
