@@ -6,7 +6,9 @@
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Rate};
 use earmark_wire::udp;
-use earmark_wire::yessir::{Command, Message, ParseError, Places, Report, Style, is_carried};
+use earmark_wire::yessir::{
+    Command, Message, ParseError, Places, Report, Style, Usual, is_carried,
+};
 
 use crate::api::{Change, Event, Stream};
 use crate::config::Measuring;
@@ -27,12 +29,19 @@ impl Yessir {
             *self.counters.malformed.entry("udp").or_default() += 1;
             return self.ignore(turn, datagram, DropReason::Malformed);
         };
+        let usual = Usual::read(packet.payload);
         let mut hint = Hint::default();
-        if self.refreshed(turn, datagram, &packet, &mut hint) {
+        if let Some(usual) = &usual
+            && self.refreshed(turn, datagram, &packet, usual, &mut hint)
+        {
             return;
         }
         let passing = Passing::of(datagram, packet, hint);
-        let report = match Report::parse(packet.payload) {
+        let report = match usual.and_then(|usual| usual.report()) {
+            Some(report) => Ok(report),
+            None => Report::parse(packet.payload),
+        };
+        let report = match report {
             Ok(report) => report,
             Err(error) => return self.malformed_arrives(turn, datagram, &passing, &error),
         };

@@ -23,9 +23,9 @@ impl Yessir {
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
         packet: &udp::Packet<'_>,
+        usual: &Usual<'_>,
         hint: &mut Hint,
     ) -> bool {
-        let Some(usual) = Usual::read(packet.payload) else { return false };
         hint.said = usual.fingerprint();
         if datagram.ttl <= 1 || !self.config.auth.required_on.is_empty() {
             return false;

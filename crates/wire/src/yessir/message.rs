@@ -372,6 +372,18 @@ fn once(fragment_type: FragmentType) -> u16 {
     }
 }
 
+/// A GENERIC by itself; `None` where something is wrong with it.
+#[inline]
+pub(super) fn generic_of(fragment: &[u8]) -> Option<Generic> {
+    read_generic(&fragment_at(fragment, 0, 0).ok()?).ok()
+}
+
+/// A flowspec by itself; `None` where something is wrong with it.
+#[inline]
+pub(super) fn flowspec_of(fragment: &[u8]) -> Option<Flowspec> {
+    read_flowspec(&fragment_at(fragment, 0, 0).ok()?).ok()
+}
+
 #[inline]
 fn read_generic(raw: &Raw<'_>) -> Result<Generic, ParseError> {
     let generic = Generic::read(raw.flags, *raw.exactly()?);

@@ -2,8 +2,8 @@
 
 use super::fragment::{HEADER, LinkInfo};
 use super::iana::FragmentType;
-use super::message::{NAME, Places, VERSION};
-use crate::rtcp::PacketType;
+use super::message::{Failures, Message, NAME, Places, Report, VERSION, flowspec_of, generic_of};
+use crate::rtcp::{PacketType, SenderInfo};
 
 /// A sender report without report blocks, a source description, and an APP packet of GENERIC, a flowspec and, if the
 /// sender wants to know, LINK_INFO; nothing behind.
@@ -13,8 +13,8 @@ use crate::rtcp::PacketType;
 pub struct Usual<'a> {
     /// Who reports.
     pub ssrc: u32,
-    /// Flags of GENERIC.
-    flags: u8,
+    /// The sender report, as octets.
+    report: &'a [u8; BEHIND_REPORT],
     /// The fragments GENERIC and FLOWSPEC.
     said: &'a [u8],
     link_info: Option<LinkInfo>,
@@ -54,7 +54,7 @@ impl<'a> Usual<'a> {
         }
         let generic = data.first_chunk::<HEADER>()?;
         let flowspec = data.get(GENERIC..)?.first_chunk::<HEADER>()?;
-        let [number, flags, l0, l1] = *generic;
+        let [number, _, l0, l1] = *generic;
         if number != FragmentType::Generic.code() || [l0, l1] != [0, GENERIC as u8] {
             return None;
         }
@@ -79,13 +79,38 @@ impl<'a> Usual<'a> {
                 Some(LinkInfo::read(send_ttl, *body.first_chunk()?))
             }
         };
-        Some(Usual { ssrc: u32::from_be_bytes(ssrc), flags, said, link_info, places })
+        Some(Usual { ssrc: u32::from_be_bytes(ssrc), report, said, link_info, places })
     }
 
     /// Whether data and reports use the same ports.
     #[inline]
     pub fn multiplexed(&self) -> bool {
-        self.flags & 1 != 0
+        self.said.get(1).is_some_and(|flags| flags & 1 != 0)
+    }
+
+    /// What [`Report::parse`] makes of it, with less work; `None` where that would find something wrong.
+    #[inline]
+    pub fn report(&self) -> Option<Report<'a>> {
+        let (generic, flowspec) = self.said.split_at_checked(GENERIC)?;
+        let message = Message {
+            ssrc: self.ssrc,
+            generic: generic_of(generic)?,
+            flowspec: Some(flowspec_of(flowspec)?),
+            link_info: self.link_info,
+            failures: Failures::default(),
+            auth: None,
+            others: &[],
+        };
+        let (words, _) = self.report.as_chunks::<4>();
+        let word = |i: usize| u32::from_be_bytes(words.get(i).copied().unwrap_or_default());
+        let sender = SenderInfo {
+            ntp: u64::from(word(2)) << 32 | u64::from(word(3)),
+            rtp_timestamp: word(4),
+            packets: word(5),
+            octets: word(6),
+        };
+        let message = Some((message, self.places));
+        Some(Report { ssrc: self.ssrc, sender: Some(sender), goodbye: false, message })
     }
 
     /// What the way offers so far.
