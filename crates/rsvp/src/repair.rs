@@ -12,8 +12,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::{InterfaceId, Prefix, Time};
-use earmark_wire::intserv::SenderTspec;
-use earmark_wire::rsvp::{SenderTemplate, Session};
+use earmark_wire::intserv::{FlowSpec, SenderTspec};
+use earmark_wire::rsvp::{Carried, SenderTemplate, Session};
 
 use crate::api::{Change, Event};
 use crate::exchange::Sending;
@@ -72,6 +72,8 @@ struct Departure {
     template: SenderTemplate,
     tspec: SenderTspec,
     interface: InterfaceId,
+    /// What was reserved there for this sender alone, when it left.
+    reserved: Option<FlowSpec>,
     ttl: u8,
 }
 
@@ -272,7 +274,9 @@ impl Rsvp {
             self.store.timers.arm(at, Timer { kind: TimerKind::Departure, block: 0 });
         }
         let ttl = self.ttl_downstream(index);
-        let departure = Departure { at, session, template, tspec, interface, ttl };
+        let tcsb = self.store.find_tcsb(Holder::Sender(index), Some(interface));
+        let reserved = tcsb.map(|tcsb| self.store.tcsb(tcsb).flowspec);
+        let departure = Departure { at, session, template, tspec, interface, reserved, ttl };
         self.repairs.departures.push_back(departure);
     }
 
@@ -287,6 +291,20 @@ impl Rsvp {
             .collect()
     }
 
+    /// What was reserved on an old way may have been given back before that way ended. Upstream was not told then, for the
+    /// new way might have taken its place, and is told now if there is none.
+    fn give_back_late<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        psb: Index,
+        reserved: Option<FlowSpec>,
+    ) {
+        let is_ours = matches!(self.store.psb(psb).hop, Peer::Local(_)); // it was told at once
+        if reserved.is_some() && !is_ours && self.store.first_tcsb(Holder::Sender(psb)).is_none() {
+            self.tell_upstream_of(turn, psb, reserved, Carried::NONE);
+        }
+    }
+
     /// The old ways of some senders end, unless their data came back to them.
     pub(crate) fn departures_are_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
         for _ in 0..DEPARTURES_PER_TURN {
@@ -296,6 +314,7 @@ impl Rsvp {
             };
             let sender = self.store.find_sender(&old.session, &old.template);
             if let Some(psb) = sender {
+                self.give_back_late(turn, psb, old.reserved);
                 if self.store.psb(psb).outgoing.contains(old.interface) {
                     continue;
                 }

@@ -10,7 +10,7 @@ use common::*;
 use earmark_core::{Hop, HostEvent, Prefix, Rate, Route};
 use earmark_rsvp::{Application, Command, Event};
 use earmark_wire::rsvp::{
-    Body, Carried, FilterSpec, Path, PathTear, Resv, RsvpHop, SenderDescriptor,
+    Body, Carried, FilterSpec, Path, PathTear, Resv, ResvTear, RsvpHop, SenderDescriptor,
 };
 use sharing::*;
 
@@ -86,6 +86,40 @@ fn a_way_without_reservation_is_given_time() {
         let given_back = format!("ResvTear to 10.0.1.1: {given_back}");
         assert_eq!(end, ["PathTear through eth2".to_owned(), given_back]);
         assert_eq!(held_on(&router, ETH2), Rate::ZERO);
+    }
+}
+
+/// While upstream is left alone, those who reserved on the old way may give that back. Upstream hears of it when that way
+/// ends, or would have, had the data not come back to it; unless the new way has taken its place.
+#[test]
+fn what_is_given_back_on_an_old_way_is_told_at_its_end() {
+    let nothing = Vec::<String>::new;
+    let flows = [flow(4)];
+    let request = || to_group(Body::Resv(resv(&flows)));
+    for (comes_back, is_replaced) in [(false, false), (true, false), (false, true)] {
+        let mut router = fork();
+        branch(&mut router, SENDER, ETH1, &[ETH2]);
+        router.arrives(ETH1, to_group(Body::Path(path())));
+        router.arrives(ETH2, request());
+        branch(&mut router, SENDER, ETH1, &[ETH3]);
+        router.host(group_changed(SENDER));
+        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
+        let tear = Body::ResvTear(ResvTear { session: group(), ..resv_tear(&flows) });
+        assert_eq!(told(&router.arrives(ETH2, tear)), nothing());
+        let mut end = vec!["ResvTear to 10.0.1.1: FF 4 of 4000".to_owned()];
+        if is_replaced {
+            let replaced = router.arrives(ETH3, to_group(Body::Resv(aside(resv(&flows)))));
+            assert_eq!(told(&replaced), ["Resv to 10.0.1.1: FF 4 of 4000"]);
+            end.clear();
+        }
+        if comes_back {
+            branch(&mut router, SENDER, ETH1, &[ETH2]);
+            router.host(group_changed(SENDER));
+            assert_eq!(told(&router.pass(DELAY)), ["Path through eth2"]);
+        } else {
+            end.push("PathTear through eth2".into());
+        }
+        assert_eq!(told(&router.pass(if comes_back { DEPARTURE - DELAY } else { DEPARTURE })), end);
     }
 }
 
