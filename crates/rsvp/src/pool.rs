@@ -16,12 +16,13 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::confirm::Wish;
+use crate::exchange::names::{Name, Named};
 use crate::exchange::{Letter, Sending};
 use crate::instance::{Rsvp, Turn};
 use crate::marking::{code_points, mark_upstream};
 use crate::merge::is_greater;
 use crate::refresh::merge_carried;
-use crate::state::{Asked, Holder, Index, Kept, NONE, Peer, Timer, TimerKind};
+use crate::state::{Asked, Block, Filter, Holder, Index, Kept, NONE, Peer, Timer, TimerKind};
 
 /// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
 pub(crate) const FILTERS_PER_MESSAGE: usize = 1_024;
@@ -109,15 +110,16 @@ impl Rsvp {
     ) -> bool {
         let mut wanted = self.demands(turn.now, pool);
         let before = core::mem::take(&mut self.store.pool_mut(pool).asked);
-        let others_carried = self.carry(pool);
         let mut left = Vec::new();
         let mut wished = false;
         for new in &mut wanted {
             let old = before.iter().find(|old| old.hop == new.hop);
             new.told = old.map_or(NONE, |old| old.told);
+            new.carried = self.merged_objects(pool, &new.filters);
             let wish = manner.wish.filter(|wish| self.leads_towards(turn.now, wish.request, new));
             let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
             // Other objects wait for the next refresh, but what is refreshed in summaries has none.
+            let others_carried = old.is_some_and(|old| old.carried != new.carried);
             let other_objects = others_carried && new.told != NONE;
             let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
             let again = manner.everyone && !self.exchange.is_listed(new.told);
@@ -163,20 +165,15 @@ impl Rsvp {
         })
     }
 
-    /// Merges what the requests of a pool carry. Gives whether that is other than before.
-    fn carry(&mut self, pool: Index) -> bool {
-        let requests = self
-            .store
-            .tcsbs_of(Holder::Pool(pool))
-            .flat_map(|tcsb| self.store.rsbs_of(tcsb))
-            .map(|rsb| self.store.rsb(rsb).carried());
-        merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
-        let pool = &mut self.store.pools[pool as usize];
-        let other = pool.carried.octets() != self.scratch;
-        if other {
-            pool.carried = Kept::of(Carried::Objects(&self.scratch));
-        }
-        other
+    /// What goes with a request for these senders, which may be those of one previous hop of several.
+    fn merged_objects(&mut self, pool: Index, senders: &[FilterSpec]) -> Kept {
+        // Taken out for as long as it is filled with what the requests have.
+        let mut merged = core::mem::take(&mut self.scratch);
+        let limit = self.config.max_kept_octets as usize;
+        merge_carried(&mut merged, self.carried_for(pool, senders), limit);
+        let kept = Kept::of(Carried::Objects(&merged));
+        self.scratch = merged;
+        kept
     }
 
     /// What a pool asked of one hop is sent again, for whatever reason.
@@ -219,9 +216,7 @@ impl Rsvp {
             if old.is_none_or(|old| (old.flowspec, &old.filters) != (new.flowspec, &new.filters)) {
                 for &filter in &new.filters {
                     let flowspec = new.flowspec;
-                    let requests = self.store.tcsbs_of(Holder::Pool(pool));
-                    let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));
-                    let dscp = code_points(requests.map(|rsb| self.store.rsb(rsb).carried()));
+                    let dscp = code_points(self.carried_for(pool, &[filter]));
                     turn.out.notify(Event::Resv {
                         application,
                         session,
@@ -240,7 +235,7 @@ impl Rsvp {
         let partner = self.exchange.partner(incoming, hop.address);
         let message_id = self.name_shared(turn.now, pool, new, partner, confirm, sending);
         self.scratch.clear();
-        self.scratch.extend_from_slice(self.store.pool(pool).carried.octets());
+        self.scratch.extend_from_slice(new.carried.octets());
         mark_upstream(&mut self.scratch, &self.config, turn.context, incoming);
         let carried = &self.scratch;
         for filters in new.filters.chunks(FILTERS_PER_MESSAGE) {
@@ -376,7 +371,12 @@ impl Rsvp {
         let mut next = self.store.first_rsb(tcsb);
         while let Some(rsb) = next {
             next = self.store.next_rsb(rsb);
-            self.drop_filters(turn, rsb, |filter| filter.spec == *template, Change::Orphaned);
+            let names_it = |filter: &Filter| filter.spec == *template;
+            if self.store.rsb(rsb).filters().iter().any(names_it) {
+                // Its next hop may not know, and remind of a request that is still for this sender, too.
+                self.store.set_name(Named::new(Block::Reservation, rsb), Name::NONE);
+                self.drop_filters(turn, rsb, names_it, Change::Orphaned);
+            }
         }
     }
 

@@ -73,7 +73,7 @@ impl Rsvp {
             && self.is_same_shared_request(rsb, &flowspec, resv, specs)
         {
             self.refresh_shared(turn.now, rsb, specs, expires_at);
-            self.remember_shared(turn, rsb, wanted.len());
+            self.remember_shared(turn, rsb, wanted.len(), specs.len());
             return Ok(());
         }
         if flowspec.validate().is_err() {
@@ -101,15 +101,21 @@ impl Rsvp {
         };
         self.reserve_shared(turn, session, style, request)?;
         if let Some(rsb) = self.find_shared(session, Some(outgoing), origin) {
-            self.remember_shared(turn, rsb, wanted.len());
+            self.remember_shared(turn, rsb, wanted.len(), specs.len());
         }
         Ok(())
     }
 
-    /// A request has what a message said that named so many senders. Its name can stand for it only if it named them
-    /// all.
-    fn remember_shared<E>(&mut self, turn: &mut Turn<'_, '_, E>, rsb: Index, named: usize) {
-        if self.store.rsb(rsb).filters().len() != named {
+    /// A request has what a message said that named so many senders, of whom so many were found here. Its name can stand
+    /// for it only if these are all that the message named, and all that the request is for.
+    fn remember_shared<E>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        rsb: Index,
+        named: usize,
+        found: usize,
+    ) {
+        if found != named || self.store.rsb(rsb).filters().len() != found {
             turn.name = Name::NONE;
         }
         self.remember(turn, Named::new(Block::Reservation, rsb));

@@ -258,8 +258,6 @@ pub(crate) struct Pool {
     pub(crate) filters: BTreeMap<Index, Vec<FilterSpec>>,
     /// What each previous hop was asked for last.
     pub(crate) asked: Vec<Asked>,
-    /// Objects that went with it.
-    pub(crate) carried: Kept,
     /// When that is to be said again; never, where nobody was asked.
     pub(crate) refresh_at: Time,
     pub(crate) timer: Option<TimerId>,
@@ -274,12 +272,14 @@ pub(crate) struct Asked {
     pub(crate) filters: Vec<FilterSpec>,
     /// SCOPE, where the way of a wildcard request could lead in a circle.
     pub(crate) scope: Option<Vec<IpAddr>>,
+    /// Objects of the requests behind it, which go with it.
+    pub(crate) carried: Kept,
     /// The entry of this in the book of the exchange.
     pub(crate) told: Index,
 }
 
 impl Asked {
-    /// Whether another asks the same hop for the same.
+    /// Whether another asks the same hop for the same, whatever goes with it.
     pub(crate) fn is_same(&self, other: &Asked) -> bool {
         self.hop == other.hop
             && self.flowspec == other.flowspec

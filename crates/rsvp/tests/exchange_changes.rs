@@ -8,8 +8,8 @@ mod naming;
 use common::*;
 use earmark_core::{HostEvent, Interface, InterfaceId};
 use earmark_wire::rsvp::{
-    AcknowledgementKind, Body, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List, Message,
-    MessageId, Path, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
+    AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
+    Message, MessageId, Path, PathTear, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
 };
 use naming::*;
 
@@ -103,7 +103,7 @@ fn less_flows(filters: &[FilterSpec]) -> FlowDescriptors<'_> {
 /// name: nobody could tell which of them it means.
 #[test]
 fn a_request_for_some_of_the_senders_has_no_name() {
-    for filters in [&[sender(1)][..], &[sender(1), sender(2), sender(3)]] {
+    for filters in [&[sender(1)][..], &[sender(1), sender(2), sender(3)], &[sender(1), sender(3)]] {
         let (mut router, _) = sharing();
         let resv = shared(&router, 2, filters);
         arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(101))));
@@ -112,6 +112,19 @@ fn a_request_for_some_of_the_senders_has_no_name() {
         let nack = acknowledgement(AcknowledgementKind::Nack, named(101));
         assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
     }
+}
+
+/// A sender goes, and the next hop does not hear of it. What is left of its request is not what it reminds of, so that it
+/// asks anew, and has the sender again when that comes back.
+#[test]
+fn a_request_that_has_lost_a_sender_has_no_name() {
+    let (mut router, _) = sharing();
+    let tear = PathTear { template: sender(2), ..path_tear() };
+    arrives(&mut router, ETH1, &front(Body::PathTear(tear), None));
+    assert_eq!(router.engine.population(), (1, 1, 1));
+    summary(&mut router, ETH2, &[100]);
+    let nack = acknowledgement(AcknowledgementKind::Nack, named(100));
+    assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
 }
 
 /// A sender that has come to another previous hop must not be kept alive at the old one by a name that still means it.
@@ -148,7 +161,7 @@ fn what_is_blocked_is_asked_for_again() {
             value: 2,
         },
         scope: None,
-        carried: earmark_wire::rsvp::Carried::NONE,
+        carried: Carried::NONE,
         flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
     };
     arrives(&mut router, ETH1, &front(Body::ResvErr(error), None));
@@ -166,6 +179,40 @@ fn what_is_blocked_is_asked_for_again() {
     }
     let last = failed.expect("plain refreshes go on").expect("the blockade is over");
     assert!(last.id > resv.id);
+}
+
+/// What is reserved on a way that the data has left may end before that way does: torn, or in silence. Its name ends with
+/// it, or upstream would be reminded of it for ever.
+#[test]
+fn what_ends_on_an_old_way_has_no_name_upstream() {
+    for torn in [true, false] {
+        let (mut router, _, name) = settled();
+        let mut alive = |seconds| {
+            summary(&mut router, ETH1, &[2]);
+            router.pass(seconds * SECOND)
+        };
+        if !torn {
+            // The request lives 157.5 s.
+            (0..5).for_each(|_| assert!(names_in(&alive(30)).contains(&name.id)));
+            alive(4);
+        }
+        router.add_interface(ETH3, "10.0.3.1");
+        router.add_route("10.0.9.9/32", ETH3, Some("10.0.3.2"));
+        router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
+        router.pass(2 * SECOND);
+        let flows = [flow(2)];
+        let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
+        let tear = Body::ResvTear(ResvTear { hop, ..resv_tear(&flows) });
+        if torn {
+            arrives(&mut router, ETH2, &front(tear, Some(named(101))));
+            assert_eq!(router.engine.population(), (1, 1, 0));
+        }
+        let end = router.pass(3 * SECOND);
+        let is_tear = |(_, message): &(_, Message<'_>)| matches!(message.body, Body::ResvTear(_));
+        assert!(sent(&end).iter().any(is_tear), "torn: {torn}");
+        assert_eq!(router.engine.population(), (1, 1, 0));
+        assert!(names_in(&router.pass(60 * SECOND)).is_empty());
+    }
 }
 
 /// Another router on the same link is the next hop now: it has not been told, so it is, and the old one is left alone.
@@ -256,4 +303,28 @@ fn small_changes_go_on_at_once() {
     let octets = bytes(&front(Body::Path(other_path()), Some(named(3))));
     let outcomes = router.octets_arrive(ETH1, session().destination, 63, &octets);
     assert!(path_id(&outcomes).expect("it takes part").id > path.id);
+}
+
+/// What is refreshed by name has no refresh that other objects could wait for. The previous hop that they concern is told
+/// at once, even where the requests together carry the same as before; the other one has nothing new to hear.
+#[test]
+fn other_objects_are_news_for_the_hop_that_they_go_to() {
+    const SECOND_HOP: &str = "10.0.1.9";
+    let mut router = router();
+    path_named(&mut router, path_of(1), named(1));
+    let mut second = path_of(2);
+    second.hop.address = ip(SECOND_HOP);
+    path_named(&mut router, second, named(2));
+    let object = [0, 8, 0xfe, 9, 1, 2, 3, 4];
+    let mut asks = |next_hop, port, objects: &[u8], id| {
+        let filters = [sender(port)];
+        let resv = shared(&router, 2, &filters);
+        let hop = RsvpHop { address: ip(next_hop), ..resv.hop };
+        let resv = Resv { hop, carried: Carried::Objects(objects), ..resv };
+        let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(id))));
+        sent(&outcomes).iter().map(|(how, _)| how.destination.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(asks(DOWNSTREAM, 1, &object, 100), [UPSTREAM]);
+    assert_eq!(asks("10.0.2.3", 2, &object, 101), [SECOND_HOP]);
+    assert_eq!(asks("10.0.2.3", 2, &[], 102), [SECOND_HOP]);
 }

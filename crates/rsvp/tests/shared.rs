@@ -393,3 +393,65 @@ fn a_sender_leaves_what_it_shares() {
     router.arrives(ETH1, Body::PathTear(last));
     assert_eq!(router.held(), Rate::ZERO);
 }
+
+/// An object of an unknown class that every node must carry on.
+fn object(content: u8) -> [u8; 8] {
+    [0, 8, 0xfe, 9, 1, 2, 3, content]
+}
+
+/// To whom a Resv went, with which of these objects.
+fn objects_to(outcomes: &[Outcome]) -> Vec<(String, Vec<u8>)> {
+    let sent = sent(outcomes);
+    let resvs = sent.iter().filter_map(|(how, message)| match message.body {
+        Body::Resv(resv) => Some((how.destination.to_string(), resv.carried)),
+        _ => None,
+    });
+    resvs.map(|(to, all)| (to, all.iter().map(|object| object.bytes[7]).collect())).collect()
+}
+
+/// RFC 2205 section 3.10: objects to be carried on are merged with the requests that they came with. A previous hop gets
+/// those of the requests that name its senders, and what others carry is none of its business.
+#[test]
+fn objects_go_where_the_senders_are_that_they_came_for() {
+    let mut router = router_with([4000]);
+    let hop = RsvpHop { address: ip("10.0.1.9"), lih: 77 };
+    router.arrives(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
+    let mut asks = |next_hop, ports: &[u16], objects: &[u8]| {
+        let filters: Vec<_> = ports.iter().map(|&port| sender_on(port)).collect();
+        let resv = shared(2, &filters);
+        let hop = RsvpHop { address: ip(next_hop), ..resv.hop };
+        let carried = Carried::Objects(objects);
+        objects_to(&router.arrives(ETH2, Body::Resv(Resv { hop, carried, ..resv })))
+    };
+    let to_first = |objects: &[u8]| ("10.0.1.1".to_owned(), objects.to_vec());
+    let to_second = |objects: &[u8]| ("10.0.1.9".to_owned(), objects.to_vec());
+    assert_eq!(asks("10.0.2.2", &[4000], &object(1)), [to_first(&[1])]);
+    assert_eq!(asks("10.0.2.3", &[4001], &object(2)), [to_second(&[2])]);
+    // A request for both; nothing but objects is new for the previous hops, which waits for the refresh.
+    assert_eq!(asks("10.0.2.4", &[4000, 4001], &object(3)), []);
+    let mut refreshed = objects_to(&router.pass(Duration::from_secs(45)));
+    refreshed.sort_unstable();
+    refreshed.dedup();
+    assert_eq!(refreshed, [to_first(&[3, 1]), to_second(&[3, 2])]);
+}
+
+/// In the wildcard style nobody is named, but not everybody's data takes all ways.
+#[test]
+fn objects_of_wildcard_requests_go_back_the_ways_of_the_data() {
+    let mut router = fork();
+    for (source, previous_hop, outgoing) in
+        [(SENDER, UPSTREAM, ETH2), ("10.0.0.2", "10.0.1.9", ETH3)]
+    {
+        branch(&mut router, source, ETH1, &[outgoing]);
+        let mut path = path_of(FilterSpec { source: ip(source), ..template() });
+        path.hop.address = ip(previous_hop);
+        router.arrives(ETH1, to_group(Body::Path(path)));
+    }
+    let mut asks = |interface: earmark_core::InterfaceId, next_hop, objects: &[u8]| {
+        let hop = RsvpHop { address: ip(next_hop), lih: interface.0 };
+        let resv = Resv { hop, carried: Carried::Objects(objects), ..wildcard(2) };
+        objects_to(&router.arrives(interface, to_group(Body::Resv(resv))))
+    };
+    assert_eq!(asks(ETH2, "10.0.2.2", &object(1)), [(UPSTREAM.to_owned(), vec![1])]);
+    assert_eq!(asks(ETH3, "10.0.3.2", &object(2)), [("10.0.1.9".to_owned(), vec![2])]);
+}

@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{FilterSpec, Style};
 use crate::blockade::merge_past;
 use crate::instance::Rsvp;
 use crate::merge::least_upper_bound;
-use crate::state::{Asked, Holder, Index, NONE, Peer};
+use crate::state::{Asked, Holder, Index, Kept, NONE, Peer, Rsb};
 
 impl Rsvp {
     /// What each previous hop, and each application here that sends, should reserve for a pool, in the order of the
@@ -28,6 +28,7 @@ impl Rsvp {
                     flowspec,
                     filters: Vec::new(),
                     scope: None,
+                    carried: Kept::default(),
                     told: NONE,
                 }),
             };
@@ -79,6 +80,31 @@ impl Rsvp {
             }
             _ => true,
         }
+    }
+
+    /// What the requests of a pool carry that are for some of these senders, on a way that their data takes.
+    pub(super) fn carried_for<'k>(
+        &'k self,
+        pool: Index,
+        senders: &'k [FilterSpec],
+    ) -> impl Iterator<Item = &'k [u8]> {
+        let holder = Holder::Pool(pool);
+        let session = self.store.session_key(holder);
+        let wildcard = self.store.pool(pool).style == Style::Wildcard;
+        let requests = self.store.tcsbs_of(holder).flat_map(|tcsb| self.store.rsbs_of(tcsb));
+        let requests = requests.map(|rsb| self.store.rsb(rsb));
+        // Most carry nothing, and need no look at their senders.
+        requests
+            .filter(|rsb| !rsb.carried().is_empty())
+            .filter(move |rsb| {
+                let outgoing = self.store.tcsb(rsb.tcsb).outgoing;
+                let named = |spec| rsb.filters().binary_search_by_key(spec, |f| f.spec).is_ok();
+                senders.iter().filter(|spec| wildcard || named(spec)).any(|spec| {
+                    let sender = self.store.find_sender(&session, spec);
+                    sender.is_some_and(|sender| self.store.psb(sender).goes(outgoing))
+                })
+            })
+            .map(Rsb::carried)
     }
 
     /// Whether wildcard requests must name the senders they are meant for, lest they go round in circles: where there is

@@ -5,7 +5,7 @@ use earmark_wire::rsvp::{FilterSpec, Session, Style};
 
 use super::{Store, chain, grow};
 use crate::exchange::names::{Name, Named};
-use crate::state::{Block, Holder, Index, Kept, NONE, Origin, Pool, Rsb, Tcsb};
+use crate::state::{Block, Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
 
 impl Store {
     /// The senders of a session.
@@ -163,7 +163,6 @@ impl Store {
             tcsbs: NONE,
             filters: Default::default(),
             asked: Default::default(),
-            carried: Kept::default(),
             refresh_at: Time::MAX,
             timer: None,
         }) as Index;
