@@ -77,6 +77,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod admission;
 mod api;
 mod arrive;
 pub mod auth;

@@ -6,9 +6,9 @@ use common::{Ask, DOWN, Node, SIDE, UP, address, mbps};
 use earmark_core::{Engine, HostEvent, Rate};
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 use earmark_wire::yessir::{
-    Command as Wire, FailureNote, FailureReason, Flowspec, Generic, LinkInfo, OctetRate, Style,
+    Command as Wire, FailureNote, FailureReason, Flowspec, Generic, LinkInfo, OctetRate,
 };
-use earmark_yessir::{Change, Config, DropReason, Event, Limits};
+use earmark_yessir::{Change, Event};
 
 #[test]
 fn one_message_reserves_and_goes_on() {
@@ -381,168 +381,6 @@ fn what_a_dead_daemon_left_is_taken_over() {
     assert_eq!(node.held(DOWN), 4_000_000);
 }
 
-/// What it is not, or says wrongly, goes on as it came and has no effect.
-#[test]
-fn what_cannot_be_acted_on_goes_on_untouched() {
-    let ask = Ask::new(1);
-    let good = ask.arrival();
-    let mut broken = good.clone();
-    let at = broken.octets.len() - 3;
-    broken.octets[at] ^= 1; // the checksum is wrong now
-    let mut ports = Ask::new(1);
-    ports.ports = (4_000, 5_001); // reports to an even port
-    let mut unknown = Ask::new(1);
-    unknown.generic.style = Style::Unknown(9);
-    let cases = [
-        (broken, DropReason::Checksum),
-        (ports.arrival(), DropReason::Ports),
-        (unknown.arrival(), DropReason::Malformed),
-    ];
-    for (arrival, reason) in cases {
-        let mut node = Node::new();
-        let sent = node.pass(&arrival);
-        assert_eq!((sent.octets, sent.how.ttl), (arrival.octets, 63), "{reason:?}");
-        let told = node.told();
-        assert!(
-            matches!(told[..], [Event::Ignored { reason: why, .. }] if why == reason),
-            "{told:?}"
-        );
-        assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
-    }
-}
-
-#[test]
-fn what_does_not_go_on() {
-    let mut node = Node::new();
-    let last = common::Arrival { ttl: 1, ..Ask::new(1).arrival() };
-    node.arrive(&last);
-    let nowhere = Ask { destination: address("192.0.2.1"), ..Ask::new(2) };
-    node.arrive(&nowhere.arrival());
-    let ours = Ask { destination: address("10.0.9.1"), ..Ask::new(3) };
-    node.arrive(&ours.arrival());
-    node.arrive(&Ask::new(4).with_octets(vec![0; 7]));
-    node.arrive(&Ask::new(5).plain());
-    let reasons: Vec<DropReason> = node
-        .told()
-        .iter()
-        .map(|event| match event {
-            Event::Ignored { reason, .. } => *reason,
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    let expected =
-        [DropReason::TtlExpired, DropReason::NoRoute, DropReason::NotForUs, DropReason::Malformed];
-    assert_eq!(reasons, expected);
-    assert_eq!((node.sent.len(), node.engine.session_count()), (0, 0));
-}
-
-/// A sender's network card was to compute the checksum; what leaves must have one.
-#[test]
-fn a_checksum_that_was_left_to_hardware_is_computed() {
-    let mut node = Node::new();
-    let ask = Ask::rate(1, 6.0);
-    let mut arrival = ask.arrival();
-    let [IpSum(source), IpSum(destination)] = [ask.source, ask.destination].map(IpSum::of);
-    let length = arrival.octets.len() as u32;
-    let sum = source + destination + 17 + length;
-    let sum = ((sum & 0xffff) + (sum >> 16)) as u16;
-    arrival.octets[6..8].copy_from_slice(&sum.to_be_bytes());
-    let sent = node.pass(&arrival);
-    assert_eq!(sent.notes().len(), 1, "and its checksum is right");
-    let release = ask.release();
-    let mut arrival = release.arrival();
-    arrival.octets[6..8].copy_from_slice(&sum.to_be_bytes());
-    node.pass(&arrival).report();
-}
-
-struct IpSum(u32);
-
-impl IpSum {
-    fn of(address: std::net::IpAddr) -> IpSum {
-        let std::net::IpAddr::V4(address) = address else { panic!("IPv4") };
-        let [a, b, c, d] = address.octets().map(u32::from);
-        IpSum((a << 8 | b) + (c << 8 | d))
-    }
-}
-
-#[test]
-fn without_a_checksum_there_is_none() {
-    let mut node = Node::new();
-    let mut arrival = Ask::rate(1, 6.0).arrival();
-    arrival.octets[6..8].fill(0);
-    let sent = node.pass(&arrival);
-    assert_eq!(sent.octets[6..8], [0, 0]);
-    assert_eq!(sent.notes().len(), 1);
-}
-
-/// An interface that takes no part is crossed by relaying messages as a router without YESSIR would.
-#[test]
-fn links_without_bandwidth_are_crossed() {
-    let mut node = Node::new();
-    node.set_route("10.9.0.1/32", SIDE, 0);
-    let mut side = node.interfaces.by_id(SIDE).expect("known").clone();
-    side.bandwidth = Rate::ZERO;
-    node.interfaces.set(side);
-    let ask = Ask::new(1);
-    let sent = node.pass(&ask.arrival());
-    assert_eq!(sent.octets, ask.arrival().octets);
-    assert_eq!(sent.how.interface, Some(SIDE));
-    let mut from_there = Ask::new(2).arrival();
-    from_there.interface = SIDE;
-    let octets = from_there.octets.clone();
-    assert_eq!(node.pass(&from_there).octets, octets);
-    assert_eq!((node.held(DOWN), node.held(SIDE)), (0, 0));
-}
-
-#[test]
-fn past_the_limits_new_requests_are_refused_and_old_ones_stay() {
-    let limits = Limits { sessions: 3, sessions_per_source: 2, ..Limits::default() };
-    let mut node = Node::with(Config { limits, ..Config::default() });
-    let of_one = |port| Ask { ports: (port, 5_000), ..Ask::rate(1, 0.1) };
-    assert_eq!(node.pass(&of_one(4_000).arrival()).notes(), []);
-    assert_eq!(node.pass(&of_one(4_002).arrival()).notes(), []);
-    let refused = node.pass(&of_one(4_004).arrival()).notes();
-    assert_eq!((refused[0].reason, refused[0].available), (FailureReason::Limit, OctetRate(0.0)));
-    assert_eq!(node.pass(&Ask::rate(2, 0.1).arrival()).notes(), [], "others go on");
-    assert_eq!(node.pass(&Ask::rate(3, 0.1).arrival()).notes()[0].reason, FailureReason::Limit);
-    assert_eq!(node.pass(&of_one(4_000).arrival()).notes(), []);
-    assert_eq!(node.held(DOWN), 300_000);
-    node.pass(&of_one(4_000).release().arrival());
-    assert_eq!(node.pass(&of_one(4_004).arrival()).notes(), []);
-    assert_eq!(node.engine.counters().ignored[&DropReason::Limit], 2);
-}
-
-/// A source that floods set-ups gets so many a second; the refreshes of its own old streams, and others, are not held up.
-#[test]
-fn a_flood_of_set_ups_is_cut_by_its_source() {
-    let limits = Limits { changes_per_second: 10, ..Limits::default() };
-    let mut node = Node::with(Config { limits, ..Config::default() });
-    let of_one = |number: u16| Ask { ports: (4_000 + 2 * number, 5_000), ..Ask::rate(1, 0.03125) };
-    let refused =
-        (0..100).filter(|&number| !node.pass(&of_one(number).arrival()).notes().is_empty()).count();
-    assert_eq!(refused, 90);
-    assert_eq!(node.pass(&of_one(3).arrival()).notes(), []);
-    let larger = Ask { flowspec: Some(mbps(0.0625)), ..of_one(3) };
-    assert_eq!(node.pass(&larger.arrival()).notes()[0].reason, FailureReason::Limit);
-    assert_eq!(node.rate_of(&larger.stream().flow()), Some(31_250), "it keeps what it had");
-    let smaller = Ask { flowspec: Some(mbps(0.015625)), ..of_one(3) };
-    assert_eq!(node.pass(&smaller.arrival()).notes(), [], "less is no matter of limits");
-    assert_eq!(node.pass(&Ask::rate(2, 0.001).arrival()).notes(), []);
-    node.advance(1.0);
-    assert_eq!(node.pass(&of_one(50).arrival()).notes(), []);
-}
-
-#[test]
-fn one_reservation_may_be_limited_in_size() {
-    let limits = Limits { largest: Some(Rate::from_mbps(2)), ..Limits::default() };
-    let mut node = Node::with(Config { limits, ..Config::default() });
-    let notes = node.pass(&Ask::rate(1, 3.0).arrival()).notes();
-    let expected = (FailureReason::Bandwidth, OctetRate(250_000.0));
-    assert_eq!((notes[0].reason, notes[0].available), expected);
-    assert_eq!(node.ledger.link(DOWN).expect("known").queued, 0, "it would wait in vain");
-    assert_eq!(node.pass(&Ask::rate(1, 2.0).arrival()).notes(), []);
-}
-
 /// Notes do not make a message larger than the link takes.
 #[test]
 fn a_note_that_has_no_room_is_left_out() {
@@ -556,29 +394,6 @@ fn a_note_that_has_no_room_is_left_out() {
     down.mtu += 1;
     node.interfaces.set(down);
     assert_eq!(node.pass(&ask.arrival()).notes().len(), 1);
-}
-
-/// Answers of receivers pass as they are; only their TTL is less.
-#[test]
-fn answers_pass_untouched() {
-    let mut node = Node::new();
-    let mut arrival = Ask::rate(1, 6.0).arrival();
-    // The same as a receiver report: 20 octets less in front.
-    let app = Ask::rate(1, 6.0).app();
-    let mut octets = vec![0; 8];
-    octets.extend([0x80, 201, 0, 1, 1, 0, 0, 1]);
-    octets.extend(&app);
-    let header = earmark_wire::udp::Repr {
-        source: arrival.source,
-        destination: arrival.destination,
-        source_port: 1,
-        destination_port: 2,
-    };
-    header.emit(&mut octets).expect("it fits");
-    arrival.octets = octets;
-    let sent = node.pass(&arrival);
-    assert_eq!((sent.octets, sent.how.ttl), (arrival.octets, 63));
-    assert_eq!((node.engine.counters().answers, node.engine.session_count()), (1, 0));
 }
 
 /// Restarted senders come with another SSRC on the same ports; the new one owns the stream.
