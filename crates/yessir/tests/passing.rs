@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Ask, DOWN, Node, SIDE, UP, address};
+use common::{Ask, DOWN, Node, SIDE, address};
 use earmark_core::Rate;
 use earmark_wire::yessir::Style;
 use earmark_yessir::{DropReason, Event};
