@@ -21,7 +21,7 @@ use earmark_linux::{
 use earmark_node::NodeConfig;
 use earmark_rsvp::{diagnostics, integrity, limits};
 use jiff::Timestamp;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError, InterfaceConfig, KeyFile};
 use crate::control::{Hub, Listener, ListenerError};
@@ -159,7 +159,13 @@ fn start(
         }
     }
 
-    let node_config = node_config(config, keys.as_ref(), origin);
+    let mut node_config = node_config(config, keys.as_ref(), origin);
+    if node_config.boomerang.offload && system.socket.fast_path().is_none() {
+        warn!(
+            "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): it lends no BPF"
+        );
+        node_config.boomerang.offload = false;
+    }
     let recorder = match &config.record {
         None => None,
         Some(path) => {

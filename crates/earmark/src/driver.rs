@@ -11,6 +11,7 @@ use std::io;
 use std::mem;
 use std::net::IpAddr;
 
+use earmark_boomerang as boomerang;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing, Time};
 use earmark_node::{
@@ -27,6 +28,13 @@ use crate::record::Recorder;
 pub trait Kernel {
     /// Takes one batch of waiting messages and hands each, with its IP protocol, to `each`; gives how many there were.
     fn receive(&mut self, each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize>;
+    /// Does what the engine of Boomerang tells about refreshes by the kernel; gives the answer to a question. Never asked
+    /// where [`earmark_boomerang::Config::offload`] is off.
+    fn offload(&mut self, _now: Time, _event: &boomerang::Event) -> Option<boomerang::Seen> {
+        None
+    }
+    /// Ends refreshes by the kernel, until the engine says anew which it may do.
+    fn suspend_refreshes(&mut self) {}
     /// Sends messages in their order; `failed` hears of each that the kernel would not take.
     fn send<'a>(
         &mut self,
@@ -157,6 +165,11 @@ impl<K: Kernel> Driver<K> {
         if let Input::Command(command) = &input {
             self.follow_groups(command);
         }
+        if let Input::Host(update) = &input
+            && may_move_packets(update)
+        {
+            self.kernel.suspend_refreshes();
+        }
         self.inside.take(now, input);
         self.carry_out(now);
     }
@@ -263,8 +276,14 @@ impl<K: Kernel> Driver<K> {
         while !self.inside.effects.is_empty() {
             let mut effects = mem::take(&mut self.inside.effects);
             self.inside.node.bundle(&mut effects);
-            let mut refused = Vec::new();
+            let (mut refused, mut seen) = (Vec::new(), Vec::new());
             for effect in effects.iter() {
+                if let Effect::Notify(Event::Boomerang(event)) = effect
+                    && is_about_the_kernel(event)
+                {
+                    seen.extend(self.kernel.offload(now, event));
+                    continue;
+                }
                 if let Some((claim, failure)) = self.perform(effect) {
                     warn!(?claim, errno = failure.errno, "traffic control refused: {failure}");
                     self.inside.counters.refused += 1;
@@ -276,6 +295,10 @@ impl<K: Kernel> Driver<K> {
             self.inside.effects.clear();
             for update in refused {
                 self.inside.take(now, Input::Host(update));
+            }
+            for seen in seen {
+                let command = Command::Boomerang(boomerang::Command::Seen(seen));
+                self.inside.take(now, Input::Command(command));
             }
         }
     }
@@ -341,4 +364,22 @@ impl<K: Kernel> Driver<K> {
             }
         }
     }
+}
+
+/// Whether packets may leave through another interface now, or not at all.
+fn may_move_packets(update: &HostUpdate) -> bool {
+    matches!(
+        update,
+        HostUpdate::Interface(_)
+            | HostUpdate::InterfaceGone(_)
+            | HostUpdate::QueuesTaken(_)
+            | HostUpdate::Route(_)
+            | HostUpdate::RouteGone(_)
+    )
+}
+
+/// Whether an event is the kernel's to carry out, and nobody else's to know.
+fn is_about_the_kernel(event: &boomerang::Event) -> bool {
+    use boomerang::Event::{Expiring, Offload, Recall};
+    matches!(event, Offload(_) | Recall { .. } | Expiring { .. })
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
+use earmark_boomerang as boomerang;
 use earmark_core::admission::ClaimId;
-use earmark_core::{Datagram, Flow, Installation, InterfaceId, Outgoing, Rate};
+use earmark_core::{Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, Time};
 use earmark_linux::{
     Adopted, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, RsvpSocket, TcError,
     TrafficControl, Yessir,
@@ -15,11 +16,13 @@ use tracing::debug;
 
 use crate::config::InterfaceConfig;
 use crate::driver::{Kernel, SendFailure, TrafficControlFailure};
+use crate::short_cut::ShortCut;
 
 /// See the module's text.
 pub(crate) struct System {
     pub(crate) socket: RsvpSocket,
     traffic_control: TrafficControl,
+    short_cut: ShortCut,
     /// Interfaces whose queues are ours.
     planned: BTreeSet<InterfaceId>,
     /// Interfaces that take part and whose queues the daemon must leave alone (`queues = "none"`).
@@ -60,6 +63,7 @@ impl System {
         System {
             socket,
             traffic_control,
+            short_cut: ShortCut::default(),
             planned,
             hands_off,
             signalling: BTreeSet::new(),
@@ -147,6 +151,16 @@ impl Kernel for System {
     fn receive(&mut self, each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize> {
         // The engines tell by themselves what is a copy, and send on only what was taken.
         self.socket.receive(|message| each(message.protocol, message.datagram))
+    }
+
+    fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
+        self.short_cut.carry_out(self.socket.fast_path()?, now, event)
+    }
+
+    fn suspend_refreshes(&mut self) {
+        if let Some(path) = self.socket.fast_path() {
+            self.short_cut.suspend(path);
+        }
     }
 
     fn send<'a>(

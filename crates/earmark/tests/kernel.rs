@@ -20,7 +20,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 15] = [
+    let tests: [Test; 16] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             "a_host_without_raw_sockets_signals_inside_udp",
             a_host_without_raw_sockets_signals_inside_udp,
         ),
+        ("the_kernel_refreshes_loops_of_boomerang", the_kernel_refreshes_loops_of_boomerang),
         ("an_interface_may_come_back", an_interface_may_come_back),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (
@@ -457,4 +458,49 @@ fn queues_that_are_taken_over_void_reservations() -> Outcome {
     tc(&["qdisc", "delete", "dev", "eth0", "root"])?;
     // The receiver asks again with its next refresh.
     until("it is reserved again", || Ok((reservable(&a)? == (7_500_000, 1)).then_some(())))
+}
+
+/// The far end runs nothing of ours. The router's daemon sees the loop that sets up, few others until it is given back, and
+/// hears of all the refreshes that went by.
+fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
+    let [mut a, mut r, b] = line()?;
+    a.start(&format!("[boomerang]\nrefresh = \"1s\"\n{ETH0}"))?;
+    r.start(&format!("[boomerang]\nkernel = true\n{ETH0}{}", ETH0.replace("eth0", "eth1")))?;
+    let flow = ["--from", "10.0.1.1:4000", "--to", "10.0.2.2:5001"];
+    let rates = ["--forward", "2Mbit", "--reverse", "1Mbit"];
+    let output =
+        a.earmark(&[&["reserve", "--protocol", "boomerang"], &flow[..], &rates].concat())?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    check(output.status.code() == Some(0), &said)?;
+    let held = |r: &Host| -> Result<Vec<Rate>, Failed> {
+        Ok(r.client()?.show_links()?.rows.iter().map(|link| link.held_bps).collect())
+    };
+    let both = [Rate::from_mbps(1), Rate::from_mbps(2)];
+    let counters = |r: &Host| -> Result<[u64; 3], Failed> {
+        let all = r.client()?.show_counters()?;
+        let count = |path| {
+            let number = all.pointer(path).and_then(serde_json::Value::as_u64);
+            number.ok_or(format!("no {path}: {all}"))
+        };
+        Ok([
+            count("/boomerang/messages/requests")?,
+            count("/boomerang/messages/replies")?,
+            count("/boomerang/reservations/refreshed")?,
+        ])
+    };
+    let found = until("refreshes are told", || {
+        let now = held(&r)?;
+        check(now == both, &format!("{now:?}"))?;
+        let found = counters(&r)?;
+        Ok((found[2] >= 10).then_some(found))
+    })?;
+    check(found[0] + found[1] <= 4, &format!("the daemon saw more than the first: {found:?}"))?;
+    // A route that comes takes nothing away, and the next messages are the daemon's.
+    link::add_route(&r.namespace, "10.9.0.0/16".parse()?, "10.0.2.2".parse()?)?;
+    until("the daemon has looked", || Ok((counters(&r)?[0] > found[0]).then_some(())))?;
+    check(held(&r)? == both, "all is held")?;
+    a.client()?.release_all()?;
+    until("all is given back", || Ok((held(&r)? == [Rate::ZERO; 2]).then_some(())))?;
+    drop(b);
+    Ok(())
 }

@@ -27,7 +27,8 @@ pub mod traffic_control;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use rsvp_socket::{
     Access, FastKey, FastPath, FastSession, Incoming, Intercept, InterfaceError,
-    InterfaceSignalling, OpenError, RsvpSocket, Seen, SendError, Settled, Share, Yessir,
+    InterfaceSignalling, OpenError, RsvpSocket, Seen, SeenSession, SendError, Settled, Share,
+    Yessir,
 };
 pub use traffic_control::{
     Adopted, ClassifierChoice, LinkPlan, Queues, Reconciliation, Statistics, TcError,

@@ -81,6 +81,17 @@ pub struct Seen {
     pub ago: Option<Duration>,
 }
 
+/// A session as the kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenSession {
+    /// Seconds between refreshes.
+    pub interval: u8,
+    /// In the direction of the echo.
+    pub forward: Seen,
+    /// In the direction of the reply.
+    pub reverse: Seen,
+}
+
 /// The sessions, shared with the kernel.
 #[derive(Debug)]
 pub struct FastPath {
@@ -148,19 +159,19 @@ impl FastPath {
         self.sessions.remove(&octets_of(key))
     }
 
-    /// What the kernel has seen of a session: in the direction of the echo, and of the reply. `None` where it is not
-    /// entered.
-    pub fn seen(&self, key: &FastKey) -> io::Result<Option<[Seen; 2]>> {
+    /// What the kernel has seen of a session; `None` where it is not entered.
+    pub fn seen(&self, key: &FastKey) -> io::Result<Option<SeenSession>> {
         let Some(value) = self.sessions.get(&octets_of(key))? else { return Ok(None) };
         let now = clock_gettime(ClockId::Monotonic);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        Ok(Some(HALVES.map(|at| {
+        let [forward, reverse] = HALVES.map(|at| {
             let last = Duration::from_nanos(number::<8>(&value, at + 8));
             Seen {
                 refreshes: number::<4>(&value, at + 4) as u32,
                 ago: (!last.is_zero()).then(|| now.saturating_sub(last)),
             }
-        })))
+        });
+        Ok(Some(SeenSession { interval: value[INTERVAL], forward, reverse }))
     }
 
     /// Hands the next message of every session to the daemon: routes may have changed, or interfaces. Each session that

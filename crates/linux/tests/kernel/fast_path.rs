@@ -63,6 +63,8 @@ fn fast_path(socket: &RsvpSocket) -> &FastPath {
 /// How often each direction was refreshed.
 fn refreshes(socket: &RsvpSocket, key: &FastKey) -> [u32; 2] {
     let seen = fast_path(socket).seen(key).expect("an answer").expect("entered");
+    assert_eq!(seen.interval, 30);
+    let seen = [seen.forward, seen.reverse];
     for direction in seen {
         assert!(direction.refreshes == 0 || direction.ago.is_some());
         assert!(direction.ago.is_none_or(|ago| ago < Duration::from_secs(5)));
