@@ -16,7 +16,7 @@ use earmark_core::InterfaceId;
 use earmark_linux::clock::Clock;
 use earmark_linux::{
     Access, ClassifierChoice, InterfaceError, InterfaceState, LinkPlan, Mirror, OpenError,
-    RsvpSocket, TcError, TrafficControl, Update, capabilities,
+    SignallingSocket, TcError, TrafficControl, Update, capabilities,
 };
 use earmark_node::NodeConfig;
 use earmark_rsvp::{diagnostics, integrity, limits};
@@ -104,7 +104,7 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
     if !missing.is_empty() {
         return Err(DaemonError::Privileges(missing));
     }
-    let socket = RsvpSocket::open_with(access).map_err(|error| match error {
+    let socket = SignallingSocket::open_with(access).map_err(|error| match error {
         OpenError::AlreadyRunning => DaemonError::AlreadyRunning,
         other => DaemonError::System { doing: "open the RSVP sockets", cause: with_cause(&other) },
     })?;
@@ -134,7 +134,7 @@ fn find_user(name: &str) -> Result<User, DaemonError> {
 
 fn start(
     config: &Config,
-    socket: RsvpSocket,
+    socket: SignallingSocket,
     listener: Listener,
 ) -> Result<EventLoop, DaemonError> {
     let clock = Clock::start();

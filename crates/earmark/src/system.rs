@@ -8,8 +8,8 @@ use earmark_boomerang as boomerang;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, Time};
 use earmark_linux::{
-    Adopted, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, RsvpSocket, TcError,
-    TrafficControl, Yessir,
+    Adopted, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, SignallingSocket,
+    TcError, TrafficControl, Yessir,
 };
 use earmark_node::TrafficRow;
 use tracing::debug;
@@ -20,7 +20,7 @@ use crate::short_cut::ShortCut;
 
 /// See the module's text.
 pub(crate) struct System {
-    pub(crate) socket: RsvpSocket,
+    pub(crate) socket: SignallingSocket,
     traffic_control: TrafficControl,
     short_cut: ShortCut,
     /// Interfaces whose queues are ours.
@@ -53,7 +53,7 @@ struct TrafficControlCounters {
 
 impl System {
     pub(crate) fn new(
-        socket: RsvpSocket,
+        socket: SignallingSocket,
         traffic_control: TrafficControl,
         planned: BTreeSet<InterfaceId>,
         hands_off: BTreeSet<InterfaceId>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use earmark_core::InterfaceId;
 use earmark_linux::netns::Namespace;
-use earmark_linux::{FastKey, FastPath, FastSession, RsvpSocket, Share, link};
+use earmark_linux::{FastKey, FastPath, FastSession, Share, SignallingSocket, link};
 use earmark_wire::{checksum, ipv4};
 
 const INITIATOR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
@@ -83,7 +83,7 @@ fn measure(path: &FastPath, sessions: u32) -> [Duration; 3] {
 }
 
 /// A set-up, and a release, of sessions that the kernel does not know yet.
-fn measure_changes(socket: &mut RsvpSocket, link: InterfaceId) -> [Duration; 2] {
+fn measure_changes(socket: &mut SignallingSocket, link: InterfaceId) -> [Duration; 2] {
     let path = socket.fast_path_mut().expect("BPF");
     path.set_longest_interval(Some(30)).expect("set");
     path.lend(link, u64::from(RATE) * u64::from(CHANGED)).expect("lent");
@@ -123,7 +123,7 @@ fn main() {
 }
 
 fn report(out: InterfaceId) {
-    let mut socket = RsvpSocket::open().expect("the sockets");
+    let mut socket = SignallingSocket::open().expect("the sockets");
     let [set_up, release] = measure_changes(&mut socket, out).map(|time| time.as_nanos());
     let path = socket.fast_path().expect("BPF");
     for (what, packet) in [

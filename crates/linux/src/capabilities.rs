@@ -7,7 +7,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use crate::rsvp_socket::Access;
+use crate::signalling_socket::Access;
 
 /// What the daemon keeps: netlink and flow maps, and raw sockets.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
@@ -16,7 +16,7 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RA
 /// UDP only needs no raw sockets, and reservations that are only kept account of need no traffic control.
 ///
 /// Loading the classifier and the interceptor takes CAP_BPF besides, and finding the classifier of an earlier daemon
-/// CAP_SYS_ADMIN, so [`crate::TrafficControl::open`] and [`crate::RsvpSocket::open`] come before
+/// CAP_SYS_ADMIN, so [`crate::TrafficControl::open`] and [`crate::SignallingSocket::open`] come before
 /// [`drop_to_network_capabilities`].
 pub fn missing(access: Access, traffic_control: bool) -> io::Result<Vec<&'static str>> {
     let effective = capabilities(None)?.effective;

@@ -1,6 +1,6 @@
 //! The Linux kernel, as Earmark uses it: signalling sockets, the mirror of routes and interfaces, and traffic control.
 //!
-//! Everything here is synchronous and non-blocking where it waits for the world: [`RsvpSocket`] and [`Mirror`] are
+//! Everything here is synchronous and non-blocking where it waits for the world: [`SignallingSocket`] and [`Mirror`] are
 //! file descriptors for the caller's one epoll loop, and [`TrafficControl`] answers before it returns. The kernel is
 //! asked, never believed: what it lost, kept or refused is found by dumping its state and comparing
 //! ([`Mirror::resync`], [`TrafficControl::reconcile`]).
@@ -20,14 +20,14 @@ pub mod mirror;
 pub mod multicast_router;
 pub mod netlink;
 pub mod netns;
-pub mod rsvp_socket;
+pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;
 
 pub use mirror::{InterfaceState, Mirror, Update};
-pub use rsvp_socket::{
+pub use signalling_socket::{
     Access, FastKey, FastPath, FastSession, Incoming, Intercept, InterfaceError,
-    InterfaceSignalling, OpenError, RsvpSocket, Seen, SeenSession, SendError, Settled, Share,
+    InterfaceSignalling, OpenError, Seen, SeenSession, SendError, Settled, Share, SignallingSocket,
     Yessir,
 };
 pub use traffic_control::{

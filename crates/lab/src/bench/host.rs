@@ -26,7 +26,7 @@ use std::time::Duration;
 use anyhow::Result;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{Datagram, Effect, Effects, Neighbor, Outgoing, Time};
-use earmark_linux::RsvpSocket;
+use earmark_linux::SignallingSocket;
 use earmark_rsvp::{Bundler, Envelope};
 use earmark_wire::rsvp::{Body, Message, RsvpHop};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -186,7 +186,7 @@ enum Heard {
 
 struct Host {
     order: Order,
-    socket: RsvpSocket,
+    socket: SignallingSocket,
     sessions: Vec<Moments>,
     /// When each session is refreshed next, the next one first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
@@ -208,7 +208,7 @@ impl Host {
     fn new(order: Order) -> Result<Host> {
         let unknown = Moments { begun: Time::ZERO, done: Time::ZERO, hop: None };
         Ok(Host {
-            socket: RsvpSocket::open()?,
+            socket: SignallingSocket::open()?,
             sessions: vec![unknown; order.sessions.count as usize],
             due: BinaryHeap::new(),
             exchange: order

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use earmark_core::Outgoing;
-use earmark_linux::{Incoming, InterfaceSignalling, RsvpSocket};
+use earmark_linux::{Incoming, InterfaceSignalling, SignallingSocket};
 
 use crate::interception::{assert_nothing, open_on};
 use crate::packets::{
@@ -21,7 +21,7 @@ pub(crate) const BOOMERANG: InterfaceSignalling = InterfaceSignalling {
     sender_reports: false,
 };
 
-pub(crate) fn router(line: &Line) -> RsvpSocket {
+pub(crate) fn router(line: &Line) -> SignallingSocket {
     open_on(&line.router, &[line.inward, line.outward], BOOMERANG)
 }
 

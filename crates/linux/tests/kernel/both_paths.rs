@@ -10,7 +10,9 @@ use std::net::Ipv4Addr;
 
 use earmark_core::InterfaceId;
 use earmark_linux::netns::Namespace;
-use earmark_linux::{FastKey, FastPath, FastSession, Incoming, RsvpSocket, Settled, Share, link};
+use earmark_linux::{
+    FastKey, FastPath, FastSession, Incoming, Settled, Share, SignallingSocket, link,
+};
 use earmark_wire::ipv4;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -174,7 +176,7 @@ impl Daemon {
 
 /// A daemon with the kernel before it.
 struct Pair {
-    socket: RsvpSocket,
+    socket: SignallingSocket,
     /// Outward, and back.
     links: [InterfaceId; 2],
     daemon: Daemon,
@@ -289,7 +291,7 @@ fn router(namespace: &Namespace) -> Pair {
         pair.expect("a veth pair").0
     });
     link::sysctl(namespace, "net.ipv4.ip_forward", "1").expect("forwarding");
-    let socket = namespace.run_in(RsvpSocket::open).expect("inside").expect("the sockets");
+    let socket = namespace.run_in(SignallingSocket::open).expect("inside").expect("the sockets");
     let mut pair = Pair { socket, links, daemon: Daemon::default(), taken: 0, settled: [0, 0] };
     pair.fast_path().set_longest_interval(Some(LONGEST_INTERVAL)).expect("set");
     pair.lend(true);

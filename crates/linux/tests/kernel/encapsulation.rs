@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use earmark_core::{Datagram, InterfaceId, Outgoing};
-use earmark_linux::{Access, InterfaceSignalling, RsvpSocket, SendError, link};
+use earmark_linux::{Access, InterfaceSignalling, SendError, SignallingSocket, link};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::interception::{assert_nothing, open_on, take};
@@ -21,13 +21,13 @@ const UDP: InterfaceSignalling = InterfaceSignalling {
 };
 
 /// The sender's host as a program without any privilege sees it.
-fn host(line: &Line, interface: InterfaceId) -> RsvpSocket {
+fn host(line: &Line, interface: InterfaceId) -> SignallingSocket {
     let open = || {
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
         set_capabilities(None, sets).expect("given up");
-        assert!(RsvpSocket::open().is_err(), "that takes raw sockets");
-        let mut socket = RsvpSocket::open_with(Access::UdpOnly).expect("the sockets");
+        assert!(SignallingSocket::open().is_err(), "that takes raw sockets");
+        let mut socket = SignallingSocket::open_with(Access::UdpOnly).expect("the sockets");
         socket.set_interface(interface, InterfaceSignalling::default()).expect("set");
         socket
     };

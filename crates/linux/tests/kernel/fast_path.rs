@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use earmark_core::{InterfaceId, Outgoing};
-use earmark_linux::{ClassifierChoice, FastKey, FastPath, FastSession, RsvpSocket, Settled, Share};
+use earmark_linux::{
+    ClassifierChoice, FastKey, FastPath, FastSession, Settled, Share, SignallingSocket,
+};
 
 use crate::boomerang::{BOOMERANG, router};
 use crate::flood;
@@ -56,12 +58,12 @@ fn finished(mut octets: Vec<u8>) -> Vec<u8> {
     octets
 }
 
-fn fast_path(socket: &RsvpSocket) -> &FastPath {
+fn fast_path(socket: &SignallingSocket) -> &FastPath {
     socket.fast_path().expect("BPF")
 }
 
 /// How often each direction was refreshed.
-fn refreshes(socket: &RsvpSocket, key: &FastKey) -> [u32; 2] {
+fn refreshes(socket: &SignallingSocket, key: &FastKey) -> [u32; 2] {
     let seen = fast_path(socket).seen(key).expect("an answer").expect("entered");
     assert_eq!(seen.interval, 30);
     let seen = [seen.forward, seen.reverse];
@@ -80,8 +82,9 @@ pub(crate) fn refreshed_by_the_kernel() {
     let mut router = router(&line);
     let ours = message(6_001);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
-    let send = |sender: &mut RsvpSocket| sender.send(&out, &ours.octets(false)).expect("sent");
-    let is_taken = |sender: &mut RsvpSocket, router: &mut RsvpSocket, what: &str| {
+    let send =
+        |sender: &mut SignallingSocket| sender.send(&out, &ours.octets(false)).expect("sent");
+    let is_taken = |sender: &mut SignallingSocket, router: &mut SignallingSocket, what: &str| {
         send(sender);
         take_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
     };
@@ -177,13 +180,13 @@ pub(crate) fn set_up_and_release() {
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let (outward, inward) = (line.outward, line.inward);
-    let lend = |router: &mut RsvpSocket, rates: [u64; 2]| {
+    let lend = |router: &mut SignallingSocket, rates: [u64; 2]| {
         let fast_path = router.fast_path_mut().expect("BPF");
         for (interface, rate) in [outward, inward].into_iter().zip(rates) {
             assert_eq!(fast_path.lend(interface, rate).ok(), Some(rate));
         }
     };
-    let shares = |router: &RsvpSocket| {
+    let shares = |router: &SignallingSocket| {
         [outward, inward].map(|interface| fast_path(router).share(interface).expect("an answer"))
     };
     fast_path(&router).set_longest_interval(Some(30)).expect("set");
@@ -191,7 +194,7 @@ pub(crate) fn set_up_and_release() {
         sender.send(&out, &message.octets(false)).expect("sent");
         take_one(what, &mut sender, |m| assert_eq!(m.datagram.source, IpAddr::from(RECEIVER)));
     };
-    let copies = |router: &mut RsvpSocket| {
+    let copies = |router: &mut SignallingSocket| {
         let mut copies = Vec::new();
         while router
             .receive(|m| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use earmark_core::admission::ClaimId;
 use earmark_core::{Installation, InterfaceId, Outgoing, Rate};
-use earmark_linux::{ClassifierChoice, LinkPlan, RsvpSocket, TrafficControl};
+use earmark_linux::{ClassifierChoice, LinkPlan, SignallingSocket, TrafficControl};
 
 use crate::support::{Line, RECEIVER, SENDER, demand, flow, installation, plan};
 
@@ -190,8 +190,9 @@ pub(crate) fn be_the_daemon_if_asked() {
 pub(crate) fn signalling(choice: ClassifierChoice) {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), choice);
-    let [mut sender, mut receiver] = [&line.sender, &line.receiver]
-        .map(|namespace| namespace.run_in(RsvpSocket::open).expect("inside").expect("the sockets"));
+    let [mut sender, mut receiver] = [&line.sender, &line.receiver].map(|namespace| {
+        namespace.run_in(SignallingSocket::open).expect("inside").expect("the sockets")
+    });
     let resv = Outgoing {
         protocol: 46,
         interface: None,

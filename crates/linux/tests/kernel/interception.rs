@@ -6,7 +6,9 @@ use std::time::Duration;
 use earmark_core::{Datagram, InterfaceId, MulticastRoute, Outgoing};
 use earmark_linux::multicast_router::MulticastRouter;
 use earmark_linux::netns::Namespace;
-use earmark_linux::{Incoming, Intercept, InterfaceSignalling, RsvpSocket, capabilities, link};
+use earmark_linux::{
+    Incoming, Intercept, InterfaceSignalling, SignallingSocket, capabilities, link,
+};
 
 use crate::signalling::open;
 use crate::support::{Line, RECEIVER, SENDER, eventually};
@@ -16,7 +18,7 @@ pub(crate) fn open_on(
     namespace: &Namespace,
     interfaces: &[InterfaceId],
     how: InterfaceSignalling,
-) -> RsvpSocket {
+) -> SignallingSocket {
     let mut socket = open(namespace);
     let set = || {
         for &interface in interfaces {
@@ -46,7 +48,7 @@ fn path(source: IpAddr, destination: IpAddr, interface: InterfaceId) -> Outgoing
 }
 
 /// Takes exactly one message.
-pub(crate) fn take(what: &str, socket: &mut RsvpSocket, mut check: impl FnMut(Datagram<'_>)) {
+pub(crate) fn take(what: &str, socket: &mut SignallingSocket, mut check: impl FnMut(Datagram<'_>)) {
     let mut count = 0;
     eventually(what, || {
         let each = |message: Incoming<'_>| {
@@ -61,7 +63,7 @@ pub(crate) fn take(what: &str, socket: &mut RsvpSocket, mut check: impl FnMut(Da
     assert_eq!(count, 1, "{what}");
 }
 
-pub(crate) fn assert_nothing(socket: &mut RsvpSocket) {
+pub(crate) fn assert_nothing(socket: &mut SignallingSocket) {
     std::thread::sleep(Duration::from_millis(30));
     while socket.receive(|d| panic!("not expected: {d:?}")).expect("received") > 0 {}
 }

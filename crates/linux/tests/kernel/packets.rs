@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_core::{InterfaceId, Outgoing};
 use earmark_linux::netns::Namespace;
-use earmark_linux::{Incoming, RsvpSocket, link};
+use earmark_linux::{Incoming, SignallingSocket, link};
 use earmark_wire::{checksum, udp};
 
 use crate::support::{Line, eventually};
@@ -187,7 +187,11 @@ impl Pinger {
 }
 
 /// Takes exactly one message.
-pub(crate) fn take_one(what: &str, socket: &mut RsvpSocket, mut check: impl FnMut(Incoming<'_>)) {
+pub(crate) fn take_one(
+    what: &str,
+    socket: &mut SignallingSocket,
+    mut check: impl FnMut(Incoming<'_>),
+) {
     let mut count = 0;
     eventually(what, || {
         let each = |message: Incoming<'_>| {

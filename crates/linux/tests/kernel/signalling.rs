@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use earmark_core::{InterfaceId, Outgoing};
 use earmark_linux::netns::Namespace;
-use earmark_linux::{Incoming, OpenError, RsvpSocket, SendError};
+use earmark_linux::{Incoming, OpenError, SendError, SignallingSocket};
 
 use crate::support::{Line, RECEIVER, SENDER, eventually};
 
-pub(crate) fn open(namespace: &Namespace) -> RsvpSocket {
-    namespace.run_in(RsvpSocket::open).expect("inside").expect("the sockets")
+pub(crate) fn open(namespace: &Namespace) -> SignallingSocket {
+    namespace.run_in(SignallingSocket::open).expect("inside").expect("the sockets")
 }
 
 /// A Path on its way from the sender to the receiver.
@@ -168,7 +168,7 @@ pub(crate) fn caught_and_relayed6() {
     assert_eq!(receiver.receive(|_| ()).expect("nothing"), 0, "consumed on the way");
     let onward = Outgoing { interface: Some(line.outward), ttl: 63, ..path6(true) };
     router.send(&onward, b"a path").expect("sent on");
-    let arrives = |receiver: &mut RsvpSocket, ttl, alert, payload: &[u8]| {
+    let arrives = |receiver: &mut SignallingSocket, ttl, alert, payload: &[u8]| {
         eventually("the receiver gets it", || {
             let each = |Incoming { datagram: d, .. }: Incoming<'_>| {
                 assert_eq!((d.source, d.destination), (from, path6(true).destination));
@@ -234,7 +234,7 @@ pub(crate) fn link_local() {
 pub(crate) fn second_daemon() {
     let line = Line::new();
     let first = open(&line.router);
-    let second = line.router.run_in(RsvpSocket::open).expect("inside");
+    let second = line.router.run_in(SignallingSocket::open).expect("inside");
     assert!(matches!(second, Err(OpenError::AlreadyRunning)));
     let _elsewhere = open(&line.sender);
     drop(first);

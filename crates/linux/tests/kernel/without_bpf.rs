@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use earmark_core::{InterfaceId, Outgoing};
 use earmark_linux::netns::Namespace;
-use earmark_linux::{InterfaceError, InterfaceSignalling, RsvpSocket, Yessir, capabilities};
+use earmark_linux::{InterfaceError, InterfaceSignalling, SignallingSocket, Yessir, capabilities};
 
 use crate::interception::assert_nothing;
 use crate::packets::{
@@ -21,10 +21,10 @@ const BOTH: InterfaceSignalling = InterfaceSignalling {
 };
 
 /// A socket that was opened without the right to load programs.
-fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> RsvpSocket {
+fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
     let open = || {
         capabilities::drop_to_network_capabilities().expect("dropped");
-        let mut socket = RsvpSocket::open().expect("the sockets");
+        let mut socket = SignallingSocket::open().expect("the sockets");
         for how in [
             InterfaceSignalling { yessir: Yessir::Always, ..BOTH },
             InterfaceSignalling { sender_reports: true, ..BOTH },

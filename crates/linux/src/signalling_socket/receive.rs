@@ -7,7 +7,7 @@ use super::alerted::{AlertedSockets, Verdict};
 use super::raw::{self, RawSockets};
 use super::ready::Source;
 use super::udp::UdpSockets;
-use super::{BATCH, Incoming, RSVP, RsvpSocket, checksum};
+use super::{BATCH, Incoming, RSVP, SignallingSocket, checksum};
 use crate::sys::socket::Received;
 
 /// What became of one packet.
@@ -18,7 +18,7 @@ enum Outcome {
     Ignored,
 }
 
-impl RsvpSocket {
+impl SignallingSocket {
     /// Takes one batch of messages out of each socket where some wait, and hands each well-formed one to `each`. Returns
     /// how many packets were taken, 0 when nothing is waiting; call again until then.
     pub fn receive(&mut self, mut each: impl FnMut(Incoming<'_>)) -> io::Result<usize> {
@@ -47,7 +47,7 @@ impl RsvpSocket {
         source: Source,
         each: &mut impl FnMut(Incoming<'_>),
     ) -> io::Result<usize> {
-        let RsvpSocket { raw, udp, alerted, batch, .. } = self;
+        let SignallingSocket { raw, udp, alerted, batch, .. } = self;
         let Some(socket) = socket_of(source, raw.as_ref(), udp.as_ref(), alerted) else {
             return Ok(0);
         };

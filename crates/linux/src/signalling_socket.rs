@@ -14,7 +14,7 @@
 //! claimed first, by binding an abstract Unix socket name: these are per network namespace, and free themselves when
 //! the process dies in any way.
 //!
-//! How interfaces are to be used is told after opening ([`RsvpSocket::set_interface`]), also of new ones at any time.
+//! How interfaces are to be used is told after opening ([`SignallingSocket::set_interface`]), also of new ones at any time.
 
 mod alerted;
 mod checksum;
@@ -62,7 +62,7 @@ const RECEIVE_BUFFER: i32 = 64 << 20;
 ///
 /// Interfaces are set by threads of that namespace.
 #[derive(Debug)]
-pub struct RsvpSocket {
+pub struct SignallingSocket {
     ready: ReadySet,
     /// `None` where signalling is by UDP only.
     raw: Option<RawSockets>,
@@ -80,22 +80,22 @@ pub struct RsvpSocket {
     _claim: UnixDatagram,
 }
 
-impl RsvpSocket {
+impl SignallingSocket {
     /// Opens the sockets in the network namespace of the calling thread, and claims that namespace for this process.
     ///
     /// Needs CAP_NET_RAW; and CAP_BPF for interception, which is done without where there is none.
     ///
     /// # Errors
     /// [`OpenError::AlreadyRunning`] where another process (or another value of this type) has claimed it.
-    pub fn open() -> Result<RsvpSocket, OpenError> {
-        RsvpSocket::open_with(Access::Raw)
+    pub fn open() -> Result<SignallingSocket, OpenError> {
+        SignallingSocket::open_with(Access::Raw)
     }
 
     /// The same, by raw sockets or without.
-    pub fn open_with(access: Access) -> Result<RsvpSocket, OpenError> {
+    pub fn open_with(access: Access) -> Result<SignallingSocket, OpenError> {
         let claim = claim_namespace()?;
         let ready = ReadySet::new()?;
-        let mut socket = RsvpSocket {
+        let mut socket = SignallingSocket {
             ready,
             raw: None,
             udp: None,
@@ -179,7 +179,7 @@ impl RsvpSocket {
         Ok(())
     }
 
-    /// Undoes one [`RsvpSocket::join`]. No error where there was none.
+    /// Undoes one [`SignallingSocket::join`]. No error where there was none.
     pub fn leave(&mut self, group: IpAddr, interface: InterfaceId) -> io::Result<()> {
         match self.groups.get_mut(&(group, interface)) {
             None => Ok(()),
@@ -216,7 +216,7 @@ impl RsvpSocket {
         }
     }
 
-    /// Sends messages in their order, each as [`RsvpSocket::send`] does, but with fewer calls of the kernel. `failed` hears
+    /// Sends messages in their order, each as [`SignallingSocket::send`] does, but with fewer calls of the kernel. `failed` hears
     /// of those that were not sent.
     pub fn send_all<'a>(
         &mut self,
@@ -368,7 +368,7 @@ impl RsvpSocket {
     }
 }
 
-impl AsFd for RsvpSocket {
+impl AsFd for SignallingSocket {
     /// The descriptor that becomes readable when messages wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
