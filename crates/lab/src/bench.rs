@@ -1,4 +1,5 @@
-//! Measurements of real daemons: what many sessions cost, and how fast they can be set up.
+//! Measurements: of real daemons, what many sessions cost, and how fast they can be set up; and of one router without I/O,
+//! what each message costs.
 //!
 //! The daemons are those of `earmark daemon`, one process in each namespace, joined by veth pairs. What is measured is
 //! theirs: processor time and memory as the kernel accounts for them ([`process`]), messages as the interfaces count them.
@@ -7,6 +8,8 @@
 //!
 //! - [`resident`]: two neighbours that hold many sessions and do nothing but refresh them.
 //! - [`setup`]: sessions offered to a chain of three daemons, from the first Path to the ResvConf.
+//! - [`messages`]: what each kind of message of a protocol costs one router ([`router`]), and what a session takes.
+//! - [`life`]: sessions of one router from set-up to expiry.
 //! - [`published`]: what others have measured of their engines, to be shown beside.
 //! - [`table`]: the results for people.
 //!
@@ -14,10 +17,13 @@
 
 mod exchange;
 pub mod host;
+pub mod life;
+pub mod messages;
 pub mod network;
 pub mod process;
 pub mod published;
 pub mod resident;
+pub mod router;
 mod session;
 pub mod setup;
 pub mod table;
@@ -65,11 +71,20 @@ impl Supervision<'_> {
             if count >= total || Instant::now() >= deadline {
                 return Ok(count >= total);
             }
-            if self.interrupted.load(Ordering::Relaxed) {
-                bail!("interrupted");
-            }
+            self.go_on()?;
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Whether it may go on.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn go_on(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        Ok(())
     }
 
     /// Lets time pass.

@@ -25,6 +25,8 @@ Examples:
   earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
   earmark-lab status
   earmark-lab bench scale                   what many sessions cost real daemons
+  earmark-lab bench messages                what each message costs a router: instructions, ns, octets a session
+  earmark-lab bench life --protocol yessir   a million sessions, from set-up to expiry
   earmark-lab down topologies/demo.toml";
 
 /// Networks to try Earmark on: namespaces of this machine, or simulated.
@@ -52,6 +54,8 @@ enum Command {
     Node(node::Node),
     #[command(hide = true)]
     LightHost(bench::LightHost),
+    #[command(hide = true)]
+    CountedMessages(bench::CountedMessages),
 }
 
 /// Runs the program with the arguments of this process.
@@ -75,6 +79,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Bench(bench) => bench.run(),
         Command::Node(node) => node.run(),
         Command::LightHost(host) => host.run(),
+        Command::CountedMessages(messages) => Ok(messages.run()),
     }
 }
 
@@ -104,7 +109,7 @@ mod tests {
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
             seen += 1;
         }
-        assert_eq!(seen, 6);
+        assert_eq!(seen, 8);
     }
 
     #[test]

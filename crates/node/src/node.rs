@@ -148,6 +148,11 @@ impl Node {
         &self.ledger
     }
 
+    /// Its engine of RSVP, to be looked at.
+    pub fn rsvp_engine(&self) -> &Rsvp {
+        &self.rsvp
+    }
+
     /// Its engine of Boomerang, to be looked at.
     pub fn boomerang_engine(&self) -> &Boomerang {
         &self.boomerang

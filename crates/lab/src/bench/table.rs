@@ -3,6 +3,9 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 
+use super::life::Life;
+use super::messages::fast_path::FastPathCost;
+use super::messages::{MessageCost, SessionCost};
 use super::published::Published;
 use super::resident::Residents;
 use super::setup::SetUps;
@@ -72,6 +75,120 @@ pub fn set_ups(results: &[SetUps]) -> String {
             format!("{:.0}", result.memory_octets),
         ];
         add(&mut table, 0, cells);
+    }
+    table.to_string()
+}
+
+/// Messages: one row a kind and a number of sessions.
+pub fn messages(results: &[MessageCost]) -> String {
+    let mut table = table(&[
+        "protocol",
+        "message",
+        "sessions",
+        "instructions",
+        "goal",
+        "median\nns",
+        "least\nns",
+        "most\nns",
+    ]);
+    for result in results {
+        let time = &result.nanoseconds;
+        let cells = [
+            result.protocol.name().to_owned(),
+            result.message.to_owned(),
+            spaced(result.sessions.into()),
+            result.instructions.map(spaced).unwrap_or_default(),
+            result.goal_instructions.map(|goal| spaced(goal.into())).unwrap_or_default(),
+            format!("{:.0}", time.median),
+            format!("{:.0}", time.least),
+            format!("{:.0}", time.most),
+        ];
+        add(&mut table, 2, cells);
+    }
+    table.to_string()
+}
+
+/// Octets of a session: one row a protocol and a number of sessions.
+pub fn sessions(results: &[SessionCost]) -> String {
+    let mut table = table(&[
+        "protocol",
+        "goal is for",
+        "sessions",
+        "octets of a session\nwith claims",
+        "of its claims",
+        "without claims",
+        "goal",
+    ]);
+    for result in results {
+        let cells = [
+            result.protocol.name().to_owned(),
+            if result.goal.with_claims { "with claims" } else { "without claims" }.to_owned(),
+            spaced(result.sessions.into()),
+            format!("{:.0}", result.octets),
+            format!("{:.0}", result.octets_of_claims),
+            format!("{:.0}", result.octets - result.octets_of_claims),
+            spaced(result.goal.octets.into()),
+        ];
+        add(&mut table, 2, cells);
+    }
+    table.to_string()
+}
+
+/// The kernel's part of Boomerang: one row a number of sessions.
+pub fn fast_path(results: &[FastPathCost]) -> String {
+    let mut table = table(&[
+        "in the kernel\nsessions",
+        "refresh\nns",
+        "goal\nns",
+        "in turn, one by one\nns",
+        "set-up, one by one\nns",
+        "release, one by one\nns",
+    ]);
+    for cost in results {
+        let cells = [
+            u64::from(cost.sessions),
+            cost.refresh,
+            cost.goal.into(),
+            cost.refresh_in_turn,
+            cost.set_up,
+            cost.release,
+        ];
+        add(&mut table, 0, cells.map(spaced));
+    }
+    table.to_string()
+}
+
+/// The life of sessions: one row a phase.
+pub fn life(life: &Life) -> String {
+    let mut table = table(&[
+        "phase",
+        "time\ns",
+        "rate\n1/s",
+        "sessions\nafter",
+        "claims\nafter",
+        "heap peak\nMB",
+        "heap after\nMB",
+        "octets/session\nafter",
+        "resident after\nMB",
+    ]);
+    let megabytes = |octets: Option<usize>| {
+        octets.map_or_else(String::new, |n| format!("{:.1}", n as f64 / 1e6))
+    };
+    for phase in &life.phases {
+        let heap = phase.heap_after.zip(life.heap_before).filter(|_| phase.sessions > 0);
+        let each = heap.map(|(after, before)| (after - before) as f64 / phase.sessions as f64);
+        let cells = [
+            format!("{} {}", life.protocol.name(), phase.name),
+            format!("{:.2}", phase.seconds),
+            spaced(phase.rate.round() as u64),
+            spaced(phase.sessions as u64),
+            spaced(phase.claims.into()),
+            megabytes(phase.heap_peak),
+            megabytes(phase.heap_after),
+            each.map_or_else(String::new, |octets| format!("{octets:.0}")),
+            phase.resident.map_or_else(String::new, |n| format!("{:.1}", n as f64 / 1e6)),
+        ];
+        add(&mut table, 1, cells);
     }
     table.to_string()
 }

@@ -1,5 +1,8 @@
 //! `earmark-lab bench`, and the light hosts that it starts.
 
+mod life;
+mod messages;
+
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -41,10 +44,14 @@ Examples:
 
 Exit status: 0 every session was installed, 1 it could not run, 3 a session was not installed.";
 
-/// Measure real daemons
+pub(super) use messages::CountedMessages;
+
+/// Measure real daemons, or one router without I/O
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Bench {
     Scale(Scale),
+    Messages(messages::Messages),
+    Life(life::Life),
 }
 
 /// Many sessions: what they cost while they stand, and how fast they are set up
@@ -163,6 +170,8 @@ impl Bench {
     pub(super) fn run(&self) -> Result<ExitCode> {
         match self {
             Bench::Scale(scale) => scale.run(),
+            Bench::Messages(messages) => messages.run(),
+            Bench::Life(life) => life.run(),
         }
     }
 }
@@ -172,10 +181,7 @@ impl Scale {
         if let Some(obstacle) = testbed::obstacle() {
             bail!("{obstacle}; measuring real daemons needs root");
         }
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-        }
+        let interrupted = interruption()?;
         let bar = Bar::new();
         let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
         let mut report = Report { protocol: "rsvp", ..Report::default() };
@@ -249,6 +255,15 @@ impl Scale {
         let reduction = self.reduction == Reduction::On;
         Set { routers, refresh: self.refresh, reduction, settings }
     }
+}
+
+/// Is set when somebody wants the program to end.
+fn interruption() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
 }
 
 /// Progress on standard error, on a terminal; elsewhere a line for each step.

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub mod heap;
 pub(crate) mod namespace;
 pub(crate) mod ring;
 pub(crate) mod socket;

@@ -1,0 +1,242 @@
+//! What each kind of message costs one router without I/O that holds so many sessions: instructions, nanoseconds, and the
+//! octets that a session takes.
+//!
+//! Nanoseconds are taken of messages that are about sessions far from each other, so that caches are as cold as that many
+//! sessions make them; new sessions come on top of those that stand, and go again. Instructions are counted by valgrind
+//! ([`instructions`]), and the kernel's own part of Boomerang is timed by the kernel ([`fast_path`]).
+
+pub mod fast_path;
+pub mod instructions;
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use earmark_core::admission::{Demand, Ledger, LinkCapacity, Owner, Service};
+use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_linux::heap;
+use serde::Serialize;
+
+use super::Supervision;
+use super::router::{MemoryGoal, Message, Protocol, Router, Step};
+
+/// Messages of a kind that are timed in one go, at most.
+const BATCH: u32 = 20_000;
+/// Sessions that come after each other are this far apart in the tables: a prime, so that none comes twice.
+const STRIDE: u64 = 611_953;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Whose messages.
+    pub protocol: Protocol,
+    /// How many sessions the router holds.
+    pub sessions: u32,
+    /// How often nanoseconds are taken; at least once.
+    pub repetitions: u32,
+}
+
+/// What a kind of message costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct MessageCost {
+    /// Whose message.
+    pub protocol: Protocol,
+    /// Its name.
+    pub message: &'static str,
+    /// Sessions that the router holds meanwhile.
+    pub sessions: u32,
+    /// Instructions; `None` where they were not counted.
+    pub instructions: Option<u64>,
+    /// How many it shall take at most, where a goal was set.
+    pub goal_instructions: Option<u32>,
+    /// Nanoseconds: the median of the repetitions, the least and the most.
+    pub nanoseconds: Spread,
+}
+
+/// A figure that was taken several times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// As many were above it as below.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+/// What a session takes of memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionCost {
+    /// Whose session.
+    pub protocol: Protocol,
+    /// How many there are.
+    pub sessions: u32,
+    /// Octets on the heap, slack of growing tables and the claims in the ledger included.
+    pub octets: f64,
+    /// What of it the claims take.
+    pub octets_of_claims: f64,
+    /// What it shall take at most.
+    pub goal: MemoryGoal,
+}
+
+impl SessionCost {
+    /// What the goal is about.
+    pub fn octets_of_goal(&self) -> f64 {
+        if self.goal.with_claims { self.octets } else { self.octets - self.octets_of_claims }
+    }
+}
+
+/// What one measurement found.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// Kind by kind.
+    pub messages: Vec<MessageCost>,
+    /// `None` where nobody counts the heap.
+    pub session: Option<SessionCost>,
+}
+
+/// Measures nanoseconds and octets.
+///
+/// # Errors
+/// A session was not set up or not released; it was interrupted.
+pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Costs> {
+    let Plan { protocol, sessions, .. } = *plan;
+    let name = protocol.name();
+    let watcher = supervision.watcher;
+    watcher.begin(&format!("{name}: {sessions} sessions are set up"), sessions.into());
+    let empty = Router::new();
+    let base = heap::in_use();
+    drop(empty);
+    let mut router =
+        Router::with_sessions(protocol, sessions, |count| watcher.reached(count.into()));
+    expect(&router, protocol, sessions)?;
+    let session = base.zip(heap::in_use()).map(|(base, now)| SessionCost {
+        protocol,
+        sessions,
+        octets: now.saturating_sub(base) as f64 / f64::from(sessions),
+        octets_of_claims: claims_take(router.claims()) as f64 / f64::from(sessions),
+        goal: protocol.memory_goal(),
+    });
+    let kinds = protocol.messages();
+    let mut times = vec![Vec::new(); kinds.len()];
+    let rounds = plan.repetitions.max(1);
+    watcher.begin(&format!("{name}: messages among {sessions} sessions"), rounds.into());
+    for round in 1..=rounds {
+        supervision.go_on()?;
+        for (kind, times) in kinds.iter().zip(&mut times) {
+            times.push(time(&mut router, kind, sessions, round));
+        }
+        expect(&router, protocol, sessions)?;
+        watcher.reached(round.into());
+    }
+    let messages = kinds.iter().zip(times).map(|(kind, times)| MessageCost {
+        protocol,
+        message: kind.name,
+        sessions,
+        instructions: None,
+        goal_instructions: kind.goal,
+        nanoseconds: Spread::of(times),
+    });
+    Ok(Costs { messages: messages.collect(), session })
+}
+
+fn expect(router: &Router, protocol: Protocol, sessions: u32) -> Result<()> {
+    let there = router.sessions(protocol);
+    let name = protocol.name();
+    ensure!(there == sessions as usize, "{name}: {there} sessions instead of {sessions}");
+    Ok(())
+}
+
+/// Nanoseconds of one message of a kind, the mean of a batch.
+fn time(router: &mut Router, kind: &Message, sessions: u32, round: u32) -> f64 {
+    let batch = BATCH.min(sessions);
+    let about = |number: u32| match kind.step {
+        Step::Refresh => {
+            let place = u64::from(round) * u64::from(batch) + u64::from(number);
+            (place * STRIDE % u64::from(sessions)) as u32
+        }
+        Step::SetUp | Step::Release => sessions + number,
+    };
+    let arrivals: Vec<_> = (0..batch).map(|n| kind.of(router, about(n), round)).collect();
+    let start = Instant::now();
+    for arrival in &arrivals {
+        router.deliver(arrival);
+    }
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(batch)
+}
+
+/// Octets that so many claims take in a ledger.
+fn claims_take(claims: u32) -> usize {
+    let link = InterfaceId(1);
+    let bandwidth = Rate::from_bps(u64::MAX);
+    let flow = Flow {
+        destination: [10, 0, 0, 1].into(),
+        source: None,
+        protocol: 17,
+        destination_port: 1,
+        source_port: 0,
+        flow_label: 0,
+    };
+    let demand = Demand {
+        service: Service::ControlledLoad,
+        rate: Rate::from_bps(1),
+        burst: 1,
+        max_packet: 0,
+    };
+    let before = heap::in_use();
+    let mut ledger = Ledger::new();
+    ledger.set_link(link, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 });
+    for block in 0..claims {
+        let owner = Owner { protocol: earmark_core::admission::Protocol::Rsvp, block };
+        let _ = ledger.claim(link, owner, &flow, demand);
+    }
+    let after = heap::in_use();
+    after.zip(before).map_or(0, |(after, before)| after - before)
+}
+
+impl Spread {
+    /// Of at least one figure.
+    fn of(mut figures: Vec<f64>) -> Spread {
+        figures.sort_unstable_by(f64::total_cmp);
+        let median = figures[figures.len() / 2];
+        Spread { median, least: figures[0], most: figures[figures.len() - 1] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::bench::Watcher;
+
+    struct Nobody;
+
+    impl Watcher for Nobody {
+        fn begin(&self, _: &str, _: u64) {}
+        fn reached(&self, _: u64) {}
+    }
+
+    #[test]
+    fn every_kind_of_message_is_measured() {
+        let interrupted = AtomicBool::new(false);
+        let supervision = Supervision { watcher: &Nobody, interrupted: &interrupted };
+        for protocol in Protocol::ALL {
+            let plan = Plan { protocol, sessions: 50, repetitions: 3 };
+            let costs = measure(&plan, &supervision).expect("sessions come and go");
+            assert_eq!(costs.messages.len(), protocol.messages().len());
+            for cost in &costs.messages {
+                let Spread { median, least, most } = cost.nanoseconds;
+                assert!(0.0 < least && least <= median && median <= most, "{cost:?}");
+            }
+        }
+        interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+        let plan = Plan { protocol: Protocol::Yessir, sessions: 50, repetitions: 3 };
+        assert!(measure(&plan, &supervision).is_err(), "it was interrupted");
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        let spread = Spread::of(vec![9.0, 1.0, 2.0]);
+        assert_eq!(spread, Spread { median: 2.0, least: 1.0, most: 9.0 });
+    }
+}

@@ -1,0 +1,154 @@
+//! What the kernel takes for messages of Boomerang that it handles by itself, by its own test runner (`BPF_PROG_RUN`).
+//!
+//! From the first octet of the packet to the verdict that it goes on; the kernel's own forwarding is not in it. A refresh can
+//! be run many times in one go, and then has its session in the processor's caches. Sessions in turn, set-ups and releases
+//! are run one by one, by a system call each, which counts what starting and stopping the clock takes.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use earmark_core::InterfaceId;
+use earmark_linux::netns::Namespace;
+use earmark_linux::{FastKey, FastPath, FastSession, RsvpSocket, Share, link};
+use earmark_wire::{checksum, ipv4};
+use serde::Serialize;
+
+const INITIATOR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
+const FAR_END: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 1);
+/// 64 kbit/s each way.
+const RATE: u32 = 64_000;
+/// How often the one refresh is run in one go.
+const HOT: u32 = 1_000_000;
+/// How many sessions are refreshed in turn, set up, and released.
+const IN_TURN: u32 = 10_000;
+/// Sessions that the kernel's map has room for.
+const MOST: u32 = 250_000;
+
+/// What a refresh shall take at most, nanoseconds.
+pub const GOAL: u32 = 400;
+
+/// Nanoseconds of the kernel, a message each.
+#[derive(Clone, Debug, Serialize)]
+pub struct FastPathCost {
+    /// Sessions that the kernel knows.
+    pub sessions: u32,
+    /// The same refresh again and again.
+    pub refresh: u64,
+    /// Refreshes of sessions in turn, one by one.
+    pub refresh_in_turn: u64,
+    /// A new session, one by one.
+    pub set_up: u64,
+    /// Its release, one by one.
+    pub release: u64,
+    /// What the refresh shall take at most.
+    pub goal: u32,
+}
+
+/// Measures, in a network namespace of its own. Takes root.
+///
+/// # Errors
+/// No namespace, no BPF.
+pub fn measure(sessions: u32) -> Result<FastPathCost> {
+    let name = format!("earmark-bench-{}", std::process::id());
+    let namespace = Namespace::create(&name).context("no network namespace to be had")?;
+    let out = router(&namespace)?;
+    // Programs run in the namespace of whoever runs them.
+    namespace.run_in(|| measure_here(out, sessions.min(MOST)))?
+}
+
+/// A router with a way to the far end.
+fn router(namespace: &Namespace) -> Result<InterfaceId> {
+    let (out, _) = link::create_veth(namespace, "out", namespace, "other")?;
+    link::add_address(namespace, "out", [10, 77, 2, 2].into(), 24)?;
+    for name in ["out", "other"] {
+        link::set_up(namespace, name, true)?;
+    }
+    link::sysctl(namespace, "net.ipv4.ip_forward", "1")?;
+    Ok(out)
+}
+
+fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
+    let mut socket = RsvpSocket::open()?;
+    let [set_up, release] = changes(&mut socket, out)?;
+    let path = socket.fast_path().context("no BPF to be had")?;
+    let share = Some(Share { interface: InterfaceId(1), rate: RATE });
+    for number in 0..sessions {
+        let session =
+            FastSession { initiator: INITIATOR, interval: 30, forward: share, reverse: share };
+        path.set(&key(number), &session)?;
+    }
+    let refresh = nanoseconds(path.time(&packet(0, RATE), HOT)?);
+    // A stride that has no divisor in common with the number of sessions visits them all, out of order.
+    let order = (0..IN_TURN).map(|visit| (u64::from(visit) * 7_919 % u64::from(sessions)) as u32);
+    let refresh_in_turn = one_by_one(path, order, RATE)?;
+    Ok(FastPathCost { sessions, refresh, refresh_in_turn, set_up, release, goal: GOAL })
+}
+
+/// A set-up, and a release, of sessions that the kernel does not know yet.
+fn changes(socket: &mut RsvpSocket, link: InterfaceId) -> Result<[u64; 2]> {
+    let path = socket.fast_path_mut().context("no BPF to be had")?;
+    path.set_longest_interval(Some(30))?;
+    path.lend(link, u64::from(RATE) * u64::from(IN_TURN))?;
+    let mut change = |rate| -> Result<u64> {
+        let path = socket.fast_path().context("no BPF to be had")?;
+        let mean = one_by_one(path, (0..IN_TURN).map(|number| u32::MAX - number), rate)?;
+        // What the kernel has settled is told to the daemon, and makes room for more.
+        while socket.receive(|_| {})? > 0 {}
+        Ok(mean)
+    };
+    Ok([change(RATE)?, change(0)?])
+}
+
+/// The mean of one message for each of these sessions.
+fn one_by_one(path: &FastPath, numbers: impl Iterator<Item = u32>, rate: u32) -> Result<u64> {
+    let (mut spent, mut count) = (Duration::ZERO, 0);
+    for number in numbers {
+        spent += path.time(&packet(number, rate), 1)?;
+        count += 1;
+    }
+    Ok(nanoseconds(spent / count))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn key(number: u32) -> FastKey {
+    let (mut classifier, mut mask) = ([0; 16], [0xff; 16]);
+    classifier[..4].copy_from_slice(&INITIATOR.octets());
+    classifier[4..8].copy_from_slice(&FAR_END.octets());
+    classifier[8..12].copy_from_slice(&number.to_be_bytes());
+    classifier[12] = 17;
+    mask[13..].fill(0);
+    FastKey { classifier, mask }
+}
+
+/// An echo of Boomerang in its IP packet, with this rate in both directions.
+fn packet(number: u32, rate: u32) -> Vec<u8> {
+    let key = key(number);
+    let mut message = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1];
+    message.extend([0x47, 0x11, 0x47, 0x11, 0, 0, 0, 7, 0x10, 0x12, 0, 0]);
+    message.extend([30, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    message.extend(key.classifier);
+    message.extend(key.mask);
+    message.extend(rate.to_be_bytes());
+    message.extend(rate.to_be_bytes());
+    let sum = checksum::checksum(&message).to_be_bytes();
+    message[2..4].copy_from_slice(&sum);
+    let header = ipv4::Repr {
+        tos: 0,
+        identification: 0,
+        dont_fragment: false,
+        ttl: 64,
+        protocol: earmark_wire::icmp::PROTOCOL_V4,
+        source: INITIATOR,
+        destination: FAR_END,
+        router_alert: Some(0),
+        payload_len: message.len(),
+    };
+    let mut packet = vec![0; header.header_len()];
+    header.emit(&mut packet).expect("it fits");
+    packet.extend(message);
+    packet
+}

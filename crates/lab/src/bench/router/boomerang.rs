@@ -1,0 +1,69 @@
+//! Boomerang's messages: 64 kbit/s each way, 16 sessions to an initiating node. Each message passes the router twice, on
+//! its way out and on its way back.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
+use earmark_wire::icmp::{self, Ends, HEADER, Kind, seal};
+
+use super::{Arrival, FAR, Message, NEAR, Router, Step};
+
+/// The goals are those of a pass. A release ends both directions on its way out, and finds nothing on its way back.
+pub(super) const MESSAGES: [Message; 6] = [
+    Message { name: "set-up, out", step: Step::SetUp, goal: Some(2_000), write: out },
+    Message { name: "set-up, back", step: Step::SetUp, goal: Some(2_000), write: back },
+    Message { name: "refresh, out", step: Step::Refresh, goal: Some(500), write: out },
+    Message { name: "refresh, back", step: Step::Refresh, goal: Some(500), write: back },
+    Message { name: "release, out", step: Step::Release, goal: None, write: release_out },
+    Message { name: "release, back", step: Step::Release, goal: None, write: release_back },
+];
+
+const RATES: Rates = Rates { forward: 64_000, reverse: 64_000 };
+
+fn out(_: &Router, number: u32, round: u32) -> Arrival {
+    message(number, round, Kind::Request, RATES)
+}
+
+fn back(_: &Router, number: u32, round: u32) -> Arrival {
+    message(number, round, Kind::Reply, RATES)
+}
+
+fn release_out(_: &Router, number: u32, round: u32) -> Arrival {
+    message(number, round, Kind::Request, Rates::ZERO)
+}
+
+fn release_back(_: &Router, number: u32, round: u32) -> Arrival {
+    message(number, round, Kind::Reply, Rates::ZERO)
+}
+
+fn message(number: u32, round: u32, pass: Kind, rates: Rates) -> Arrival {
+    let near = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number / 16));
+    let far = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
+    let reservation = Reservation {
+        transaction_id: number,
+        flags: Flags(0),
+        refresh_interval: 30,
+        key: 1,
+        classifier: Keys {
+            source: near,
+            destination: far,
+            source_port: 4_000,
+            destination_port: 5_004,
+            protocol: 17,
+            tos: 0,
+            flags: 0,
+        },
+        mask: Shape::exact(Family::V4),
+        qos: Qos::Bitrate(rates),
+        options: Options::NONE,
+    };
+    let mut octets = vec![0; HEADER + reservation.buffer_len()];
+    reservation.emit(&mut octets[HEADER..]).expect("it fits");
+    // Identifier and sequence number of a ping are of 16 bits.
+    seal(&mut octets, Ends::V4, pass, number as u16, round as u16).expect("it fits");
+    let (interface, source, destination) = match pass {
+        Kind::Request => (NEAR, near, far),
+        Kind::Reply => (FAR, far, near),
+    };
+    Arrival { protocol: icmp::PROTOCOL_V4, interface, source, destination, octets }
+}

@@ -1,0 +1,95 @@
+//! RSVP's messages: one sender a session, its ADSPEC, one fixed-filter reservation by controlled load.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
+use earmark_wire::rsvp::{
+    Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message as Rsvp, Path,
+    PathTear, Resv, RsvpHop, SenderDescriptor, Session, SourceSelector,
+};
+
+use super::{Arrival, FAR, Message, NEAR, Router, Step};
+
+const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
+const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+
+const TSPEC: SenderTspec = TokenBucket {
+    rate: 8_000.0,
+    depth: 3_000.0,
+    peak: f32::INFINITY,
+    min_policed_unit: 100,
+    max_packet_size: 1_500,
+};
+
+/// The goals are what the engine took before it knew styles, groups and refresh reduction.
+pub(super) const MESSAGES: [Message; 5] = [
+    Message { name: "Path, new", step: Step::SetUp, goal: Some(4_960), write: path },
+    Message { name: "Resv, new", step: Step::SetUp, goal: Some(5_294), write: resv },
+    Message { name: "Path, refresh", step: Step::Refresh, goal: Some(1_433), write: path },
+    Message { name: "Resv, refresh", step: Step::Refresh, goal: Some(2_564), write: resv },
+    Message { name: "PathTear", step: Step::Release, goal: Some(4_164), write: path_tear },
+];
+
+fn names(number: u32) -> (Session, FilterSpec) {
+    let destination = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
+    let source = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number % 65_536));
+    let session = Session { destination, protocol: 17, flags: 0, port: 5_004 };
+    (session, FilterSpec { source, selector: SourceSelector::Port(4_000) })
+}
+
+fn path(_: &Router, number: u32, _: u32) -> Arrival {
+    let (session, template) = names(number);
+    let adspec = Adspec::for_sender();
+    let mut octets = vec![0; adspec.buffer_len()];
+    adspec.emit(&mut octets).expect("it fits");
+    let body = Body::Path(Path {
+        session,
+        hop: UPSTREAM,
+        refresh_ms: 30_000,
+        carried: Carried::Objects(&[]),
+        sender: SenderDescriptor { template, tspec: TSPEC, adspec: Some(&octets) },
+    });
+    downstream(template.source, session.destination, body)
+}
+
+fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
+    let (session, template) = names(number);
+    let body = Body::PathTear(PathTear {
+        session,
+        hop: UPSTREAM,
+        carried: Carried::Objects(&[]),
+        template,
+        tspec: Some(TSPEC),
+    });
+    downstream(template.source, session.destination, body)
+}
+
+fn resv(router: &Router, number: u32, _: u32) -> Arrival {
+    let (session, filter) = names(number);
+    let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
+    let body = Body::Resv(Resv {
+        session,
+        hop: RsvpHop { address: DOWNSTREAM, lih: router.node.rsvp_engine().lih(FAR) },
+        refresh_ms: 30_000,
+        confirm: None,
+        scope: None,
+        carried: Carried::Objects(&[]),
+        flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+    });
+    let octets = written(body);
+    let protocol = earmark_rsvp::PROTOCOL;
+    Arrival { protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
+}
+
+fn downstream(source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
+    let octets = written(body);
+    Arrival { protocol: earmark_rsvp::PROTOCOL, interface: NEAR, source, destination, octets }
+}
+
+fn written(body: Body<'_>) -> Vec<u8> {
+    let message = Rsvp::new(62, body);
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("it fits");
+    octets
+}
