@@ -1,7 +1,7 @@
 //! Instructions of a message, counted by valgrind.
 //!
 //! This program runs itself under valgrind's tool callgrind, which counts while one function runs that hands one message to
-//! the router, and writes a file each time that function returns. So each file has the instructions of one message: parsing,
+//! the router, and writes a file each time its caller returns. So each file has the instructions of one message: parsing,
 //! look-ups, ledger, and the messages that are sent. Setting up the sessions runs under valgrind too, which takes its time.
 
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::bench::Supervision;
-use crate::bench::router::{COUNTED, Protocol, Router, Step};
+use crate::bench::router::{COUNTED, DUMPED, Protocol, Router, Step};
 
 /// How many messages of a kind are counted; the median is given. Tables may grow under one of them.
 const COUNTED_MESSAGES: u32 = 5;
@@ -79,7 +79,7 @@ fn start(protocol: Protocol, sessions: u32, directory: &Path) -> std::io::Result
     Command::new("valgrind")
         .args(["--tool=callgrind", "--collect-atstart=no"])
         .arg(format!("--toggle-collect={COUNTED}"))
-        .arg(format!("--dump-after={COUNTED}"))
+        .arg(format!("--dump-after={DUMPED}"))
         .arg(format!("--callgrind-out-file={}", directory.join("counts").display()))
         .arg(std::env::current_exe()?)
         .args(["counted-messages", "--protocol", name.get_name()])
