@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use earmark_core::InterfaceId;
 use earmark_linux::netns::Namespace;
-use earmark_linux::{FastKey, FastPath, FastSession, RsvpSocket, Share, link};
+use earmark_linux::{FastKey, FastPath, FastSession, Share, SignallingSocket, link};
 use earmark_wire::{checksum, ipv4};
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ fn router(namespace: &Namespace) -> Result<InterfaceId> {
 }
 
 fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
-    let mut socket = RsvpSocket::open()?;
+    let mut socket = SignallingSocket::open()?;
     let [set_up, release] = changes(&mut socket, out)?;
     let path = socket.fast_path().context("no BPF to be had")?;
     let share = Some(Share { interface: InterfaceId(1), rate: RATE });
@@ -86,7 +86,7 @@ fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
 }
 
 /// A set-up, and a release, of sessions that the kernel does not know yet.
-fn changes(socket: &mut RsvpSocket, link: InterfaceId) -> Result<[u64; 2]> {
+fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]> {
     let path = socket.fast_path_mut().context("no BPF to be had")?;
     path.set_longest_interval(Some(30))?;
     path.lend(link, u64::from(RATE) * u64::from(IN_TURN))?;
