@@ -53,7 +53,7 @@ impl Default for Config {
             lifetime_multiplier: 3,
             retry: Duration::from_millis(500),
             release_attempts: 4,
-            burst: Duration::from_millis(20),
+            burst: Duration::from_millis(100),
             min_burst: 6_000,
             lock: false,
             users: Vec::new(),

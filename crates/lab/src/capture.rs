@@ -188,7 +188,14 @@ mod tests {
         let plan = Plan::default();
         let mut stage = OnSimulator::new(Topology::parse(DEMO).unwrap(), plan.clone(), 1);
         stage.tap(ROUTER).unwrap();
-        stage.reserve(Stream::Measured, plan.stream.rate, Duration::from_secs(1)).unwrap();
+        stage
+            .reserve(
+                earmark_sim::Protocol::Rsvp,
+                Stream::Measured,
+                plan.stream.rate,
+                Duration::from_secs(1),
+            )
+            .unwrap();
         stage.release(Stream::Measured).unwrap();
         stage.wait(Duration::from_secs(1)).unwrap();
         let tapped = stage.take_tapped(ROUTER).unwrap();

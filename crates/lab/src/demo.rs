@@ -9,6 +9,10 @@
 //!    and are refused; if asked for, the daemon of r1 is killed and started again. The stream must not notice either,
 //!    and the new daemon must know of the reservation again with the first Path, within one refresh interval.
 //! 3. *none*: the reservation is released, and the stream suffers again.
+//! 4. *boomerang*: a loop reserves the same. The daemon of h2 is stopped meanwhile: its kernel answers the ping.
+//! 5. *yessir*: reports of the stream reserve the same.
+//! 6. *shared*: the stream by RSVP, and a stream of 1 Mbit/s by each of the two others. Then each protocol asks for 5 Mbit/s
+//!    more; no more than 3.5 are left, so all three must be refused, and no stream may notice.
 //!
 //! Between stages the network gets a moment to settle, which belongs to none of them: queues fill or empty.
 
@@ -23,7 +27,9 @@ use earmark_core::{Rate, Time};
 use earmark_sim::{Protocol, StageResult, Trace};
 
 pub use namespaces::OnNamespaces;
-pub use report::{KillResult, Mark, NetworkKind, Refusal, Report, Series, Span, Timeline};
+pub use report::{
+    Denial, KillResult, Mark, NetworkKind, Part, Refusal, Report, Series, Span, Timeline,
+};
 pub use simulated::OnSimulator;
 
 use crate::traffic::Shape;
@@ -32,8 +38,12 @@ use crate::traffic::Shape;
 pub const BIN: Duration = Duration::from_millis(100);
 /// How long a reservation may take to be in place or refused.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// More than a packet of a reserved stream takes.
+const ARRIVAL: Duration = Duration::from_millis(50);
 /// The node whose daemon is killed, and whose signalling is captured: the router before the bottleneck.
 pub const ROUTER: &str = "r1";
+/// The node that needs no daemon of its own for Boomerang.
+const FAR_END: &str = "h2";
 
 /// What the demo does, and for how long.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +56,10 @@ pub struct Plan {
     pub stream: Shape,
     /// The traffic beside it.
     pub flood: Shape,
+    /// Each of the two streams that share with it in the last stage.
+    pub sharer: Shape,
+    /// What each protocol asks for in vain in the last stage.
+    pub too_much: Rate,
     /// Rate of the second reservation, which must not fit.
     pub second: Rate,
     /// Refresh period R of all nodes.
@@ -61,6 +75,8 @@ impl Default for Plan {
             settle: Duration::from_millis(500),
             stream: Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 },
             flood: Shape { rate: Rate::from_mbps(20), packet_octets: 1_400, bucket_octets: 64_000 },
+            sharer: Shape { rate: Rate::from_mbps(1), packet_octets: 1_000, bucket_octets: 32_000 },
+            too_much: Rate::from_mbps(5),
             second: Rate::from_mbps(8),
             refresh: Duration::from_secs(2),
             kill: false,
@@ -84,15 +100,34 @@ pub enum Stream {
     Flood,
     /// What nobody sends, but somebody wants to reserve for.
     Second,
+    /// What Boomerang reserves for while others share the link.
+    ByBoomerang,
+    /// What YESSIR does.
+    ByYessir,
 }
 
 impl Stream {
+    /// Those that are sent, in the order of [`Stage::stop_traffic`].
+    pub const SENT: [Stream; 4] =
+        [Stream::Measured, Stream::Flood, Stream::ByBoomerang, Stream::ByYessir];
+
+    /// What it looks like.
+    fn shape(self, plan: &Plan) -> Shape {
+        match self {
+            Stream::Measured | Stream::Second => plan.stream,
+            Stream::Flood => plan.flood,
+            Stream::ByBoomerang | Stream::ByYessir => plan.sharer,
+        }
+    }
+
     /// Destination port, and source port alike.
     pub const fn port(self) -> u16 {
         match self {
             Stream::Measured => 5_001,
             Stream::Flood => 5_002,
             Stream::Second => 5_003,
+            Stream::ByBoomerang => 5_004,
+            Stream::ByYessir => 5_005,
         }
     }
 }
@@ -102,8 +137,10 @@ impl Stream {
 pub enum Answer {
     /// It stands on the whole path; so long did it take from the sender's call.
     InPlace(Duration),
-    /// It was refused.
+    /// It was refused, by RSVP.
     Refused(Refusal),
+    /// It was refused by another protocol; so much could be had.
+    Offered(Rate),
 }
 
 /// When a daemon died, when the next one was ready, and when the reservation stood in it again.
@@ -129,14 +166,24 @@ pub trait Stage {
     fn start_traffic(&mut self) -> Result<()>;
     /// Octets of the measured stream that have arrived so far.
     fn received_octets(&self) -> u64;
-    /// Reserves from h1 to h2.
-    fn reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer>;
+    /// Reserves from h1 to h2, by one of the protocols.
+    fn reserve(
+        &mut self,
+        by: Protocol,
+        stream: Stream,
+        rate: Rate,
+        within: Duration,
+    ) -> Result<Answer>;
     /// Releases what was reserved for a stream, at both ends.
     fn release(&mut self, stream: Stream) -> Result<()>;
     /// Kills the daemon of a node, starts another after `pause`, and waits until the reservation stands there again.
     fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival>;
-    /// Ends stream and flood: what became of them.
-    fn stop_traffic(&mut self) -> Result<[Trace; 2]>;
+    /// Stops the daemon of a node.
+    fn stop_daemon(&mut self, node: &str) -> Result<()>;
+    /// Starts it again, and waits until it serves.
+    fn start_daemon(&mut self, node: &str) -> Result<()>;
+    /// Ends all traffic: what became of it, in the order of [`Stream::SENT`].
+    fn stop_traffic(&mut self) -> Result<[Trace; 4]>;
 }
 
 /// Somebody who wants to know how far the demo is.
@@ -161,7 +208,7 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     player.pass(plan.settle, "traffic starts")?;
     let before = player.span(plan.stage, "nothing reserved")?;
 
-    let setup = reserve(&mut player, plan)?;
+    let setup = reserve(&mut player, Protocol::Rsvp, Stream::Measured, plan.stream.rate)?;
     player.pass(plan.settle, "queues settle")?;
     let from = player.stage.now();
     player.span(plan.stage / 2, "reserved with RSVP")?;
@@ -171,14 +218,22 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     player.span(plan.stage / 2, "reserved with RSVP")?;
     let during = (from, player.stage.now());
 
+    player.arrive()?;
     player.stage.release(Stream::Measured)?;
     player.progress.note("released");
     player.pass(plan.settle, "queues settle")?;
     let after = player.span(plan.stage, "released")?;
-    let [stream, flood] = player.stage.stop_traffic()?;
+    let light = light_stages(&mut player, plan)?;
+    let (shared, parts) = share(&mut player, plan)?;
+    let [stream, flood, by_boomerang, by_yessir] = player.stage.stop_traffic()?;
+    let sharers = [by_boomerang, by_yessir];
     let story = Story {
         start,
         spans: [before, during, after],
+        light,
+        shared,
+        parts,
+        sharers,
         setup,
         refusal,
         refused,
@@ -187,14 +242,92 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
         stream,
         flood,
     };
-    Ok(story.report(network, plan.stream.rate))
+    Ok(story.report(network, plan))
+}
+
+/// From when until when, and how long the set-up took.
+type Stay = ((Time, Time), Duration);
+
+/// The stages of Boomerang and of YESSIR.
+fn light_stages(player: &mut Player<'_>, plan: &Plan) -> Result<[Stay; 2]> {
+    player.stage.stop_daemon(FAR_END)?;
+    player.progress.note(&format!("{FAR_END} has no daemon now: its kernel answers pings"));
+    let boomerang = light_stage(player, plan, Protocol::Boomerang, "reserved with Boomerang")?;
+    player.stage.start_daemon(FAR_END)?;
+    let yessir = light_stage(player, plan, Protocol::Yessir, "reserved with YESSIR")?;
+    Ok([boomerang, yessir])
+}
+
+fn light_stage(
+    player: &mut Player<'_>,
+    plan: &Plan,
+    by: Protocol,
+    what: &'static str,
+) -> Result<Stay> {
+    let setup = reserve(player, by, Stream::Measured, plan.stream.rate)?;
+    player.pass(plan.settle, "queues settle")?;
+    let span = player.span(plan.stage, what)?;
+    player.arrive()?;
+    player.stage.release(Stream::Measured)?;
+    player.pass(plan.settle, "queues settle")?;
+    Ok((span, setup))
+}
+
+/// The stage in which all share: its span, the set-up of the measured stream, and what each was refused.
+fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
+    let setup = reserve(player, Protocol::Rsvp, Stream::Measured, plan.stream.rate)?;
+    reserve(player, Protocol::Boomerang, Stream::ByBoomerang, plan.sharer.rate)?;
+    reserve(player, Protocol::Yessir, Stream::ByYessir, plan.sharer.rate)?;
+    player.pass(plan.settle, "queues settle")?;
+    let from = player.stage.now();
+    player.span(plan.stage / 2, "shared by all three")?;
+    let mut denials = Vec::new();
+    for by in [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir] {
+        let requested_bps = plan.too_much.as_bps();
+        let available_bps =
+            match player.stage.reserve(by, Stream::Second, plan.too_much, ANSWER_WITHIN)? {
+                Answer::InPlace(_) => None,
+                Answer::Refused(_) => Some(None),
+                Answer::Offered(rate) => Some(Some(rate.as_bps())),
+            };
+        if let Some(available_bps) = available_bps {
+            denials.push(Denial { protocol: by, requested_bps, available_bps });
+        }
+        player.stage.release(Stream::Second)?;
+    }
+    let many = denials.len();
+    player.progress.note(&format!("{} more: refused to {many} of three protocols", plan.too_much));
+    player.span(plan.stage / 2, "shared by all three")?;
+    let span = (from, player.stage.now());
+    player.arrive()?;
+    for stream in [Stream::Measured, Stream::ByBoomerang, Stream::ByYessir] {
+        player.stage.release(stream)?;
+    }
+    Ok(((span, setup), denials))
+}
+
+/// What a YESSIR receiver's answer comes to: where hops have refused, the least that one of them could have given.
+fn answered(answer: &earmark_yessir::Answer, setup: Duration) -> Answer {
+    let available = answer.failures.iter().map(|note| note.available.0);
+    match available.reduce(f32::min) {
+        None => Answer::InPlace(setup),
+        Some(least) => Answer::Offered(Rate::from_octets_per_second(least)),
+    }
 }
 
 /// What happened, before it is added up.
 struct Story {
     start: Time,
-    /// The three stages, from when until when.
+    /// The stages with RSVP and without, from when until when.
     spans: [(Time, Time); 3],
+    /// Those of Boomerang and of YESSIR.
+    light: [Stay; 2],
+    /// The one that all share.
+    shared: Stay,
+    /// What each protocol was refused in it.
+    parts: Vec<Denial>,
+    /// The streams beside the measured one, of Boomerang and of YESSIR.
+    sharers: [Trace; 2],
     setup: Duration,
     refusal: Option<Refusal>,
     refused: Time,
@@ -205,10 +338,10 @@ struct Story {
 }
 
 impl Story {
-    fn report(self, network: NetworkKind, reserved: Rate) -> Report {
+    fn report(self, network: NetworkKind, plan: &Plan) -> Report {
         let [before, during, after] = self.spans;
         let stream = &self.stream;
-        let reserved_bps = reserved.as_bps();
+        let reserved_bps = plan.stream.rate.as_bps();
         let stage = |protocol, reserved_bps, setup, (from, until)| {
             StageResult::new(protocol, reserved_bps, setup, &stream.figures(from, until))
         };
@@ -217,13 +350,38 @@ impl Story {
         marks.extend(self.revival.map(|revival| ("daemon killed", revival.killed)));
         marks.extend(self.revival.map(|revival| ("state formed again", revival.reformed)));
         let streams = [stream, &self.flood];
+        let spans = [before, during, after, self.light[0].0, self.light[1].0, self.shared.0];
         Report {
             network,
             stages: vec![
                 stage(Protocol::None, 0, None, before),
                 stage(Protocol::Rsvp, reserved_bps, Some(self.setup), during),
                 stage(Protocol::None, 0, None, after),
+                stage(Protocol::Boomerang, reserved_bps, Some(self.light[0].1), self.light[0].0),
+                stage(Protocol::Yessir, reserved_bps, Some(self.light[1].1), self.light[1].0),
+                stage(Protocol::Shared, reserved_bps, Some(self.shared.1), self.shared.0),
             ],
+            parts: {
+                let (from, until) = self.shared.0;
+                let part = |(protocol, rate, trace): (Protocol, Rate, &Trace)| {
+                    let figures = trace.figures(from, until);
+                    Part {
+                        protocol,
+                        reserved_bps: rate.as_bps(),
+                        received_bps: figures.received_bps,
+                        loss: figures.loss,
+                    }
+                };
+                let [by_boomerang, by_yessir] = &self.sharers;
+                [
+                    (Protocol::Rsvp, plan.stream.rate, stream),
+                    (Protocol::Boomerang, plan.sharer.rate, by_boomerang),
+                    (Protocol::Yessir, plan.sharer.rate, by_yessir),
+                ]
+                .map(part)
+                .into()
+            },
+            denials: self.parts,
             refusal: self.refusal.map(|refusal| Refusal {
                 stream_bps_after: stream.figures(self.refused, during.1).received_bps,
                 ..refusal
@@ -231,33 +389,35 @@ impl Story {
             kill: self
                 .revival
                 .map(|revival| KillResult::new(ROUTER, revival, self.longest_refresh, stream)),
-            timeline: Timeline::new(self.start, self.spans, &marks, reserved_bps, streams),
+            timeline: Timeline::new(self.start, &spans, &marks, reserved_bps, streams),
         }
     }
 }
 
 /// Asks for what fits: how long it took until it stood.
-fn reserve(player: &mut Player<'_>, plan: &Plan) -> Result<Duration> {
-    let rate = plan.stream.rate;
-    match player.stage.reserve(Stream::Measured, rate, ANSWER_WITHIN)? {
+fn reserve(player: &mut Player<'_>, by: Protocol, stream: Stream, rate: Rate) -> Result<Duration> {
+    match player.stage.reserve(by, stream, rate, ANSWER_WITHIN)? {
         Answer::InPlace(setup) => {
             let millis = setup.as_secs_f64() * 1e3;
-            player.progress.note(&format!("{rate} reserved on the whole path in {millis:.1} ms"));
+            let name = by.name();
+            player.progress.note(&format!("{rate} reserved by {name} in {millis:.1} ms"));
             Ok(setup)
         }
         Answer::Refused(refusal) => bail!("the first reservation was refused: {refusal}"),
+        Answer::Offered(rate) => bail!("{} could have {rate} only", by.name()),
     }
 }
 
 /// Asks for what does not fit; `None` where it was granted after all.
 fn refuse(player: &mut Player<'_>, plan: &Plan) -> Result<Option<Refusal>> {
-    let refusal = match player.stage.reserve(Stream::Second, plan.second, ANSWER_WITHIN)? {
-        Answer::Refused(refusal) => {
-            player.progress.note(&format!("a second reservation: {refusal}"));
-            Some(refusal)
-        }
-        Answer::InPlace(_) => None,
-    };
+    let refusal =
+        match player.stage.reserve(Protocol::Rsvp, Stream::Second, plan.second, ANSWER_WITHIN)? {
+            Answer::Refused(refusal) => {
+                player.progress.note(&format!("a second reservation: {refusal}"));
+                Some(refusal)
+            }
+            Answer::InPlace(_) | Answer::Offered(_) => None,
+        };
     player.stage.release(Stream::Second)?;
     Ok(refusal)
 }
@@ -285,6 +445,11 @@ impl Player<'_> {
     /// Time that belongs to no stage.
     fn pass(&mut self, how_long: Duration, what: &str) -> Result<()> {
         self.span(how_long, what).map(|_| ())
+    }
+
+    /// What left in the span that is over is on its way yet; it is to arrive by what was reserved for it.
+    fn arrive(&mut self) -> Result<()> {
+        self.pass(ARRIVAL, "the last packets arrive")
     }
 
     /// Time that is measured: from when until when.

@@ -62,7 +62,7 @@ fn the_demo_keeps_its_promises() -> Outcome {
     assert_eq!(report["network"], "netns");
     let stages = report["stages"].as_array().ok_or("no stages")?;
     let protocols: Vec<_> = stages.iter().map(|stage| &stage["protocol"]).collect();
-    assert_eq!(protocols, ["none", "rsvp", "none"]);
+    assert_eq!(protocols, ["none", "rsvp", "none", "boomerang", "yessir", "shared"]);
     for unreserved in [&stages[0], &stages[2]] {
         assert!(number(&unreserved["loss"]) > 0.3, "{unreserved}");
         assert_eq!(unreserved["reserved_bps"], 0);
@@ -74,6 +74,13 @@ fn the_demo_keeps_its_promises() -> Outcome {
     assert_eq!(reserved["reserved_bps"], 2_000_000);
     assert!((number(&reserved["received_bps"]) - 2e6).abs() < 4e4, "{reserved}");
     assert!(number(&reserved["setup_ms"]) > 0.0, "{reserved}");
+    for reserved in &stages[3..] {
+        assert_eq!(number(&reserved["loss"]), 0.0, "{reserved}");
+        assert_eq!(reserved["reserved_bps"], 2_000_000);
+    }
+    let parts = report["parts"].as_array().ok_or("no parts")?;
+    assert!(parts.len() == 3 && parts.iter().all(|part| number(&part["loss"]) == 0.0), "{parts:?}");
+    assert_eq!(report["denials"].as_array().map(Vec::len), Some(3), "{report}");
     let refusal = &report["refusal"];
     assert_eq!(refusal["error"], "admission control failure");
     assert_eq!((&refusal["code"], &refusal["value"]), (&1.into(), &2.into()));

@@ -46,6 +46,12 @@ pub enum Protocol {
     None,
     /// RSVP.
     Rsvp,
+    /// Boomerang.
+    Boomerang,
+    /// YESSIR.
+    Yessir,
+    /// All of them at once, each a part.
+    Shared,
 }
 
 impl Protocol {
@@ -54,6 +60,9 @@ impl Protocol {
         match self {
             Protocol::None => "none",
             Protocol::Rsvp => "rsvp",
+            Protocol::Boomerang => "boomerang",
+            Protocol::Yessir => "yessir",
+            Protocol::Shared => "shared",
         }
     }
 }

@@ -191,7 +191,8 @@ impl Yessir {
                 source,
                 destination: passing.source,
                 ttl: TTL,
-                router_alert: false,
+                // The host of the sender looks into what has it, not into all of UDP.
+                router_alert: true,
                 encapsulated: false,
                 neighbor: None,
             };

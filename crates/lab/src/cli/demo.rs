@@ -60,7 +60,7 @@ pub(super) struct Demo {
     /// Where the simulator's random numbers start.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Length of each of the three stages.
+    /// Length of each stage.
     #[arg(long, value_name = "TIME", default_value = "7s", value_parser = super::duration)]
     stage: Duration,
 }

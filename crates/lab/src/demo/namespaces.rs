@@ -7,14 +7,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use earmark::client::Client;
-use earmark::control::protocol::{Listen, Notice, Opened, Send};
+use earmark::control::protocol::{
+    Answer as Reply, Attach, Listen, Loop, Notice, Opened, Request, Send,
+};
+use earmark_boomerang as boomerang;
 use earmark_core::{Rate, Time};
 use earmark_node::Event;
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::Trace;
+use earmark_sim::{Protocol, Trace};
 use earmark_wire::rsvp::ErrorSpec;
+use earmark_wire::yessir::{Flowspec, OctetRate};
+use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream};
+use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream, answered};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
@@ -41,7 +46,8 @@ pub struct OnNamespaces {
 struct Reserved {
     stream: Stream,
     at_sender: (Client, Opened),
-    at_receiver: (Client, Opened),
+    /// Boomerang has none.
+    at_receiver: Option<(Client, Opened)>,
 }
 
 impl OnNamespaces {
@@ -109,7 +115,45 @@ impl OnNamespaces {
             follow: true,
             ..Send::new(on, rate)
         })?;
-        Ok(Reserved { stream, at_sender: (sender, sending), at_receiver: (receiver, listening) })
+        Ok(Reserved {
+            stream,
+            at_sender: (sender, sending),
+            at_receiver: Some((receiver, listening)),
+        })
+    }
+}
+
+impl OnNamespaces {
+    /// Source and destination of a stream.
+    fn ends(&self, stream: Stream) -> Result<[SocketAddr; 2]> {
+        let at = |node| Ok::<_, anyhow::Error>(SocketAddr::new(self.address(node)?, stream.port()));
+        Ok([at(self.sender)?, at(self.receiver)?])
+    }
+
+    /// By Boomerang: h1 sends a loop.
+    fn send_loop(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
+        let [from, to] = self.ends(stream)?;
+        let mut client = Client::connect(self.testbed.control(self.sender))?;
+        let request = Loop { from: Some(from), follow: true, ..Loop::new(to, rate, Rate::ZERO) };
+        let opened = client.call(&Request::Loop(request))?;
+        Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
+    }
+
+    /// By YESSIR: h1 reports, and h2 answers.
+    fn report_stream(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
+        let [from, to] = self.ends(stream)?;
+        let mut receiver = Client::connect(self.testbed.control(self.receiver))?;
+        let answering = receiver.call(&Request::Answer(Reply::new(to)))?;
+        let mut sender = Client::connect(self.testbed.control(self.sender))?;
+        let rate = OctetRate(rate.as_octets_per_second());
+        let flowspec = Flowspec::Class { dscp: 0, rate };
+        let request = Attach { multiplexed: true, follow: true, ..Attach::new(from, to, flowspec) };
+        let attached = sender.call(&Request::Attach(request))?;
+        Ok(Reserved {
+            stream,
+            at_sender: (sender, attached),
+            at_receiver: Some((receiver, answering)),
+        })
     }
 }
 
@@ -128,9 +172,8 @@ impl Stage for OnNamespaces {
     }
 
     fn start_traffic(&mut self) -> Result<()> {
-        let streams = [(Stream::Measured, self.plan.stream), (Stream::Flood, self.plan.flood)];
-        for (stream, shape) in streams {
-            self.traffic.push(self.start_stream(stream, shape)?);
+        for stream in Stream::SENT {
+            self.traffic.push(self.start_stream(stream, stream.shape(&self.plan))?);
         }
         Ok(())
     }
@@ -139,29 +182,46 @@ impl Stage for OnNamespaces {
         self.traffic.first().map_or(0, |(_, _, sink)| sink.octets())
     }
 
-    fn reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
+    fn reserve(
+        &mut self,
+        by: Protocol,
+        stream: Stream,
+        rate: Rate,
+        within: Duration,
+    ) -> Result<Answer> {
         let deadline = Instant::now() + within;
-        let mut reserved = self.open(stream, rate)?;
+        let mut reserved = match by {
+            Protocol::Boomerang => self.send_loop(stream, rate)?,
+            Protocol::Yessir => self.report_stream(stream, rate)?,
+            _ => self.open(stream, rate)?,
+        };
         let answer = loop {
             self.check()?;
             let Reserved { at_sender, at_receiver, .. } = &mut reserved;
-            if let Some(setup) = in_place(at_sender)? {
-                break Answer::InPlace(setup);
+            if let Some(answer) = in_place(at_sender)? {
+                break answer;
             }
-            if let Some(error) = refused(at_receiver)? {
+            if let Some(at_receiver) = at_receiver
+                && by == Protocol::Rsvp
+                && let Some(error) = refused(at_receiver)?
+            {
                 break Answer::Refused(self.refusal(rate, &error));
             }
             if Instant::now() >= deadline {
                 bail!("no answer to the request for {rate} within {within:?}");
             }
         };
-        self.open.push(reserved);
+        // A loop that was refused is over already.
+        if by != Protocol::Boomerang || matches!(answer, Answer::InPlace(_)) {
+            self.open.push(reserved);
+        }
         Ok(answer)
     }
 
     fn release(&mut self, stream: Stream) -> Result<()> {
         for reserved in self.open.iter_mut().filter(|reserved| reserved.stream == stream) {
-            for (client, opened) in [&mut reserved.at_receiver, &mut reserved.at_sender] {
+            let Reserved { at_sender, at_receiver, .. } = reserved;
+            for (client, opened) in at_receiver.iter_mut().chain([at_sender]) {
                 client.release(opened.application)?;
             }
         }
@@ -189,7 +249,18 @@ impl Stage for OnNamespaces {
         bail!("the state of {node} did not form again within {within:?}")
     }
 
-    fn stop_traffic(&mut self) -> Result<[Trace; 2]> {
+    fn stop_daemon(&mut self, node: &str) -> Result<()> {
+        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        self.testbed.kill_daemon(node)
+    }
+
+    fn start_daemon(&mut self, node: &str) -> Result<()> {
+        let node = self.testbed.topology().node(node).context("there is no such node")?;
+        self.testbed.start_daemon(node)?;
+        self.testbed.await_daemon(node)
+    }
+
+    fn stop_traffic(&mut self) -> Result<[Trace; 4]> {
         let mut sent = Vec::new();
         for (shape, source, sink) in self.traffic.drain(..) {
             sent.push((shape, source.stop()?, sink));
@@ -214,15 +285,28 @@ impl Drop for OnNamespaces {
     }
 }
 
-/// Whether the sender has heard that its reservation stands: how long that took, by its daemon's clock.
-fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Duration>> {
+/// What the sender has heard of its reservation: that it stands, and how long that took by its daemon's clock; or what
+/// could be had.
+fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
     let ours = Application(opened.application);
     while let Some(Notice { at_s, event }) = next(client)? {
-        let Event::Rsvp(event) = event else { continue };
+        let setup = Duration::from_secs_f64((at_s - opened.at_s).max(0.0));
+        let event = match event {
+            Event::Rsvp(event) => event,
+            Event::Boomerang(boomerang::Event::Established { .. }) => {
+                return Ok(Some(Answer::InPlace(setup)));
+            }
+            Event::Boomerang(boomerang::Event::Refused { offer, .. }) => {
+                return Ok(Some(Answer::Offered(Rate::from_bps(offer.forward.into()))));
+            }
+            Event::Yessir(yessir::Event::Answered { answer, .. }) => {
+                return Ok(Some(answered(&answer, setup)));
+            }
+            _ => continue,
+        };
         match event {
             rsvp::Event::Resv { application, .. } if application == ours => {
-                let setup = (at_s - opened.at_s).max(0.0);
-                return Ok(Some(Duration::from_secs_f64(setup)));
+                return Ok(Some(Answer::InPlace(setup)));
             }
             rsvp::Event::PathError { application, error, .. } if application == ours => {
                 bail!("the sender's Path was refused: {}", error.code.name());

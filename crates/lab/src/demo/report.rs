@@ -46,6 +46,10 @@ pub struct Report {
     pub network: NetworkKind,
     /// The stages, in order.
     pub stages: Vec<StageResult>,
+    /// Who had how much in the stage that all share.
+    pub parts: Vec<Part>,
+    /// What more each protocol asked for in it, in vain.
+    pub denials: Vec<Denial>,
     /// The refusal of the second reservation; `None` where it was granted.
     pub refusal: Option<Refusal>,
     /// What came of the daemon's death, where it had to die.
@@ -54,6 +58,30 @@ pub struct Report {
     /// Rates over time.
     #[serde(skip)]
     pub timeline: Timeline,
+}
+
+/// What one protocol held while all shared the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// Which.
+    pub protocol: Protocol,
+    /// How much it had reserved.
+    pub reserved_bps: u64,
+    /// How much of its stream arrived.
+    pub received_bps: u64,
+    /// Share that did not, 0 to 1.
+    pub loss: f64,
+}
+
+/// What one protocol could not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Denial {
+    /// Which.
+    pub protocol: Protocol,
+    /// What was asked for.
+    pub requested_bps: u64,
+    /// What could have been had, where the protocol tells.
+    pub available_bps: Option<u64>,
 }
 
 /// A reservation that was refused, by a ResvErr.
@@ -167,26 +195,33 @@ pub struct Series {
 impl Timeline {
     pub(super) fn new(
         start: Time,
-        spans: [(Time, Time); 3],
+        spans: &[(Time, Time); 6],
         marks: &[(&'static str, Time)],
         reserved_bps: u64,
         [stream, flood]: [&Trace; 2],
     ) -> Timeline {
         // Whole bins only: a cut one would look like a lower rate.
-        let bins = spans[2].1.since(start).as_nanos() / BIN.as_nanos();
+        let bins = spans[5].1.since(start).as_nanos() / BIN.as_nanos();
         let end = start + BIN * u32::try_from(bins).unwrap_or(u32::MAX);
-        let names = ["nothing reserved", "reserved with RSVP", "released"];
-        let span = |(index, (from, until)): (usize, (Time, Time))| Span {
+        let names = [
+            "nothing reserved",
+            "reserved with RSVP",
+            "released",
+            "reserved with Boomerang",
+            "reserved with YESSIR",
+            "shared by all three",
+        ];
+        let span = |(index, &(from, until)): (usize, &(Time, Time))| Span {
             name: names[index],
             from: from.since(start),
             until: until.since(start),
-            reserved_bps: if index == 1 { reserved_bps } else { 0 },
+            reserved_bps: if [0, 2].contains(&index) { 0 } else { reserved_bps },
         };
         let rates =
             |name, trace: &Trace| Series { name, rates_bps: trace.arrival_rates(start, end, BIN) };
         Timeline {
             bin: BIN,
-            spans: spans.into_iter().enumerate().map(span).collect(),
+            spans: spans.iter().enumerate().map(span).collect(),
             marks: marks.iter().map(|&(name, at)| Mark { name, at: at.since(start) }).collect(),
             series: vec![rates("stream", stream), rates("flood", flood)],
         }
@@ -204,9 +239,19 @@ impl Report {
                     "stage {number}: without a reservation the stream lost only {:.1} %, so the flood was none",
                     stage.loss * 100.0
                 )),
-                Protocol::Rsvp => broken.extend(self.broken_by_reserved(number, stage)),
                 Protocol::None => {}
+                _ => broken.extend(self.broken_by_reserved(number, stage)),
             }
+        }
+        for part in self.parts.iter().filter(|part| part.loss > 0.0) {
+            broken.push(format!(
+                "while all shared, the stream of {} lost {:.2} % although its rate was reserved",
+                part.protocol.name(),
+                part.loss * 100.0
+            ));
+        }
+        if self.denials.len() < 3 {
+            broken.push("a protocol could have more than was left".into());
         }
         let enough = |bps: u64| bps as f64 >= KEPT * self.reserved_bps() as f64;
         match &self.refusal {
@@ -283,6 +328,10 @@ mod tests {
         Report {
             network: NetworkKind::Simulated,
             stages: vec![none, stage(Protocol::Rsvp, 0.0, 3.0), none],
+            parts: Vec::new(),
+            denials: [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir]
+                .map(|protocol| Denial { protocol, requested_bps: 5_000_000, available_bps: None })
+                .into(),
             refusal: Some(Refusal {
                 requested_bps: 8_000_000,
                 error: "admission control failure".into(),
@@ -314,7 +363,16 @@ mod tests {
         assert_eq!(good().broken_promises(), [""; 0]);
         assert_eq!(Report { kill: Some(unnoticed()), ..good() }.broken_promises(), [""; 0]);
         type Spoil = fn(&mut Report);
-        let cases: [(Spoil, &str); 9] = [
+        let cases: [(Spoil, &str); 11] = [
+            (
+                |r| {
+                    let protocol = Protocol::Yessir;
+                    let (reserved_bps, received_bps) = (1_000_000, 900_000);
+                    r.parts.push(Part { protocol, reserved_bps, received_bps, loss: 0.1 });
+                },
+                "the stream of yessir lost 10.00 %",
+            ),
+            (|r| _ = r.denials.pop(), "more than was left"),
             (|r| r.stages[0].loss = 0.3, "stage 1: without a reservation"),
             (|r| r.stages[1].loss = 0.001, "stage 2: the stream lost 0.10 %"),
             (|r| r.stages[1].delay_p99_ms = Some(20.0), "not below 20 ms"),

@@ -4,14 +4,19 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use earmark_core::{Hop, Rate, Route, Time};
+use earmark_boomerang as boomerang;
+use earmark_core::{Flow, Hop, Rate, Route, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, Tapped, Trace};
+use earmark_sim::{
+    LinkEnd, LinkSpec, Network, NodeId, Protocol, Source, StreamId, Tapped, Trace, What,
+};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
+use earmark_wire::yessir::{Flowspec, OctetRate, Style};
+use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream};
+use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream, answered};
 use crate::topology::{Role, Topology};
 use crate::traffic::Shape;
 
@@ -75,7 +80,7 @@ pub struct OnSimulator {
     streams: Vec<StreamId>,
     next_application: u64,
     /// Who holds what: the sender's application and the receiver's.
-    open: Vec<(Stream, Application, Application)>,
+    open: Vec<(Protocol, Stream, Application, Application)>,
 }
 
 impl OnSimulator {
@@ -134,6 +139,96 @@ impl OnSimulator {
     }
 }
 
+impl OnSimulator {
+    /// By Boomerang: h1 sends a loop.
+    fn send_loop(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
+        let (node, source) = self.node("h1")?;
+        let (_, destination) = self.node("h2")?;
+        let number = self.application();
+        let application = boomerang::Application(number.0);
+        let flow = Flow {
+            destination,
+            source: Some(source),
+            protocol: UDP,
+            destination_port: stream.port(),
+            source_port: stream.port(),
+            flow_label: 0,
+        };
+        let wish = boomerang::Wish { forward: rate, reverse: Rate::ZERO };
+        let request = boomerang::Request {
+            on_refusal: boomerang::OnRefusal::Release,
+            ..boomerang::Request::new(destination, boomerang::Selector::of_flow(&flow), wish)
+        };
+        let asked = self.network.now();
+        let command = boomerang::Command::Reserve { application, request };
+        self.network.command_at(asked, node, Command::Boomerang(command));
+        let outcome = self.network.run_until_event(asked + within, |_, event| {
+            matches!(
+                event,
+                Event::Boomerang(
+                    boomerang::Event::Established { .. } | boomerang::Event::Refused { .. }
+                )
+            )
+        });
+        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
+        match outcome.what {
+            What::Event(Event::Boomerang(boomerang::Event::Refused { offer, .. })) => {
+                Ok(Answer::Offered(Rate::from_bps(offer.forward.into())))
+            }
+            _ => {
+                self.open.push((Protocol::Boomerang, stream, number, number));
+                Ok(Answer::InPlace(outcome.at.since(asked)))
+            }
+        }
+    }
+
+    /// By YESSIR: h1 reports, and h2 answers.
+    fn report_stream(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
+        let (node, source) = self.node("h1")?;
+        let (receiver_node, destination) = self.node("h2")?;
+        let (sender, receiver) = (self.application(), self.application());
+        let asked = self.network.now();
+        let answer = yessir::Command::Listen {
+            application: yessir::Application(receiver.0),
+            destination,
+            port: stream.port(),
+            cname: "demo@h2".to_owned(),
+        };
+        self.network.command_at(asked, receiver_node, Command::Yessir(answer));
+        let attachment = yessir::Attachment {
+            stream: yessir::Stream {
+                source,
+                destination,
+                source_port: stream.port(),
+                destination_port: stream.port(),
+            },
+            ssrc: None,
+            cname: "demo@h1".to_owned(),
+            multiplexed: true,
+            flowspec: Flowspec::Class { dscp: 0, rate: OctetRate(rate.as_octets_per_second()) },
+            style: Style::Individual,
+            passive: false,
+            interval: 0,
+            ttl: 64,
+            key: None,
+        };
+        let application = yessir::Application(sender.0);
+        let attach = yessir::Command::Attach { application, attachment };
+        self.network.command_at(asked, node, Command::Yessir(attach));
+        self.open.push((Protocol::Yessir, stream, sender, receiver));
+        let outcome = self.network.run_until_event(asked + within, |_, event| {
+            matches!(event, Event::Yessir(yessir::Event::Answered { application: of, .. }) if *of == application)
+        });
+        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
+        match outcome.what {
+            What::Event(Event::Yessir(yessir::Event::Answered { answer, .. })) => {
+                Ok(answered(&answer, outcome.at.since(asked)))
+            }
+            other => bail!("the reservation failed: {other:?}"),
+        }
+    }
+}
+
 impl Stage for OnSimulator {
     fn kind(&self) -> NetworkKind {
         NetworkKind::Simulated
@@ -151,8 +246,8 @@ impl Stage for OnSimulator {
     fn start_traffic(&mut self) -> Result<()> {
         let (node, _) = self.node("h1")?;
         let (_, destination) = self.node("h2")?;
-        let shapes = [(Stream::Measured, self.plan.stream), (Stream::Flood, self.plan.flood)];
-        for (stream, Shape { rate, packet_octets, .. }) in shapes {
+        for stream in Stream::SENT {
+            let Shape { rate, packet_octets, .. } = stream.shape(&self.plan);
             let (from, until) = (self.network.now(), Time::MAX);
             let (port, destination_port) = (stream.port(), stream.port());
             let source = Source {
@@ -176,7 +271,18 @@ impl Stage for OnSimulator {
         received * u64::from(self.plan.stream.packet_octets)
     }
 
-    fn reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
+    fn reserve(
+        &mut self,
+        by: Protocol,
+        stream: Stream,
+        rate: Rate,
+        within: Duration,
+    ) -> Result<Answer> {
+        match by {
+            Protocol::Boomerang => return self.send_loop(stream, rate, within),
+            Protocol::Yessir => return self.report_stream(stream, rate, within),
+            _ => {}
+        }
         let (sender_node, source) = self.node("h1")?;
         let (receiver_node, destination) = self.node("h2")?;
         let (sender, receiver) = (self.application(), self.application());
@@ -190,7 +296,7 @@ impl Stage for OnSimulator {
         let tspec = tspec(rate, &self.plan.stream);
         let send = rsvp::Command::Sender { application: sender, template, tspec, ttl: 64 };
         self.network.command_at(asked, sender_node, Command::Rsvp(send));
-        self.open.push((stream, sender, receiver));
+        self.open.push((by, stream, sender, receiver));
         let outcome = self.network.run_until_event(asked + within, |_, event| match event {
             Event::Rsvp(rsvp::Event::Resv { application, .. }) => *application == sender,
             Event::Rsvp(
@@ -216,14 +322,24 @@ impl Stage for OnSimulator {
     fn release(&mut self, stream: Stream) -> Result<()> {
         let (sender_node, _) = self.node("h1")?;
         let (receiver_node, _) = self.node("h2")?;
-        let of_stream = self.open.iter().copied().filter(|(of, _, _)| *of == stream);
-        for (_, sender, receiver) in of_stream.collect::<Vec<_>>() {
+        let of_stream = self.open.iter().copied().filter(|(_, of, _, _)| *of == stream);
+        for (by, _, sender, receiver) in of_stream.collect::<Vec<_>>() {
             for (node, application) in [(sender_node, sender), (receiver_node, receiver)] {
-                let release = rsvp::Command::Release { application };
-                self.network.command(node, Command::Rsvp(release));
+                let command = match by {
+                    Protocol::Boomerang => {
+                        let application = boomerang::Application(application.0);
+                        Command::Boomerang(boomerang::Command::Release { application })
+                    }
+                    Protocol::Yessir => {
+                        let application = yessir::Application(application.0);
+                        Command::Yessir(yessir::Command::Release { application })
+                    }
+                    _ => Command::Rsvp(rsvp::Command::Release { application }),
+                };
+                self.network.command(node, command);
             }
         }
-        self.open.retain(|(of, _, _)| *of != stream);
+        self.open.retain(|(_, of, _, _)| *of != stream);
         Ok(())
     }
 
@@ -247,7 +363,19 @@ impl Stage for OnSimulator {
         Ok(Revival { killed, ready, reformed })
     }
 
-    fn stop_traffic(&mut self) -> Result<[Trace; 2]> {
+    fn stop_daemon(&mut self, node: &str) -> Result<()> {
+        let (node, _) = self.node(node)?;
+        self.network.kill(node);
+        Ok(())
+    }
+
+    fn start_daemon(&mut self, node: &str) -> Result<()> {
+        let (node, _) = self.node(node)?;
+        self.network.restart(node, Duration::from_secs(1));
+        Ok(())
+    }
+
+    fn stop_traffic(&mut self) -> Result<[Trace; 4]> {
         for &stream in &self.streams {
             self.network.stop_source(stream);
         }
@@ -257,7 +385,7 @@ impl Stage for OnSimulator {
             let stream = self.streams.get(index).context("no traffic was started")?;
             Ok::<_, anyhow::Error>(self.network.trace(*stream).clone())
         };
-        Ok([trace(0)?, trace(1)?])
+        Ok([trace(0)?, trace(1)?, trace(2)?, trace(3)?])
     }
 }
 

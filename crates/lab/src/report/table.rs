@@ -5,7 +5,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use earmark_sim::StageResult;
 
 use super::{mbps, millis, percent};
-use crate::demo::{Report, Span};
+use crate::demo::{Denial, Part, Report, Span};
 
 /// All stages, and below them what became of the second reservation and of the daemon that was killed.
 pub fn stages(report: &Report) -> String {
@@ -62,6 +62,22 @@ pub(super) fn footnotes(report: &Report) -> Vec<String> {
             "Second reservation: {refusal}; the first stream went on at {} Mbit/s.",
             mbps(refusal.stream_bps_after)
         ));
+    }
+    if !report.parts.is_empty() {
+        let part = |part: &Part| {
+            let (name, had) = (part.protocol.name(), mbps(part.received_bps));
+            format!("{name} {had} of {} Mbit/s", mbps(part.reserved_bps))
+        };
+        let parts: Vec<String> = report.parts.iter().map(part).collect();
+        notes.push(format!("Shared: {} arrived.", parts.join(", ")));
+        let denial = |denial: &Denial| {
+            let left = denial.available_bps;
+            let left = left.map_or(String::new(), |left| format!(" ({} are left)", mbps(left)));
+            format!("{}{left}", denial.protocol.name())
+        };
+        let denials: Vec<String> = report.denials.iter().map(denial).collect();
+        let much = report.denials.first().map_or(0, |denial| denial.requested_bps);
+        notes.push(format!("{} Mbit/s more were refused to {}.", mbps(much), denials.join(", ")));
     }
     if let Some(kill) = &report.kill {
         notes.push(format!(
