@@ -3,8 +3,9 @@
 // The classifier: finds the reservation of every packet that leaves, and writes its class into the packet's priority,
 // where HTB looks first.
 //
-// One hash map holds the flows of all interfaces. A packet is looked up six times at most, most specific first: with
-// its source and with any; each with both ports, with the destination port, and without ports. The first hit counts.
+// One hash map holds the flows of all interfaces. A packet is looked up eight times at most, most specific first: with
+// its source and with any; each with both ports, with the destination port, with the source port, and without ports. The
+// first hit counts.
 // An IPv6 packet with a flow label is looked up four times more: flows may name the label in place of the source port,
 // and come behind those that name the source port.
 //
@@ -138,7 +139,7 @@ static __always_inline __u32 look_up_label(struct flow *flow, const __u8 *label)
 	return class ? *class : 0;
 }
 
-// With the ports given, with the destination port, without ports.
+// With the ports given, with the destination port, with the source port, without ports.
 static __always_inline __u32 look_up(struct flow *flow, const __be16 *ports, const __u8 *label)
 {
 	__u32 *class;
@@ -155,6 +156,13 @@ static __always_inline __u32 look_up(struct flow *flow, const __be16 *ports, con
 		if (found)
 			return found;
 		flow->destination_port = 0;
+	}
+	if (ports[0]) {
+		flow->source_port = ports[0];
+		class = bpf_map_lookup_elem((void *)&flows, flow);
+		if (class)
+			return *class;
+		flow->source_port = 0;
 	}
 	return look_up_label(flow, label);
 }

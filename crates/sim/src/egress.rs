@@ -252,8 +252,8 @@ impl Egress {
         }
     }
 
-    /// The class of a packet: by all of its flow, then without ports, then for any source, then for any source without
-    /// ports.
+    /// The class of a packet, looked for as the kernel's classifier does: for its source, then for any; each by both ports,
+    /// the destination port, the source port, no port.
     fn classify(&self, packet: &Packet) -> Option<u32> {
         let Body::Data { source_port, destination_port, .. } = packet.body else {
             return None;
@@ -266,11 +266,13 @@ impl Egress {
             source_port,
             flow_label: 0,
         };
-        let portless = Flow { destination_port: 0, source_port: 0, ..exact };
-        let any_source = Flow { source: None, source_port: 0, ..exact };
-        let all = Flow { destination_port: 0, ..any_source };
-        let place = [exact, portless, any_source, all].iter().find_map(|flow| self.flows.get(flow));
-        place.map(|place| place.class)
+        let any_source = Flow { source: None, ..exact };
+        let mut kinds = [exact, any_source].into_iter().flat_map(|flow| {
+            let to_port = Flow { source_port: 0, ..flow };
+            let from_port = Flow { destination_port: 0, ..flow };
+            [flow, to_port, from_port, Flow { destination_port: 0, ..to_port }]
+        });
+        kinds.find_map(|flow| self.flows.get(&flow)).map(|place| place.class)
     }
 
     fn transmit(&self, packet: Packet) -> Next {
@@ -475,6 +477,28 @@ mod tests {
         assert!(wild.is_some() && class_of(&egress, 2).is_none());
         egress.install(Time::ZERO, &installation(1, 1, Rate::from_bps(100_000)));
         assert_ne!(class_of(&egress, 1), wild);
+    }
+
+    /// Each way to leave something of a flow open finds its packets, the more specific one first.
+    #[test]
+    fn the_most_specific_flow_counts() {
+        let exact = installation(0, 1, Rate::ZERO).flow;
+        let kinds = [exact, Flow { source: None, ..exact }].into_iter().flat_map(|flow| {
+            let to_port = Flow { source_port: 0, ..flow };
+            let from_port = Flow { destination_port: 0, ..flow };
+            [flow, to_port, from_port, Flow { source_port: 0, ..from_port }]
+        });
+        let mut egress = Egress::new(Rate::from_mbps(1), 10);
+        let mut last = None;
+        for (slot, flow) in (0..).zip(kinds.collect::<Vec<_>>().into_iter().rev()) {
+            egress.install(
+                Time::ZERO,
+                &Installation { flow, ..installation(slot, 1, Rate::from_bps(1_000)) },
+            );
+            let found = egress.classify(&packet(1, 0));
+            assert!(found.is_some() && found != last, "{flow:?}");
+            last = found;
+        }
     }
 
     #[test]

@@ -112,8 +112,8 @@ const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 /// A flow label has 20 bits (RFC 8200 section 3).
 const LARGEST_LABEL: u32 = 0xf_ffff;
 
-/// Whether a classifier can tell these packets apart. A source port alone is no key of the look-up, addresses of two
-/// families are no flow, and an IPv6 address must not look like the key of an IPv4 one or of any sender.
+/// Whether a classifier can tell these packets apart. Addresses of two families are no flow, and an IPv6 address must not
+/// look like the key of an IPv4 one or of any sender.
 pub(super) fn check(flow: &Flow) -> Result<(), TcError> {
     let (destination, source) = (flow.destination, flow.source);
     let is_mapped = |a: IpAddr| matches!(a, IpAddr::V6(a) if a.to_ipv4_mapped().is_some());
@@ -123,9 +123,9 @@ pub(super) fn check(flow: &Flow) -> Result<(), TcError> {
         "its source is the unspecified address"
     } else if source.into_iter().chain([destination]).any(is_mapped) {
         "it names an IPv4 address in the form of an IPv6 one"
-    } else if flow.destination_port == 0 && flow.source_port != 0 {
-        "it names a source port but no destination port"
-    } else if flow.destination_port != 0 && !WITH_PORTS.contains(&flow.protocol) {
+    } else if (flow.destination_port != 0 || flow.source_port != 0)
+        && !WITH_PORTS.contains(&flow.protocol)
+    {
         "its protocol has no ports"
     } else if flow.flow_label > LARGEST_LABEL {
         "its flow label has more than 20 bits"
@@ -164,7 +164,8 @@ mod tests {
             (flow("10.0.0.9", Some("0.0.0.0"), 17, (1, 2)), false),
             (flow("::ffff:10.0.0.9", None, 17, (1, 2)), false),
             (flow("2001:db8::9", Some("::ffff:10.0.0.9"), 17, (1, 2)), false),
-            (flow("10.0.0.9", Some("10.0.0.1"), 17, (0, 6_000)), false),
+            (flow("10.0.0.9", Some("10.0.0.1"), 17, (0, 6_000)), true),
+            (flow("10.0.0.9", Some("10.0.0.1"), 50, (0, 6_000)), false),
             (flow("10.0.0.9", Some("10.0.0.1"), 50, (5_000, 0)), false),
         ] {
             assert_eq!(check(&flow).is_ok(), is_fine, "{flow:?}");

@@ -231,13 +231,14 @@ impl Listed {
 /// One list per kind of flow, most specific first, as in the BPF classifier; two families cannot share a list.
 fn priority(flow: &Flow) -> u16 {
     let ports = match (flow.destination_port, flow.source_port) {
+        (0, 0) => 3,
         (0, _) => 2,
         (_, 0) => 1,
         _ => 0,
     };
     // A label counts more than none, and less than a source port.
     let kind = ports * 2 + u16::from(flow.flow_label == 0);
-    let any_source = if flow.source.is_none() { 6 } else { 0 };
+    let any_source = if flow.source.is_none() { 8 } else { 0 };
     let family = if flow.destination.is_ipv4() { 10 } else { 30 };
     family + any_source + kind
 }
@@ -282,7 +283,8 @@ impl Selector {
     fn of(flow: &Flow) -> Selector {
         let protocol = u32::from(flow.protocol);
         let ports = u32::from(flow.source_port) << 16 | u32::from(flow.destination_port);
-        let mask = if flow.source_port == 0 { 0xffff } else { u32::MAX };
+        let all = |port: u16| if port == 0 { 0 } else { u32::from(u16::MAX) };
+        let mask = all(flow.source_port) << 16 | all(flow.destination_port);
         let mut words = Vec::new();
         let mut word = |offset, mask, value| {
             words.push(Word { offset, mask, value });
@@ -293,10 +295,10 @@ impl Selector {
                 .into_iter()
                 .for_each(|a| address_words(a, 12).for_each(|w| word(w.0, u32::MAX, w.1)));
             address_words(flow.destination, 16).for_each(|w| word(w.0, u32::MAX, w.1));
-            if flow.destination_port != 0 {
+            if ports != 0 {
                 word(0, 0x0f00_0000, 0x0500_0000); // no options
                 word(4, 0x0000_1fff, 0); // no later fragment
-                word(20, mask, ports & mask);
+                word(20, mask, ports);
             }
             Selector { ether_type: IPV4, words }
         } else {
@@ -308,8 +310,8 @@ impl Selector {
                 .into_iter()
                 .for_each(|a| address_words(a, 8).for_each(|w| word(w.0, u32::MAX, w.1)));
             address_words(flow.destination, 24).for_each(|w| word(w.0, u32::MAX, w.1));
-            if flow.destination_port != 0 {
-                word(40, mask, ports & mask);
+            if ports != 0 {
+                word(40, mask, ports);
             }
             Selector { ether_type: IPV6, words }
         }
@@ -392,9 +394,11 @@ mod tests {
         for (destination, source, (destination_port, source_port), flow_label) in [
             ("10.0.9.9", Some("10.0.0.1"), (5_000, 6_000), 0),
             ("10.0.9.9", Some("10.0.0.1"), (5_000, 0), 0),
+            ("10.0.9.9", Some("10.0.0.1"), (0, 6_000), 0),
             ("10.0.9.9", None, (0, 0), 0),
             ("2001:db8::9", Some("2001:db8::1"), (5_000, 6_000), 0),
             ("2001:db8::9", Some("2001:db8::1"), (5_000, 0), 0x1_2345),
+            ("2001:db8::9", Some("2001:db8::1"), (0, 6_000), 0),
             ("2001:db8::9", None, (0, 0), 0xf_ffff),
             ("ff3e::1", None, (5_000, 0), 0),
         ] {

@@ -115,8 +115,10 @@ pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
     let kinds = [
         exact,
         Flow { source_port: 0, ..exact },
+        Flow { destination_port: 0, ..exact },
         Flow { source_port: 0, destination_port: 0, ..exact },
         Flow { source: None, source_port: 0, ..exact },
+        Flow { source: None, destination_port: 0, ..exact },
         Flow { source: None, source_port: 0, destination_port: 0, ..exact },
     ];
     for (kind, slot) in kinds.into_iter().zip(0..) {
@@ -159,7 +161,7 @@ pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
     control.remove(thief.claim).expect("removed");
     pass(&line, 6_002, 5_000);
     assert_eq!(counted(&mut control, 7), 4);
-    let unclear = Flow { destination_port: 0, ..exact };
+    let unclear = Flow { protocol: 50, ..exact };
     let refused = control.install(&installation(&line, 8, unclear, Rate::from_mbps(1)));
     assert!(matches!(refused, Err(TcError::Unclassifiable { .. })));
     let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
