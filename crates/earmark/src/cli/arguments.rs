@@ -1,18 +1,23 @@
 //! The words of the command line and their help.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+mod light;
+mod values;
+
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use earmark_boomerang::Wish;
 use earmark_core::Rate;
 use earmark_rsvp::policy::Identity;
 
 use crate::config::DEFAULT_SOCKET;
 use crate::control::protocol::{Listing, SenderName, Signalling, StyleName};
 use crate::units::{parse_duration, parse_octets};
+
+pub(super) use light::{LoopOptions, StreamOptions};
+use values::{endpoint, flow_label, ip_protocol, sender};
 
 /// Reserve bandwidth along a network path.
 #[derive(Debug, Parser)]
@@ -124,6 +129,7 @@ Examples:
   earmark reserve --protocol boomerang --to 10.0.2.2 --forward 3Mbit --or 2Mbit/0 --or 1Mbit/0
   earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
   earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --codec 0 --partial
+  earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit --class ef
 
 With RSVP, the default:
 Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
@@ -284,57 +290,6 @@ pub(super) struct Traffic {
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(super) hold: bool,
-}
-
-/// What only loops have.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Boomerang")]
-pub(super) struct LoopOptions {
-    /// Rate from here to the far end.
-    #[arg(long, value_name = "RATE")]
-    pub(super) forward: Option<Rate>,
-    /// Rate from the far end back to here.
-    #[arg(long, value_name = "RATE")]
-    pub(super) reverse: Option<Rate>,
-    /// Rates to be content with where the ones before are not to be had; may be given several times, ever smaller.
-    #[arg(long = "or", value_name = "FORWARD/REVERSE", value_parser = wish)]
-    pub(super) or: Vec<Wish>,
-    /// Take what is offered, if not all is granted.
-    #[arg(long)]
-    pub(super) accept_less: bool,
-    /// Read the secret of --user, at most eight octets long, from this file.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub(super) secret: Option<PathBuf>,
-}
-
-/// What only RTP streams have.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "YESSIR")]
-pub(super) struct StreamOptions {
-    /// Rate of this RTP payload type (RFC 3551 section 6), such as 0 for PCMU.
-    #[arg(long, value_name = "TYPE", conflicts_with_all = ["rate", "measured"])]
-    pub(super) codec: Option<u8>,
-    /// With --codec: frames in one packet.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "codec")]
-    pub(super) frames: u8,
-    /// Whatever the reports show: the application tells the daemon how much it has sent.
-    #[arg(long, conflicts_with = "rate")]
-    pub(super) measured: bool,
-    /// Share one reservation with the other senders to this destination.
-    #[arg(long)]
-    pub(super) shared: bool,
-    /// Reports use the ports of the data (RFC 5761); otherwise the next ones.
-    #[arg(long)]
-    pub(super) mux: bool,
-    /// Keep what could be reserved, where some hops refuse. They try again.
-    #[arg(long)]
-    pub(super) partial: bool,
-    /// Do not wait for a receiver to answer: many RTP applications do not.
-    #[arg(long)]
-    pub(super) unconfirmed: bool,
-    /// Sign with this key of the daemon's.
-    #[arg(long, value_name = "ID")]
-    pub(super) key: Option<u32>,
 }
 
 /// In whose name a reservation is asked for, for routers with rules about that.
@@ -501,74 +456,6 @@ pub(super) struct WatchOptions {
     /// End after so long: 500ms, 10s, 2min.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(super) span: Option<Duration>,
-}
-
-/// Reads `10.0.2.2:5001`, `[2001:db8::2]:5001`, an address alone (port 0), or a name with a port.
-fn endpoint(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(endpoint) = text.parse() {
-        return Ok(endpoint);
-    }
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, 0));
-    }
-    let found: Vec<SocketAddr> = text
-        .to_socket_addrs()
-        .map_err(|error| format!("an address is written 10.0.2.2:5001 or name:5001 ({error})"))?
-        .collect();
-    // More daemons are reached over IPv4.
-    let first = found.iter().find(|endpoint| endpoint.is_ipv4()).or_else(|| found.first());
-    first.copied().ok_or_else(|| "that name has no address".to_owned())
-}
-
-/// Reads a sender's address, with its port or flow label or alone.
-fn sender(text: &str) -> Result<SenderName, String> {
-    if let Some((address, label)) = text.split_once('#') {
-        let flow_label = Some(flow_label(label)?);
-        let SocketAddr::V6(from) = endpoint(address)? else {
-            return Err("only IPv6 has flow labels".to_owned());
-        };
-        return match from.port() {
-            0 => Ok(SenderName { address: (*from.ip()).into(), port: 0, flow_label }),
-            _ => Err("a sender has a port or a flow label, not both".to_owned()),
-        };
-    }
-    let from = endpoint(text)?;
-    Ok(SenderName { address: from.ip(), port: from.port(), flow_label: None })
-}
-
-/// Reads `2Mbit/500kbit`.
-fn wish(text: &str) -> Result<Wish, String> {
-    let (forward, reverse) =
-        text.split_once('/').ok_or("two rates are written 2Mbit/500kbit, there and back")?;
-    let rate = |text: &str| match text {
-        "0" => Ok(Rate::ZERO),
-        text => text.parse::<Rate>().map_err(|error| error.to_string()),
-    };
-    Ok(Wish { forward: rate(forward)?, reverse: rate(reverse)? })
-}
-
-fn flow_label(text: &str) -> Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    match parsed {
-        Ok(label @ 1..=0xf_ffff) => Ok(label),
-        _ => Err("a flow label is a number from 1 to 0xfffff".to_owned()),
-    }
-}
-
-fn ip_protocol(text: &str) -> Result<u8, String> {
-    match text {
-        "udp" => Ok(17),
-        "tcp" => Ok(6),
-        number => match number.parse() {
-            Ok(0) | Err(_) => {
-                Err("an IP protocol is udp, tcp, or a number from 1 to 255".to_owned())
-            }
-            Ok(number) => Ok(number),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use earmark_core::Rate;
 use earmark_node::Event;
 use earmark_wire::boomerang::Rates;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
-use earmark_wire::yessir::Flowspec;
+use earmark_wire::yessir::{Flowspec, OctetRate};
 use earmark_yessir as yessir;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(super) fn check_rsvp(options: &ReserveOptions) {
     }
     if has_stream_options(&options.stream_options) {
         wrong_usage(
-            "--codec, --measured, --shared, --mux, --partial, --unconfirmed and --key need --protocol yessir",
+            "--codec, --class, --measured, --shared, --mux, --partial, --unconfirmed and --key need --protocol yessir",
         );
     }
 }
@@ -61,6 +61,7 @@ fn has_loop_options(options: &ReserveOptions) -> bool {
 
 fn has_stream_options(of: &StreamOptions) -> bool {
     of.codec.is_some()
+        || of.class.is_some()
         || of.measured
         || of.shared
         || of.mux
@@ -231,6 +232,9 @@ pub(super) fn reserve_stream(
 
 fn flowspec(options: &ReserveOptions) -> Flowspec {
     let (of, traffic) = (&options.stream_options, &options.traffic);
+    if let Some((dscp, rate)) = of.class.zip(options.rate) {
+        return Flowspec::Class { dscp, rate: OctetRate(rate.as_octets_per_second()) };
+    }
     match (options.rate, of.codec, of.measured) {
         (Some(rate), _, _) => Flowspec::Intserv(FlowSpec::ControlledLoad(TokenBucket {
             rate: rate.as_octets_per_second(),

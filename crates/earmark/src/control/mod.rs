@@ -2,8 +2,10 @@
 //!
 //! JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes them for other languages.
 //! [`protocol`] holds the objects, `connection` one client's buffers, `hub` all clients together with the applications
-//! that live in the daemon on their behalf, `requests` and `trace` what each request does, `listener` the socket's file.
+//! that live in the daemon on their behalf, `requests`, `light` and `trace` what each request does, `checks` what it must
+//! be, `listener` the socket's file.
 
+mod checks;
 mod connection;
 mod hub;
 mod light;

@@ -1,0 +1,64 @@
+//! How values of the command line are written.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use crate::control::protocol::SenderName;
+
+/// Reads `10.0.2.2:5001`, `[2001:db8::2]:5001`, an address alone (port 0), or a name with a port.
+pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(endpoint) = text.parse() {
+        return Ok(endpoint);
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, 0));
+    }
+    let found: Vec<SocketAddr> = text
+        .to_socket_addrs()
+        .map_err(|error| format!("an address is written 10.0.2.2:5001 or name:5001 ({error})"))?
+        .collect();
+    // More daemons are reached over IPv4.
+    let first = found.iter().find(|endpoint| endpoint.is_ipv4()).or_else(|| found.first());
+    first.copied().ok_or_else(|| "that name has no address".to_owned())
+}
+
+/// Reads a sender's address, with its port or flow label or alone.
+pub(super) fn sender(text: &str) -> Result<SenderName, String> {
+    if let Some((address, label)) = text.split_once('#') {
+        let flow_label = Some(flow_label(label)?);
+        let SocketAddr::V6(from) = endpoint(address)? else {
+            return Err("only IPv6 has flow labels".to_owned());
+        };
+        return match from.port() {
+            0 => Ok(SenderName { address: (*from.ip()).into(), port: 0, flow_label }),
+            _ => Err("a sender has a port or a flow label, not both".to_owned()),
+        };
+    }
+    let from = endpoint(text)?;
+    Ok(SenderName { address: from.ip(), port: from.port(), flow_label: None })
+}
+
+/// Reads `0x12345`, or the same in decimal digits.
+pub(super) fn flow_label(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    match parsed {
+        Ok(label @ 1..=0xf_ffff) => Ok(label),
+        _ => Err("a flow label is a number from 1 to 0xfffff".to_owned()),
+    }
+}
+
+/// Reads `udp`, `tcp` or a number.
+pub(super) fn ip_protocol(text: &str) -> Result<u8, String> {
+    match text {
+        "udp" => Ok(17),
+        "tcp" => Ok(6),
+        number => match number.parse() {
+            Ok(0) | Err(_) => {
+                Err("an IP protocol is udp, tcp, or a number from 1 to 255".to_owned())
+            }
+            Ok(number) => Ok(number),
+        },
+    }
+}
