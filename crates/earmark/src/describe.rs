@@ -12,7 +12,7 @@ use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error_value};
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Session, SourceSelector};
 
-pub use light::{boomerang_rejection, failure, outcome, rates, yessir_hint};
+pub use light::{boomerang_rejection, failure, rates, way, yessir_hint};
 
 /// What happened, in one line.
 pub fn event(event: &Event) -> String {

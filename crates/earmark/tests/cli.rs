@@ -3,6 +3,8 @@
 //! Where a daemon is needed, the test plays it: it listens on a socket of its own and speaks the control protocol by a
 //! script. What real daemons do is tested elsewhere; here it is what the command makes of their answers.
 
+#[path = "cli/light.rs"]
+mod light;
 #[path = "cli/trace.rs"]
 mod trace;
 

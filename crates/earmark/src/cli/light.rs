@@ -14,11 +14,15 @@ use earmark_wire::yessir::{Flowspec, OctetRate};
 use earmark_yessir as yessir;
 use serde_json::{Value, json};
 
-use super::arguments::{Arguments, ListenOptions, ReserveOptions, StreamOptions, Traffic};
+use super::arguments::{
+    Arguments, ListenOptions, LoopOptions, ReserveOptions, StreamOptions, Traffic,
+};
 use super::reservations::{begun, follow};
 use super::{Failure, Outcome, Output};
 use crate::client::{Client, ClientError};
-use crate::control::protocol::{Answer, Attach, Loop, Notice, Opened, ProblemCode, Request};
+use crate::control::protocol::{
+    Answer, Attach, Loop, Notice, Opened, ProblemCode, Request, Signalling,
+};
 use crate::describe;
 use crate::units::show_duration;
 
@@ -36,18 +40,37 @@ pub(super) fn wrong_usage(message: &str) -> ! {
     Arguments::command().error(ErrorKind::ArgumentConflict, message).exit()
 }
 
-/// Options of the other protocols make no sense with RSVP.
-pub(super) fn check_rsvp(options: &ReserveOptions) {
-    if has_loop_options(options) || options.query {
-        wrong_usage(
+/// Ends the program where options make no sense with the protocol.
+pub(super) fn check(options: &ReserveOptions) {
+    let streams = has_stream_options(&options.stream_options);
+    let loops = has_loop_options(options);
+    match options.protocol {
+        Signalling::Rsvp if loops || options.query => wrong_usage(
             "--forward, --reverse, --or, --accept-less, --secret and --query need --protocol boomerang",
-        );
-    }
-    if has_stream_options(&options.stream_options) {
-        wrong_usage(
+        ),
+        Signalling::Rsvp if streams => wrong_usage(
             "--codec, --class, --measured, --shared, --mux, --partial, --unconfirmed and --key need --protocol yessir",
-        );
+        ),
+        Signalling::Rsvp if options.rate.is_none() => wrong_usage("--rate says how much"),
+        Signalling::Rsvp => {}
+        Signalling::Boomerang => {
+            if streams || options.rate.is_some() {
+                wrong_usage("with --protocol boomerang, --forward and --reverse say how much");
+            }
+            if wanted(&options.loop_options) == (Rate::ZERO, Rate::ZERO) {
+                wrong_usage("give --forward RATE, --reverse RATE, or both");
+            }
+        }
+        Signalling::Yessir if loops => wrong_usage(
+            "--forward, --reverse, --or, --accept-less and --secret are Boomerang's; with YESSIR say --rate, --codec or --measured",
+        ),
+        Signalling::Yessir => _ = flowspec(options),
     }
+}
+
+/// There and back.
+fn wanted(of: &LoopOptions) -> (Rate, Rate) {
+    (of.forward.unwrap_or_default(), of.reverse.unwrap_or_default())
 }
 
 fn has_loop_options(options: &ReserveOptions) -> bool {
@@ -77,13 +100,7 @@ pub(super) fn reserve_loop(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let of = &options.loop_options;
-    if has_stream_options(&options.stream_options) || options.rate.is_some() {
-        wrong_usage("with --protocol boomerang, --forward and --reverse say how much");
-    }
-    let (forward, reverse) = (of.forward.unwrap_or_default(), of.reverse.unwrap_or_default());
-    if forward == Rate::ZERO && reverse == Rate::ZERO {
-        wrong_usage("give --forward RATE, --reverse RATE, or both");
-    }
+    let (forward, reverse) = wanted(of);
     let Traffic { to, from, ip_protocol, hold, .. } = options.traffic;
     let request = Loop {
         from,
@@ -166,11 +183,6 @@ pub(super) fn reserve_stream(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let of = &options.stream_options;
-    if has_loop_options(options) {
-        wrong_usage(
-            "--forward, --reverse, --or, --accept-less and --secret are Boomerang's; with YESSIR say --rate, --codec or --measured",
-        );
-    }
     let Traffic { to, from, hold, ttl, .. } = options.traffic;
     let any: IpAddr = match to {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -209,15 +221,21 @@ pub(super) fn reserve_stream(
         if *application != ours {
             continue;
         }
+        if options.query {
+            let json = json!({ "outcome": "offered", "offer": answer.path });
+            wait.out.line(&format!("{} to {to}", describe::way(answer.path.as_ref())), &json)?;
+            return Ok(Outcome::Done);
+        }
         let json = json!({ "path": answer.path, "failures": answer.failures });
-        if options.query || answer.failures.is_empty() || of.partial {
+        if answer.failures.is_empty() || of.partial {
             if !hold {
                 wait.client.keep(ours.0)?;
             }
-            let text = match answer.failures.is_empty() {
-                true => format!("reserved {} for {to}", stream_text(options)),
-                false => format!("reserved in part for {to}: {}", describe::outcome(answer)),
-            };
+            let mut text = format!("reserved {} for {to}", stream_text(options));
+            if !answer.failures.is_empty() {
+                let notes: Vec<String> = answer.failures.iter().map(describe::failure).collect();
+                text.push_str(&format!(", but not everywhere ({}),", notes.join("; ")));
+            }
             return wait.reserved(&notice, &text, json, hold);
         }
         let why = answer.failures.first().map(describe::failure).unwrap_or_default();

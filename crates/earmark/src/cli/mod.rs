@@ -63,7 +63,10 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Show { what, limit } => listings::show(&mut connect()?, what, limit, &mut out),
         Command::Send(options) => reservations::send(&mut connect()?, &options, &mut out),
         Command::Listen(options) => reservations::listen(&mut connect()?, &options, &mut out),
-        Command::Reserve(options) => reservations::reserve(&mut connect()?, &options, &mut out),
+        Command::Reserve(options) => {
+            light::check(&options);
+            reservations::reserve(&mut connect()?, &options, &mut out)
+        }
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
         Command::Trace(options) => trace::trace(&mut connect()?, &options, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),

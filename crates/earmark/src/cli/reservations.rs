@@ -92,11 +92,11 @@ pub(super) fn reserve(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     match options.protocol {
-        Signalling::Rsvp => light::check_rsvp(options),
+        Signalling::Rsvp => {}
         Signalling::Boomerang => return light::reserve_loop(client, options, out),
         Signalling::Yessir => return light::reserve_stream(client, options, out),
     }
-    let rate = options.rate.unwrap_or_else(|| light::wrong_usage("--rate says how much"));
+    let rate = options.rate.expect("it was checked that there is one");
     let Traffic { to, hold, .. } = options.traffic;
     let opened = client.reserve(Send { hold: true, ..request(&options.traffic, rate, true) })?;
     let (rate, timeout) = (Some(rate), options.timeout);

@@ -3,7 +3,7 @@
 use earmark_boomerang as boomerang;
 use earmark_core::Rate;
 use earmark_wire::boomerang::Rates;
-use earmark_wire::yessir::{FailureNote, FailureReason, OctetRate, Style};
+use earmark_wire::yessir::{FailureNote, FailureReason, LinkInfo, OctetRate, Style};
 use earmark_yessir as yessir;
 
 use super::with_port;
@@ -149,7 +149,7 @@ fn stream(stream: &yessir::Stream) -> String {
 }
 
 /// What a receiver's answer says.
-pub fn outcome(answer: &yessir::Answer) -> String {
+pub(super) fn outcome(answer: &yessir::Answer) -> String {
     match &answer.failures[..] {
         [] => match answer.path {
             Some(path) => format!("reserved on the whole way ({} routers)", path.hops),
@@ -166,6 +166,18 @@ pub fn outcome(answer: &yessir::Answer) -> String {
 pub fn failure(note: &FailureNote) -> String {
     let FailureNote { reason, available, node, .. } = note;
     format!("{node} refused: {}; {} could be had there", failure_reason(*reason), rate(*available))
+}
+
+/// What a receiver was told that the way offers.
+pub fn way(offered: Option<&LinkInfo>) -> String {
+    let Some(&LinkInfo { hops, other_hops, path_mtu, available, latency_us, .. }) = offered else {
+        return "nobody on the way tells what could be had".to_owned();
+    };
+    let others = if other_hops { ", and over others that speak none" } else { "" };
+    format!(
+        "{} could be had over {hops} nodes that speak YESSIR{others} (packets of {path_mtu} octets, latency {latency_us} us)",
+        rate(available)
+    )
 }
 
 /// As bits per second.

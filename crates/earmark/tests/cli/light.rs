@@ -1,0 +1,163 @@
+//! `earmark reserve` by Boomerang and YESSIR, with a daemon of paper.
+
+use serde_json::{Value, json};
+
+use super::{PaperDaemon, earmark, opened, status, stderr, stdout};
+
+const LOOP: [&str; 9] = [
+    "reserve",
+    "--protocol",
+    "boomerang",
+    "--to",
+    "10.0.2.2:5001",
+    "--forward",
+    "2Mbit",
+    "--reverse",
+    "500kbit",
+];
+const STREAM: [&str; 9] = [
+    "reserve",
+    "--protocol",
+    "yessir",
+    "--from",
+    "10.0.1.2:5000",
+    "--to",
+    "10.0.2.2:5000",
+    "--rate",
+    "2Mbit",
+];
+
+fn event(protocol: &str, kind: &str, more: &Value) -> Value {
+    let mut event = json!({ "at_s": 1.025, "protocol": protocol, "event": kind, "application": 7 });
+    let members = more.as_object().unwrap().clone();
+    event.as_object_mut().unwrap().extend(members);
+    json!({ "event": event })
+}
+
+/// A receiver's answer: so much is left on the way, and these hops have refused.
+fn answered(failures: &Value) -> Value {
+    let path = json!({
+        "send_ttl": 64, "hops": 3, "other_hops": false, "path_mtu": 1_500, "available": 562_500.0, "latency_us": 30
+    });
+    let answer = json!({ "path": path, "failures": failures });
+    event("yessir", "answered", &json!({ "receiver": "10.0.2.2", "answer": answer }))
+}
+
+fn kept() -> Vec<Value> {
+    vec![json!({ "ok": { "application": 7 } })]
+}
+
+fn released() -> Vec<Value> {
+    vec![json!({ "ok": { "applications": [7] } })]
+}
+
+/// The command's exit status, what it printed, and what it asked the daemon for.
+fn run(name: &str, script: Vec<Vec<Value>>, arguments: &[&[&str]]) -> (i32, String, Vec<Value>) {
+    let (output, requests) = PaperDaemon::start(name, script).run(&arguments.concat());
+    assert_eq!(stderr(&output), "");
+    (status(&output), stdout(&output), requests)
+}
+
+#[test]
+fn a_loop_that_came_round_is_kept() {
+    let rates = json!({ "forward": 2_000_000, "reverse": 500_000 });
+    let more = json!({ "rates": rates, "interval": 30, "confirmed": true });
+    let script = vec![vec![opened("sender"), event("boomerang", "established", &more)], kept()];
+    let (status, text, requests) = run("loop", script, &[&LOOP]);
+    assert_eq!(status, 0);
+    assert_eq!(
+        text,
+        "reserved 2 Mbit/s there and 500 kbit/s back for 10.0.2.2:5001 in 25.0 ms; `earmark release 7` ends it\n"
+    );
+    assert_eq!(requests[0]["loop"]["hold"], true, "until it stands it hangs on the connection");
+    assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
+}
+
+#[test]
+fn a_refused_loop_is_status_3_and_says_what_could_be_had() {
+    let offer = json!({ "forward": 1_000_000, "reverse": 0 });
+    let refused = event("boomerang", "refused", &json!({ "offer": offer, "reaction": "release" }));
+    let script = vec![vec![opened("sender"), refused], released()];
+    let (status, text, requests) = run("loop-refused", script.clone(), &[&LOOP]);
+    assert_eq!(status, 3);
+    assert!(text.contains("help: 1 Mbit/s there and 0 bit/s back could be had"), "{text}");
+    assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
+    let (status, text, _) = run("loop-refused-json", script, &[&LOOP, &["--json"]]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, &answer["outcome"]), (3, &json!("refused")));
+    assert_eq!(answer["offer"], json!({ "forward_bps": 1_000_000, "reverse_bps": 0 }));
+}
+
+#[test]
+fn a_stream_whose_receiver_answers_is_kept() {
+    let script = vec![vec![opened("sender"), answered(&json!([]))], kept()];
+    let (status, text, requests) = run("stream", script, &[&STREAM, &["--class", "ef"]]);
+    assert_eq!(status, 0);
+    assert_eq!(
+        text,
+        "reserved 2 Mbit/s for 10.0.2.2:5000 in 25.0 ms; `earmark release 7` ends it\n"
+    );
+    let class = json!({ "class": { "dscp": 46, "rate": 250_000.0 } });
+    assert_eq!(requests[0]["attach"]["flowspec"], class);
+    assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
+}
+
+#[test]
+fn a_stream_that_a_hop_refuses_is_refused_or_reserved_in_part() {
+    let failure =
+        json!({ "reason": "Bandwidth", "hop": 1, "available": 125_000.0, "node": "10.0.1.1" });
+    let script = |then| vec![vec![opened("sender"), answered(&json!([failure]))], then];
+    let (status, text, requests) = run("stream-refused", script(released()), &[&STREAM]);
+    assert_eq!(status, 3);
+    assert!(text.contains("10.0.1.1 refused: "), "{text}");
+    assert!(text.contains("; 1 Mbit/s could be had there\n  help: "), "{text}");
+    assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
+
+    let (status, text, requests) = run("stream-part", script(kept()), &[&STREAM, &["--partial"]]);
+    assert_eq!(status, 0);
+    assert!(
+        text.starts_with(
+            "reserved 2 Mbit/s for 10.0.2.2:5000, but not everywhere (10.0.1.1 refused"
+        ),
+        "{text}"
+    );
+    assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
+}
+
+/// A question leaves nothing behind: what it opened hangs on the connection, which ends with the command.
+#[test]
+fn a_question_tells_what_could_be_had_and_keeps_nothing() {
+    let offer = json!({ "offer": { "forward": 5_500_000, "reverse": 500_000 } });
+    let script = vec![vec![opened("sender"), event("boomerang", "offered", &offer)]];
+    let (status, text, requests) = run("loop-query", script, &[&LOOP, &["--query"]]);
+    assert_eq!(status, 0);
+    assert_eq!(text, "5.5 Mbit/s there and 500 kbit/s back could be had to 10.0.2.2:5001\n");
+    assert_eq!(requests.len(), 1);
+
+    let script = vec![vec![opened("sender"), answered(&json!([]))]];
+    let (status, text, requests) = run("stream-query", script.clone(), &[&STREAM, &["--query"]]);
+    assert_eq!(status, 0);
+    assert_eq!(
+        text,
+        "4.5 Mbit/s could be had over 3 nodes that speak YESSIR (packets of 1500 octets, latency 30 us) to 10.0.2.2:5000\n"
+    );
+    assert_eq!((requests.len(), &requests[0]["attach"]["query"]), (1, &json!(true)));
+    let (_, text, _) = run("stream-query-json", script, &[&STREAM, &["--query", "--json"]]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&answer["outcome"], &answer["offer"]["hops"]), (&json!("offered"), &json!(3)));
+}
+
+#[test]
+fn options_of_another_protocol_are_wrong_usage() {
+    for (line, more) in [
+        (&LOOP, ["--codec", "0"]),
+        (&LOOP, ["--rate", "1Mbit"]),
+        (&STREAM, ["--forward", "1Mbit"]),
+        (&STREAM, ["--secret", "file"]),
+    ] {
+        let output = earmark(&[&line[..], &more].concat());
+        assert_eq!(status(&output), 2, "{}", stderr(&output));
+    }
+    let rsvp = ["reserve", "--to", "10.0.2.2:5000", "--rate", "1Mbit", "--class", "ef"];
+    assert_eq!(status(&earmark(&rsvp)), 2);
+}
