@@ -179,7 +179,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// One flow. A port that the flow does not look at does not matter here either.
+    /// One flow, or a range. A port that the flow does not look at does not matter here either.
     pub fn of_flow(flow: &Flow) -> Selector {
         let everything = match flow.destination {
             IpAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
@@ -187,9 +187,9 @@ impl Selector {
         };
         let port = |port: u16| (port != 0).then_some(port);
         Selector {
-            source: flow.source.map_or(Prefix::new(everything, 0), Prefix::host),
-            destination: Prefix::host(flow.destination),
-            protocol: Some(flow.protocol),
+            source: flow.sources().unwrap_or(Prefix::new(everything, 0)),
+            destination: flow.destinations(),
+            protocol: (flow.protocol != 0).then_some(flow.protocol),
             source_port: port(flow.source_port),
             destination_port: port(flow.destination_port),
         }
@@ -231,8 +231,10 @@ impl Selector {
     /// Whether the packets of a flow are among these.
     pub fn covers(&self, flow: &Flow) -> bool {
         let port = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
-        self.destination.contains(flow.destination)
-            && flow.source.map_or(self.source.length() == 0, |source| self.source.contains(source))
+        self.destination.covers(flow.destinations())
+            && flow
+                .sources()
+                .map_or(self.source.length() == 0, |sources| self.source.covers(sources))
             && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
             && port(self.source_port, flow.source_port)
             && port(self.destination_port, flow.destination_port)

@@ -418,10 +418,10 @@ impl Refused {
     }
 }
 
-/// The packets of one direction, as traffic control can tell them apart. It looks at whole addresses, at a protocol, and at
-/// ports that are not zero.
+/// The packets of one direction, as traffic control can tell them apart: prefixes of addresses, a protocol or none, and ports
+/// that are not zero.
 fn flow(keys: &Keys, shape: &Shape, direction: Direction) -> Option<Flow> {
-    let whole = if keys.destination.is_ipv4() { 32 } else { 128 };
+    let all = if keys.destination.is_ipv4() { 32 } else { 128 };
     let port = |matters: bool, port: u16| match (matters, port) {
         (true, 0) => None,
         (true, port) => Some(port),
@@ -429,26 +429,24 @@ fn flow(keys: &Keys, shape: &Shape, direction: Direction) -> Option<Flow> {
     };
     let source_port = port(shape.source_port, keys.source_port)?;
     let destination_port = port(shape.destination_port, keys.destination_port)?;
-    let address = |length: u8, address| match length {
-        0 => Some(None),
-        length if length == whole => Some(Some(address)),
-        _ => None,
-    };
-    let source = address(shape.source, keys.source)?;
-    let destination = address(shape.destination, keys.destination)?;
-    if !shape.protocol || shape.tos {
+    if shape.tos || (shape.protocol && keys.protocol == 0) {
         return None;
     }
-    let (source, destination, source_port, destination_port) = match direction {
-        Direction::Forward => (source, destination?, source_port, destination_port),
-        Direction::Reverse => (destination, source?, destination_port, source_port),
+    let (from, to) = ((keys.source, shape.source), (keys.destination, shape.destination));
+    let (from, to, source_port, destination_port) = match direction {
+        Direction::Forward => (from, to, source_port, destination_port),
+        Direction::Reverse => (to, from, destination_port, source_port),
     };
-    Some(Flow {
-        destination,
-        source,
-        protocol: keys.protocol,
+    let flow = Flow {
+        destination: to.0,
+        source: (from.1 != 0).then_some(from.0),
+        protocol: if shape.protocol { keys.protocol } else { 0 },
         destination_port,
         source_port,
         flow_label: 0,
-    })
+        destination_open: all - to.1.min(all),
+        source_open: if from.1 == 0 { 0 } else { all - from.1.min(all) },
+    };
+    // What traffic control finds out about single flows is its own to say.
+    (!flow.is_range() || flow.check().is_ok()).then_some(flow)
 }

@@ -280,13 +280,26 @@ fn who_does_not_heed_notes_reserves_for_each_flow() {
     assert_eq!(one(&plain.passes(&noted)), noted);
     assert_eq!(plain.engine.sessions().next().map(|s| s.selector.source_port), Some(Some(1)));
 
-    let wide = AggregateRule {
-        selector: Selector { destination: prefix("10.0.9.0/24"), ..rule(0).selector },
-        ..rule(0)
+    let unclear = Selector {
+        destination: prefix("10.0.9.0/24"),
+        protocol: Some(17),
+        source_port: Some(1),
+        destination_port: Some(5_000),
+        ..rule(0).selector
     };
-    let mut core = core(vec![wide]);
+    let mut core = core(vec![AggregateRule { selector: unclear, ..rule(0) }]);
     assert!(core.reserve(1, 1_000));
     assert_eq!(core.kept(), [(1, 1_000)]);
+}
+
+/// One reservation for all flows to a network.
+#[test]
+fn aggregates_may_go_towards_a_network() {
+    let network = Selector { destination: prefix("10.0.9.0/24"), ..rule(0).selector };
+    let mut core = core(vec![AggregateRule { selector: network, ..rule(0) }]);
+    assert!(core.reserve(1, 1_000) && core.reserve(2, 500));
+    assert_eq!(core.kept(), [(0, 1_500)]);
+    assert_eq!(core.keeper.engine.population(), (1, 0));
 }
 
 #[test]

@@ -287,6 +287,8 @@ fn masks_tell_sessions_apart_and_the_longest_match_counts() {
         destination_port: 5_000,
         source_port: port,
         flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
     };
     let rate = |port| {
         let session = router.engine.session_for(&packet(port)).expect("one matches");
@@ -294,6 +296,42 @@ fn masks_tell_sessions_apart_and_the_longest_match_counts() {
     };
     assert_eq!((rate(4_000), rate(4_001)), (Rate::from_mbps(1), Rate::from_mbps(2)));
     assert_eq!(router.engine.session_for(&earmark_core::Flow { protocol: 6, ..packet(1) }), None);
+}
+
+/// A mask may leave bits of addresses open, and the protocol: traffic control gets a range.
+#[test]
+fn prefixes_become_ranges() {
+    let ranges = |to: u8, from: u8, port: bool, protocol: bool| {
+        let mut loop_ = message(1, kbit(1_000, 500));
+        loop_.mask = Shape {
+            source: from,
+            destination: to,
+            source_port: false,
+            destination_port: port,
+            protocol,
+            tos: false,
+        };
+        let mut router = router();
+        let outcomes = router.passes(&loop_);
+        let nack = one(&outcomes).is_nack();
+        let flows = outcomes.into_iter().filter_map(|outcome| match outcome {
+            Outcome::Installed(installation) => Some(installation.flow),
+            _ => None,
+        });
+        (nack, flows.collect::<Vec<_>>())
+    };
+    let open = |flow: &earmark_core::Flow| {
+        let source = flow.source.map(|source| (source, flow.source_open));
+        (flow.destination, flow.destination_open, source, flow.protocol, flow.destination_port)
+    };
+    let (nack, flows) = ranges(24, 16, true, true);
+    assert!(!nack);
+    let forward = flows.first().map(open);
+    let network = (ip("10.0.0.0"), 16);
+    assert_eq!(forward, Some((ip("10.0.9.0"), 8, Some(network), 17, 5_000)));
+    let (nack, flows) = ranges(24, 0, false, false);
+    assert!(!nack);
+    assert_eq!(flows.first().map(open), Some((ip("10.0.9.0"), 8, None, 0, 0)));
 }
 
 /// The first pair of rates that can be granted counts, those before it are taken out; none left is a refusal.

@@ -122,6 +122,8 @@ fn ledger() {
         destination_port: 5_004,
         source_port: 0,
         flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
     };
     let demand = Demand {
         service: Service::ControlledLoad,

@@ -27,7 +27,7 @@ mod units;
 pub use context::Context;
 pub use effects::{Effect, Effects, Installation, Neighbor, Outgoing};
 pub use engine::Engine;
-pub use flow::{Flow, Prefix, PrefixError};
+pub use flow::{Flow, FlowError, Prefix, PrefixError};
 pub use input::{Datagram, HostEvent, Input};
 pub use interface::{Interface, InterfaceId, Interfaces};
 pub use routes::{Branches, Hop, MulticastRoute, Route, RouteTable, Routes};

@@ -9,6 +9,9 @@
 // An IPv6 packet with a flow label is looked up four times more: flows may name the label in place of the source port,
 // and come behind those that name the source port.
 //
+// What none of them finds may lie in a range of flows. Ranges are in a map of their own, by address and ports under a mask,
+// and there is a list of the masks that occur, the narrowest first (ranges.h).
+//
 // What has no ports to look at: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first
 // (whose ports are in the first one). They can be reserved for without ports only.
 //
@@ -27,20 +30,9 @@
 
 #include "bucket.h"
 #include "packet.h"
+#include "ranges.h"
 
 #define MOST_EXTENSIONS 6
-
-// IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port. Label 0: any
-// label; the most significant octet comes first, as in the packet.
-struct flow {
-	__u8 destination[16];
-	__u8 source[16];
-	__u32 interface;
-	__be16 destination_port;
-	__be16 source_port;
-	__u8 protocol;
-	__u8 label[3];
-};
 
 // A flow leads to a class of ours, or to a bucket with this mark in place of our major number.
 #define MAJOR_NUMBER 0xea4du
@@ -171,6 +163,7 @@ SEC("classifier")
 int earmark_egress(struct __sk_buff *packet)
 {
 	struct flow flow = {};
+	struct flow whole;
 	__be16 ports[2] = {};
 	__u8 label[3] = {};
 	__u32 transport = 0;
@@ -198,11 +191,15 @@ int earmark_egress(struct __sk_buff *packet)
 	}
 	if (transport && has_ports(flow.protocol))
 		load(packet, transport, ports, sizeof(ports));
+	whole = flow;
+	whole.destination_port = ports[1];
 	class = look_up(&flow, ports, label);
 	if (!class) {
 		__builtin_memset(flow.source, 0, sizeof(flow.source));
 		class = look_up(&flow, ports, label);
 	}
+	if (!class)
+		class = look_up_range(&whole, packet->protocol == bpf_htons(ETH_P_IP) ? RANGE_OF_IPV4 : RANGE_OF_IPV6);
 	if (class && class >> 16 != MAJOR_NUMBER)
 		class = police(packet, class & ~BUCKET_MARK);
 	packet->priority = class;

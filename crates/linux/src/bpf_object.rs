@@ -123,7 +123,11 @@ mod tests {
     use super::*;
 
     fn classifier(object: &[u8], map: i32) -> Result<Vec<u8>, ObjectError> {
-        link(object, "classifier", &[("flows", map), ("buckets", 77)])
+        link(
+            object,
+            "classifier",
+            &[("flows", map), ("buckets", 77), ("ranges", 78), ("masks", 79)],
+        )
     }
 
     fn loads(code: &[u8], map: i32) -> usize {

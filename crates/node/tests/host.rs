@@ -18,6 +18,8 @@ fn the_flow() -> Flow {
         destination_port: 5_004,
         source_port: 4_000,
         flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
     }
 }
 

@@ -465,5 +465,7 @@ fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
         destination_port: session.port,
         source_port,
         flow_label,
+        destination_open: 0,
+        source_open: 0,
     }
 }

@@ -12,6 +12,7 @@ use core::time::Duration;
 use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{Flow, Installation, Rate, Time};
 
+use crate::classifier::{Classifier, Place};
 use crate::packet::{Body, Packet};
 
 /// Ethernet header, octets of each packet that an IP length does not count.
@@ -38,7 +39,7 @@ pub(crate) struct Egress {
     served: u32,
     next_class: u32,
     /// The classifier: which class a flow has.
-    flows: BTreeMap<Flow, Place>,
+    flows: Classifier,
     /// Flows of a dead daemon that went with a class which the living one took over and then took out.
     gone: Vec<Flow>,
     /// What the living daemon calls its classes.
@@ -52,14 +53,6 @@ pub struct Reserved {
     pub flows: Vec<Flow>,
     /// What they get.
     pub demand: Demand,
-}
-
-/// Where the packets of a flow go.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    class: u32,
-    /// Whether the living daemon has asked for it.
-    named: bool,
 }
 
 /// A queue behind a token bucket.
@@ -96,7 +89,7 @@ impl Egress {
             waiting: BTreeSet::new(),
             served: 0,
             next_class: 1,
-            flows: BTreeMap::new(),
+            flows: Classifier::default(),
             gone: Vec::new(),
             claims: BTreeMap::new(),
         }
@@ -160,7 +153,7 @@ impl Egress {
             }
         };
         self.claims.insert(installation.claim, number);
-        self.flows.insert(installation.flow, Place { class: number, named: true });
+        self.flows.set(installation.flow, Place { class: number, named: true });
         self.classes
             .entry(number)
             .or_insert_with(|| Class::new(now, installation.demand))
@@ -170,13 +163,13 @@ impl Egress {
     /// Lets another flow use a reservation.
     pub(crate) fn add_flow(&mut self, claim: ClaimId, flow: Flow) {
         if let Some(&class) = self.claims.get(&claim) {
-            self.flows.insert(flow, Place { class, named: true });
+            self.flows.set(flow, Place { class, named: true });
         }
     }
 
     /// Stops a flow from using a reservation.
     pub(crate) fn remove_flow(&mut self, claim: ClaimId, flow: &Flow) {
-        if self.flows.get(flow).map(|place| &place.class) == self.claims.get(&claim) {
+        if self.flows.get(flow).map(|place| place.class) == self.claims.get(&claim).copied() {
             self.flows.remove(flow);
         }
     }
@@ -205,7 +198,7 @@ impl Egress {
         self.gone.clear();
         let mut told = BTreeSet::new();
         let mut orphans = Vec::new();
-        for (flow, place) in &mut self.flows {
+        for (flow, place) in self.flows.iter_mut() {
             place.named = false;
             let class = self.classes.get(&place.class).filter(|_| told.insert(place.class));
             orphans.push((*flow, class.map_or(Rate::ZERO, |class| class.demand.rate)));
@@ -215,10 +208,9 @@ impl Egress {
 
     /// Takes out the classes that no living daemon has a name for, and the flows that none has asked for; returns these.
     pub(crate) fn reap(&mut self) -> Vec<Flow> {
-        let unnamed = self.flows.iter().filter(|(_, place)| !place.named);
-        let mut orphans: Vec<Flow> = unnamed.map(|(flow, _)| *flow).collect();
+        let unnamed = self.flows.extract(|place| !place.named);
+        let mut orphans: Vec<Flow> = unnamed.into_iter().map(|(flow, _)| flow).collect();
         orphans.append(&mut self.gone);
-        self.flows.retain(|_, place| place.named);
         let claimed: BTreeSet<u32> = self.claims.values().copied().collect();
         let unclaimed = self.classes.keys().filter(|number| !claimed.contains(number));
         for number in unclaimed.copied().collect::<Vec<u32>>() {
@@ -230,11 +222,11 @@ impl Egress {
     /// Takes out a flow that the living daemon cannot keep, unless it has asked for it after all, and its class with the
     /// last one.
     pub(crate) fn reject(&mut self, flow: &Flow) {
-        let Some(Place { class, named: false }) = self.flows.get(flow).copied() else {
+        let Some(Place { class, named: false }) = self.flows.get(flow) else {
             return;
         };
         self.flows.remove(flow);
-        let used = self.flows.values().any(|place| place.class == class)
+        let used = self.flows.iter().any(|(_, place)| place.class == class)
             || self.claims.values().any(|&claimed| claimed == class);
         if !used {
             self.remove_class(class);
@@ -242,7 +234,7 @@ impl Egress {
     }
 
     fn remove_class(&mut self, number: u32) {
-        for (flow, place) in self.flows.extract_if(.., |_, place| place.class == number) {
+        for (flow, place) in self.flows.extract(|place| place.class == number) {
             self.gone.extend((!place.named).then_some(flow));
         }
         self.waiting.remove(&number);
@@ -252,8 +244,7 @@ impl Egress {
         }
     }
 
-    /// The class of a packet, looked for as the kernel's classifier does: for its source, then for any; each by both ports,
-    /// the destination port, the source port, no port.
+    /// The class of a packet.
     fn classify(&self, packet: &Packet) -> Option<u32> {
         let Body::Data { source_port, destination_port, .. } = packet.body else {
             return None;
@@ -265,14 +256,10 @@ impl Egress {
             destination_port,
             source_port,
             flow_label: 0,
+            destination_open: 0,
+            source_open: 0,
         };
-        let any_source = Flow { source: None, ..exact };
-        let mut kinds = [exact, any_source].into_iter().flat_map(|flow| {
-            let to_port = Flow { source_port: 0, ..flow };
-            let from_port = Flow { destination_port: 0, ..flow };
-            [flow, to_port, from_port, Flow { destination_port: 0, ..to_port }]
-        });
-        kinds.find_map(|flow| self.flows.get(&flow)).map(|place| place.class)
+        self.flows.look_up(&exact).map(|place| place.class)
     }
 
     fn transmit(&self, packet: Packet) -> Next {
@@ -362,6 +349,8 @@ mod tests {
             destination_port: port,
             source_port: 1,
             flow_label: 0,
+            destination_open: 0,
+            source_open: 0,
         };
         let demand = Demand { service: Service::ControlledLoad, rate, burst: 0, max_packet: 0 };
         let claim = ClaimId { slot, generation: 0 };
@@ -479,26 +468,35 @@ mod tests {
         assert_ne!(class_of(&egress, 1), wild);
     }
 
-    /// Each way to leave something of a flow open finds its packets, the more specific one first.
+    /// Of the ranges that a packet is in the narrowest takes it, after every flow that names its addresses.
     #[test]
-    fn the_most_specific_flow_counts() {
-        let exact = installation(0, 1, Rate::ZERO).flow;
-        let kinds = [exact, Flow { source: None, ..exact }].into_iter().flat_map(|flow| {
-            let to_port = Flow { source_port: 0, ..flow };
-            let from_port = Flow { destination_port: 0, ..flow };
-            [flow, to_port, from_port, Flow { source_port: 0, ..from_port }]
-        });
+    fn ranges_take_what_no_flow_does_the_narrowest_first() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
-        let mut last = None;
-        for (slot, flow) in (0..).zip(kinds.collect::<Vec<_>>().into_iter().rev()) {
-            egress.install(
-                Time::ZERO,
-                &Installation { flow, ..installation(slot, 1, Rate::from_bps(1_000)) },
-            );
-            let found = egress.classify(&packet(1, 0));
-            assert!(found.is_some() && found != last, "{flow:?}");
-            last = found;
+        let range = |text: &str| Flow::to_range(text.parse().expect("a prefix"));
+        let (wide, narrow) = (range("10.0.0.0/8"), range("10.0.0.0/30"));
+        let exact = installation(0, 1, Rate::ZERO).flow;
+        for (slot, flow) in [wide, narrow, exact].into_iter().enumerate() {
+            let installation = installation(slot as u32, 1, Rate::from_bps(100_000));
+            egress.install(Time::ZERO, &Installation { flow, ..installation });
         }
+        let class_of = |egress: &Egress, flow: &Flow| egress.flows.get(flow).map(|p| p.class);
+        for flow in [exact, narrow, wide] {
+            assert!(class_of(&egress, &flow).is_some());
+            assert_eq!(egress.classify(&packet(1, 0)), class_of(&egress, &flow), "{flow:?}");
+            let claim = *egress
+                .claims
+                .iter()
+                .find(|(_, class)| Some(**class) == class_of(&egress, &flow))
+                .expect("there")
+                .0;
+            assert!(egress.remove(claim));
+        }
+        assert_eq!(egress.classify(&packet(1, 0)), None);
+        egress.install(
+            Time::ZERO,
+            &Installation { flow: range("10.0.0.4/30"), ..installation(9, 1, Rate::ZERO) },
+        );
+        assert_eq!(egress.classify(&packet(1, 0)), None, "it is in none");
     }
 
     #[test]

@@ -33,6 +33,7 @@
 
 extern crate alloc;
 
+mod classifier;
 mod daemons;
 mod egress;
 mod faults;

@@ -392,6 +392,8 @@ pub fn request(rates: &[Rates]) -> Request {
         destination_port: 5_000,
         source_port: 4_000,
         flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
     };
     let wish = |rates: &Rates| Wish {
         forward: Rate::from_bps(rates.forward.into()),

@@ -1,5 +1,5 @@
-//! The BPF classifier: one program in the way out of every planned interface, a hash map of all their flows, and one of
-//! the buckets to which flows may lead.
+//! The BPF classifier: one program in the way out of every planned interface, a hash map of all their flows, one of
+//! the buckets to which flows may lead, and the ranges of flows.
 //!
 //! All stay in the kernel without us, since the interface holds the program and the program holds the maps. The next
 //! daemon asks the interface for its programs, knows ours by name, and takes the maps from it; then it puts its own copy
@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use earmark_core::{Flow, InterfaceId};
 
+use super::bpf_ranges::Ranges;
 use super::bucket::{BUCKET, Bucket};
 use super::flow_table::FlowTable;
 use super::place::MOST_FLOWS;
@@ -27,20 +28,23 @@ const BUCKETS: &str = "earmark_buckets";
 const SECTION: &str = "classifier";
 const FLOWS_SYMBOL: &str = "flows";
 const BUCKETS_SYMBOL: &str = "buckets";
+const RANGES_SYMBOL: &str = "ranges";
+const MASKS_SYMBOL: &str = "masks";
 /// One of those that the source names. The classifier uses no helper that asks for another.
 const LICENSE: &str = "MIT";
 /// Octets of `struct flow` in the classifier.
-const KEY: usize = 44;
+pub(super) const FLOW: usize = 44;
 /// Octets of what a flow leads to.
-const VALUE: usize = 4;
+pub(super) const VALUE: usize = 4;
 /// Octets of `struct bucket_name`.
 const NAME: usize = 8;
 
 /// The maps of the classifier.
 #[derive(Debug)]
 struct Maps {
-    flows: Map<KEY, VALUE>,
+    flows: Map<FLOW, VALUE>,
     buckets: Map<NAME, { BUCKET }>,
+    ranges: Ranges,
 }
 
 /// The classifier.
@@ -65,8 +69,13 @@ impl BpfTable {
             Some(maps) => maps,
             None => Maps::create()?,
         };
-        let symbols =
-            [(FLOWS_SYMBOL, maps.flows.descriptor()), (BUCKETS_SYMBOL, maps.buckets.descriptor())];
+        let (ranges, masks) = maps.ranges.descriptors();
+        let symbols = [
+            (FLOWS_SYMBOL, maps.flows.descriptor()),
+            (BUCKETS_SYMBOL, maps.buckets.descriptor()),
+            (RANGES_SYMBOL, ranges),
+            (MASKS_SYMBOL, masks),
+        ];
         let code = bpf_object::link(CLASSIFIER, SECTION, &symbols).map_err(|error| {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
             TcError::Bpf { doing: "read the classifier", source }
@@ -132,10 +141,17 @@ impl FlowTable for BpfTable {
 
     fn set(&mut self, interface: InterfaceId, flow: &Flow, value: u32) -> Result<(), TcError> {
         let (key, value) = (key(interface, flow), value.to_ne_bytes());
+        if flow.is_range() {
+            return self.maps.ranges.set(interface, flow, value).map_err(failed("enter a range"));
+        }
         self.maps.flows.set(&key, &value).map_err(failed("enter a flow"))
     }
 
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
+        if flow.is_range() {
+            let removed = self.maps.ranges.remove(interface, flow);
+            return removed.map_err(failed("take a range out"));
+        }
         self.maps.flows.remove(&key(interface, flow)).map(drop).map_err(failed("take a flow out"))
     }
 
@@ -149,6 +165,8 @@ impl FlowTable for BpfTable {
                 entries.push((interface, flow, u32::from_ne_bytes(value)));
             }
         }
+        let ranges = self.maps.ranges.entries().map_err(failed("list the ranges"))?;
+        entries.extend(ranges.into_iter().map(|(on, flow, v)| (on, flow, u32::from_ne_bytes(v))));
         entries.sort_unstable();
         entries.dedup();
         Ok(entries)
@@ -242,16 +260,31 @@ impl Maps {
     fn create() -> Result<Maps, TcError> {
         let flows = Map::create(FLOWS, MOST_FLOWS).map_err(failed("make the flow map"))?;
         let buckets = Map::create(BUCKETS, MOST_FLOWS).map_err(failed("make the bucket map"))?;
-        Ok(Maps { flows, buckets })
+        let ranges = Ranges::create().map_err(failed("make the maps of ranges"))?;
+        Ok(Maps { flows, buckets, ranges })
     }
 
-    /// Those of a program, told apart by their shapes. One of an older program has no buckets; it gets some.
+    /// Those of a program, told apart by their shapes. One of an older program has no buckets or ranges; it gets some.
     fn open(numbers: &[u32]) -> io::Result<Option<Maps>> {
-        let (mut flows, mut buckets) = (None, None);
+        let (mut flows, mut buckets, mut ranges, mut masks) = (None, None, None, None);
         for &number in numbers {
-            match Map::<KEY, VALUE>::new(bpf::map_by_id(number)?)? {
-                Ok(map) => flows = Some(map),
-                Err(other) => buckets = Map::<NAME, BUCKET>::new(other)?.ok().or(buckets),
+            let other = match Map::<FLOW, VALUE>::new(bpf::map_by_id(number)?)? {
+                Ok(map) => {
+                    flows = Some(map);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            let other = match Map::<NAME, BUCKET>::new(other)? {
+                Ok(map) => {
+                    buckets = Some(map);
+                    continue;
+                }
+                Err(other) => other,
+            };
+            match Ranges::map_of_ranges(other)? {
+                Ok(map) => ranges = Some(map),
+                Err(other) => masks = Ranges::map_of_masks(other)?.ok().or(masks),
             }
         }
         let Some(flows) = flows else { return Ok(None) };
@@ -259,7 +292,11 @@ impl Maps {
             Some(buckets) => buckets,
             None => Map::create(BUCKETS, MOST_FLOWS)?,
         };
-        Ok(Some(Maps { flows, buckets }))
+        let ranges = match (ranges, masks) {
+            (Some(ranges), Some(masks)) => Ranges::open(ranges, masks)?,
+            _ => Ranges::create()?,
+        };
+        Ok(Some(Maps { flows, buckets, ranges }))
     }
 }
 
@@ -272,8 +309,8 @@ fn bucket_name(interface: InterfaceId, number: u32) -> [u8; NAME] {
 }
 
 /// `struct flow` of the classifier.
-fn key(interface: InterfaceId, flow: &Flow) -> [u8; KEY] {
-    let mut key = [0; KEY];
+pub(super) fn key(interface: InterfaceId, flow: &Flow) -> [u8; FLOW] {
+    let mut key = [0; FLOW];
     key[0..16].copy_from_slice(&mapped(flow.destination));
     if let Some(source) = flow.source {
         key[16..32].copy_from_slice(&mapped(source));
@@ -287,7 +324,7 @@ fn key(interface: InterfaceId, flow: &Flow) -> [u8; KEY] {
 }
 
 /// What a key says.
-fn unkey(key: &[u8; KEY]) -> (InterfaceId, Flow) {
+pub(super) fn unkey(key: &[u8; FLOW]) -> (InterfaceId, Flow) {
     let address = |at: usize| {
         let mut octets = [0; 16];
         octets.copy_from_slice(&key[at..at + 16]);
@@ -302,6 +339,8 @@ fn unkey(key: &[u8; KEY]) -> (InterfaceId, Flow) {
         destination_port: u16::from_be_bytes([key[36], key[37]]),
         source_port: u16::from_be_bytes([key[38], key[39]]),
         flow_label: u32::from_be_bytes([0, key[41], key[42], key[43]]),
+        destination_open: 0,
+        source_open: 0,
     };
     (InterfaceId(u32::from_ne_bytes([key[32], key[33], key[34], key[35]])), flow)
 }
@@ -330,6 +369,8 @@ mod tests {
             destination_port: 0x1234,
             source_port: 0x5678,
             flow_label: 0x9_abcd,
+            destination_open: 0,
+            source_open: 0,
         };
         let key = key(InterfaceId(7), &flow);
         assert_eq!(key[0..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 9, 9]);
@@ -353,6 +394,8 @@ mod tests {
                 destination_port: 80,
                 source_port: 0,
                 flow_label,
+                destination_open: 0,
+                source_open: 0,
             };
             assert_eq!(unkey(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
         }

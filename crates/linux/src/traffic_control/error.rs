@@ -3,7 +3,7 @@
 use std::io;
 
 use earmark_core::admission::ClaimId;
-use earmark_core::{Flow, InterfaceId};
+use earmark_core::{Flow, FlowError, InterfaceId};
 
 use crate::netlink::NetlinkError;
 
@@ -62,7 +62,7 @@ pub enum TcError {
         /// Which.
         flow: Flow,
         /// Why.
-        reason: &'static str,
+        reason: FlowError,
     },
     /// The kernel refused.
     #[error(transparent)]

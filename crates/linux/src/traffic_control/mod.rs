@@ -11,6 +11,7 @@
 //!
 //! Others may meddle with traffic control at any time: [`TrafficControl::reconcile`] puts right what they did.
 
+mod bpf_ranges;
 mod bpf_table;
 mod bucket;
 mod bucket_pool;

@@ -228,8 +228,14 @@ impl Listed {
     }
 }
 
-/// One list per kind of flow, most specific first, as in the BPF classifier; two families cannot share a list.
+/// One list per kind of flow, most specific first, as in the BPF classifier; two families cannot share a list. Ranges come
+/// behind all flows, the narrowest first.
 fn priority(flow: &Flow) -> u16 {
+    if flow.is_range() {
+        // Of IPv6 3 * 129 * 129 at most; the two families need not be in any order.
+        let family = if flow.destination.is_ipv4() { 100 } else { FIRST_RANGE_OF_IPV6 };
+        return family + flow.openness() as u16;
+    }
     let ports = match (flow.destination_port, flow.source_port) {
         (0, 0) => 3,
         (0, _) => 2,
@@ -242,6 +248,9 @@ fn priority(flow: &Flow) -> u16 {
     let family = if flow.destination.is_ipv4() { 10 } else { 30 };
     family + any_source + kind
 }
+
+/// Behind all of IPv4: 100 + 33 * 129 * 3.
+const FIRST_RANGE_OF_IPV6: u16 = 13_000;
 
 /// The fixed part of messages about filters on our root qdisc.
 fn filter_header(
@@ -289,12 +298,15 @@ impl Selector {
         let mut word = |offset, mask, value| {
             words.push(Word { offset, mask, value });
         };
+        let (source_open, destination_open) = (flow.source_open, flow.destination_open);
         if flow.destination.is_ipv4() {
-            word(8, 0x00ff_0000, protocol << 16);
-            flow.source
-                .into_iter()
-                .for_each(|a| address_words(a, 12).for_each(|w| word(w.0, u32::MAX, w.1)));
-            address_words(flow.destination, 16).for_each(|w| word(w.0, u32::MAX, w.1));
+            if flow.protocol != 0 {
+                word(8, 0x00ff_0000, protocol << 16);
+            }
+            flow.source.into_iter().for_each(|a| {
+                address_words(a, 12, source_open).for_each(|w| word(w.0, w.1, w.2));
+            });
+            address_words(flow.destination, 16, destination_open).for_each(|w| word(w.0, w.1, w.2));
             if ports != 0 {
                 word(0, 0x0f00_0000, 0x0500_0000); // no options
                 word(4, 0x0000_1fff, 0); // no later fragment
@@ -305,13 +317,15 @@ impl Selector {
             if flow.flow_label != 0 {
                 word(0, 0x000f_ffff, flow.flow_label);
             }
-            word(4, 0x0000_ff00, protocol << 8);
-            flow.source
-                .into_iter()
-                .for_each(|a| address_words(a, 8).for_each(|w| word(w.0, u32::MAX, w.1)));
-            address_words(flow.destination, 24).for_each(|w| word(w.0, u32::MAX, w.1));
+            if flow.protocol != 0 {
+                word(4, 0x0000_ff00, protocol << 8);
+            }
+            flow.source.into_iter().for_each(|a| {
+                address_words(a, 8, source_open).for_each(|w| word(w.0, w.1, w.2));
+            });
+            address_words(flow.destination, 24, destination_open).for_each(|w| word(w.0, w.1, w.2));
             if ports != 0 {
-                word(40, mask, ports);
+                word(40, mask, ports & mask);
             }
             Selector { ether_type: IPV6, words }
         }
@@ -320,10 +334,16 @@ impl Selector {
     /// The flow that this selects, where it is one that [`Selector::of`] writes.
     fn flow(&self) -> Option<Flow> {
         let at = |offset| self.words.iter().find(|w| w.offset == offset).map(|w| w.value);
-        let (protocol, source, destination, ports) = match self.ether_type {
+        let open = |start: i32, end: i32| {
+            let words = self.words.iter().filter(|w| (start..end).contains(&w.offset));
+            words.map(|w| w.mask.count_zeros() as u8).sum::<u8>() // an address has 128 bits at most
+        };
+        let (protocol, source, destination, ports, opens) = match self.ether_type {
             IPV4 => {
                 let address = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
-                (at(8)? >> 16, at(12).map(address), address(at(16)?), at(20))
+                let (source, destination) = (at(12).map(address), address(at(16)?));
+                let opens = (open(12, 16), open(16, 20));
+                (at(8).unwrap_or(0) >> 16, source, destination, at(20), opens)
             }
             IPV6 => {
                 let address = |start: i32| {
@@ -332,7 +352,8 @@ impl Selector {
                         words.into_iter().try_fold(0, |value, word| Some(value << 32 | word?));
                     value.map(|v| IpAddr::V6(Ipv6Addr::from(v)))
                 };
-                (at(4)? >> 8, address(8), address(24)?, at(40))
+                let opens = (open(8, 24), open(24, 40));
+                (at(4).unwrap_or(0) >> 8, address(8), address(24)?, at(40), opens)
             }
             _ => return None,
         };
@@ -345,6 +366,8 @@ impl Selector {
             destination_port: ports as u16,
             source_port: (ports >> 16) as u16,
             flow_label: label,
+            source_open: opens.0,
+            destination_open: opens.1,
         };
         (Selector::of(&flow) == *self).then_some(flow)
     }
@@ -374,15 +397,20 @@ impl Selector {
     }
 }
 
-/// An address as words from an offset on.
-fn address_words(address: IpAddr, start: i32) -> impl Iterator<Item = (i32, u32)> {
+/// An address, but for its last bits that are open, as words from an offset on: where, under which mask, and what.
+fn address_words(address: IpAddr, start: i32, open: u8) -> impl Iterator<Item = (i32, u32, u32)> {
     let octets = match address {
         IpAddr::V4(a) => a.octets().to_vec(),
         IpAddr::V6(a) => a.octets().to_vec(),
     };
     let words: Vec<u32> =
         octets.chunks_exact(4).map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]])).collect();
-    words.into_iter().zip(0..).map(move |(word, n)| (start + n * 4, word))
+    let bits = words.len() as u32 * 32;
+    words.into_iter().zip(0..).map(move |(word, n)| {
+        let behind = bits - (n as u32 + 1) * 32;
+        let open = u32::from(open).saturating_sub(behind).min(32);
+        (start + n * 4, u32::MAX.checked_shl(open).unwrap_or(0), word)
+    })
 }
 
 #[cfg(test)]
@@ -409,11 +437,33 @@ mod tests {
                 destination_port,
                 source_port,
                 flow_label,
+                destination_open: 0,
+                source_open: 0,
             };
             let selector = Selector::of(&flow);
             assert_eq!(selector.flow(), Some(flow));
             assert_eq!(Selector::decode(&selector.emit(), selector.ether_type), Some(selector));
         }
         assert_eq!(Selector::protocol(46).flow(), None);
+        let range = |text: &str| Flow::to_range(text.parse().expect("a prefix"));
+        let ports = Flow { protocol: 17, destination_port: 5_000, ..range("10.0.8.0/21") };
+        let half = Some("8000::".parse().expect("an address"));
+        for flow in [
+            range("10.0.9.1/32"),
+            range("0.0.0.0/0"),
+            ports,
+            Flow { source: Some(IpAddr::from([10, 1, 0, 0])), source_open: 16, ..ports },
+            range("2001:db8:8000::/33"),
+            Flow { source: half, source_open: 127, protocol: 6, ..range("::/0") },
+        ] {
+            assert_eq!(flow.check(), Ok(()));
+            let selector = Selector::of(&flow);
+            assert_eq!(selector.flow(), Some(flow));
+            assert_eq!(Selector::decode(&selector.emit(), selector.ether_type), Some(selector));
+        }
+        let widest = Flow { source: None, ..range("::/0") };
+        assert!(priority(&range("0.0.0.0/0")) < FIRST_RANGE_OF_IPV6);
+        assert!(priority(&widest) > priority(&range("2001:db8::/32")));
+        assert!(widest.openness() < u32::from(u16::MAX - FIRST_RANGE_OF_IPV6));
     }
 }

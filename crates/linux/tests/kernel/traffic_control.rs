@@ -168,6 +168,91 @@ pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
     assert_eq!((found.removed, found.restored), (0, 0));
 }
 
+/// Ranges of addresses, in both families: a flow comes before them, and the narrower one before the wider.
+pub(crate) fn ranges(choice: ClassifierChoice) {
+    let line = Line::new();
+    line.add_ipv6();
+    line.meet_in_ipv6();
+    let (mut control, _) = line.open(&line.plan(), choice);
+    let range = |text: &str| Flow::to_range(text.parse().expect("a prefix"));
+    let of_source = |text: &str, flow: Flow| {
+        let source = range(text);
+        Flow { source: Some(source.destination), source_open: source.destination_open, ..flow }
+    };
+    let udp = |flow: Flow| Flow { protocol: 17, ..flow };
+    let ports = |flow: Flow| Flow { destination_port: 5_000, ..udp(flow) };
+    let exact = flow(6_000, 5_000);
+    let addresses = |to: &str, from: &str| Flow {
+        destination: to.parse().expect("an address"),
+        source: Some(from.parse().expect("an address")),
+        ..exact
+    };
+    let fours = [
+        exact,
+        udp(range("10.77.2.1/32")),
+        of_source("10.77.1.0/24", ports(range("10.77.2.0/24"))),
+        of_source("10.77.1.0/24", udp(range("10.77.2.0/24"))),
+        of_source("10.77.1.0/24", range("10.77.2.0/24")),
+        of_source("10.0.0.0/8", range("10.77.2.0/24")),
+        range("10.77.2.0/24"),
+        range("10.64.0.0/10"),
+        range("0.0.0.0/0"),
+    ];
+    let sixes = [
+        addresses("2001:db8:2::1", "2001:db8:1::1"),
+        of_source("2001:db8:1::/48", udp(range("2001:db8:2::/48"))),
+        udp(range("2001:db8:2::/48")),
+        range("2001:db8:2::/48"),
+        udp(range("2001:db8::/33")),
+        range("::/0"),
+    ];
+    let elsewhere = [range("10.77.2.2/31"), range("2001:db8:3::/48"), range("::/64")];
+    let all: Vec<Flow> = elsewhere.iter().chain(&sixes).chain(&fours).rev().copied().collect();
+    let slot_of = |wanted: &Flow| all.iter().position(|flow| flow == wanted).expect("there") as u32;
+    for &flow in &all {
+        let widest_first = installation(&line, slot_of(&flow), flow, Rate::from_bps(100_000));
+        control.install(&widest_first).expect("installed");
+    }
+    // The next daemon finds them as they are.
+    drop(control);
+    let (mut control, mut adopted) = line.open(&line.plan(), choice);
+    let mut expected = all.clone();
+    (expected.sort(), adopted.sort());
+    assert_eq!(adopted, expected);
+    for &flow in &all {
+        let again = installation(&line, slot_of(&flow), flow, Rate::from_bps(100_000));
+        control.install(&again).expect("claimed");
+    }
+    let bind = |namespace: &Namespace, address: &str| {
+        let bound = namespace.run_in(|| UdpSocket::bind(address)).expect("inside");
+        bound.expect("a socket")
+    };
+    for (kinds, from, to) in [
+        (&fours[..], "10.77.1.1:6000", "10.77.2.1:5000"),
+        (&sixes[..], "[2001:db8:1::1]:6000", "[2001:db8:2::1]:5000"),
+    ] {
+        let (source, sink) = (bind(&line.sender, from), bind(&line.receiver, to));
+        sink.set_read_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+        for kind in kinds {
+            let before = counted(&mut control, slot_of(kind));
+            source.send_to(&[0; 100], to).expect("sent");
+            sink.recv(&mut [0; 200]).expect("received");
+            // Neighbour discovery is in ranges of all protocols, too.
+            assert!(counted(&mut control, slot_of(kind)) > before, "{kind:?}");
+            assert!(before == 0 || kind.protocol == 0 && kind.destination.is_ipv6(), "{kind:?}");
+            let claim = installation(&line, slot_of(kind), *kind, Rate::ZERO).claim;
+            control.remove(claim).expect("removed");
+        }
+        source.send_to(&[0; 100], to).expect("sent");
+        sink.recv(&mut [0; 200]).expect("received, with best effort");
+    }
+    for flow in &elsewhere {
+        assert_eq!(counted(&mut control, slot_of(flow)), 0, "{flow:?}");
+    }
+    let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+    assert_eq!((found.removed, found.restored), (0, 0));
+}
+
 /// IPv6 flows too, exact and from any sender.
 pub(crate) fn ipv6(choice: ClassifierChoice) {
     let line = Line::new();

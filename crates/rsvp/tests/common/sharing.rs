@@ -61,6 +61,8 @@ pub fn flow_of(template: FilterSpec) -> Flow {
         destination_port: session().port,
         source_port: port_of(&template),
         flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
     }
 }
 

@@ -1,0 +1,243 @@
+//! The ranges of the BPF classifier: a hash map of ranges under their masks, and the list of the masks that occur.
+//!
+//! The classifier walks the list until a range is found, so that it must stand in order at any moment: whoever changes it
+//! goes through states in which a mask stands twice, and never through one in which it is missing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use earmark_core::{Flow, InterfaceId};
+
+use super::bpf_table::{FLOW, VALUE, key, unkey};
+use super::place::MOST_FLOWS;
+use crate::sys::bpf::Map;
+
+/// Masks that may differ; the classifier looks no further.
+const MOST_MASKS: usize = 32;
+/// Ranges of all interfaces together.
+const MOST_RANGES: u32 = 65_536;
+/// Names by which we know what is ours.
+const RANGES: &str = "earmark_ranges";
+const MASKS: &str = "earmark_masks";
+/// Octets of a mask's name.
+const NAME: usize = 4;
+/// Octets of `struct range`, and of `struct mask`, in the classifier.
+const RANGE: usize = FLOW + NAME;
+/// Octets of a number in the list.
+const NUMBER: usize = 4;
+
+/// The maps of the ranges.
+#[derive(Debug)]
+pub(super) struct Ranges {
+    ranges: Map<RANGE, VALUE>,
+    masks: Map<NUMBER, RANGE>,
+    /// The masks in their order, and how many ranges each has.
+    in_use: BTreeMap<Mask, u32>,
+    /// How long the list in the kernel is.
+    listed: usize,
+}
+
+/// A mask: what ranges that differ in their values only have in common. In the order of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Mask {
+    openness: u32,
+    is_ipv4: bool,
+    destination_open: u8,
+    /// 128 where every source will do.
+    source_open: u8,
+    has_port: bool,
+    has_protocol: bool,
+}
+
+impl Ranges {
+    pub(super) fn create() -> io::Result<Ranges> {
+        let ranges = Map::create(RANGES, MOST_RANGES.min(MOST_FLOWS))?;
+        let masks = Map::create(MASKS, MOST_MASKS as u32)?;
+        Ok(Ranges { ranges, masks, in_use: BTreeMap::new(), listed: 0 })
+    }
+
+    /// Takes over what an earlier daemon has left.
+    pub(super) fn open(ranges: Map<RANGE, VALUE>, masks: Map<NUMBER, RANGE>) -> io::Result<Ranges> {
+        let listed = masks.keys(MOST_MASKS)?.len();
+        let mut found = Ranges { ranges, masks, in_use: BTreeMap::new(), listed };
+        for (_, flow, _) in found.entries()? {
+            *found.in_use.entry(Mask::of(&flow)).or_default() += 1;
+        }
+        found.list()?;
+        Ok(found)
+    }
+
+    /// What is ours of a map that was found on a program, if it is one of these: told by its sizes.
+    pub(super) fn map_of_ranges(found: OwnedFd) -> io::Result<Result<Map<RANGE, VALUE>, OwnedFd>> {
+        Map::new(found)
+    }
+
+    /// Likewise.
+    pub(super) fn map_of_masks(found: OwnedFd) -> io::Result<Result<Map<NUMBER, RANGE>, OwnedFd>> {
+        Map::new(found)
+    }
+
+    /// The descriptors of the ranges and of the masks.
+    pub(super) fn descriptors(&self) -> (i32, i32) {
+        (self.ranges.descriptor(), self.masks.descriptor())
+    }
+
+    pub(super) fn set(
+        &mut self,
+        interface: InterfaceId,
+        flow: &Flow,
+        value: [u8; VALUE],
+    ) -> io::Result<()> {
+        let mask = Mask::of(flow);
+        let range = mask.range(interface, flow);
+        if self.ranges.get(&range)?.is_some() {
+            return self.ranges.set(&range, &value);
+        }
+        if !self.in_use.contains_key(&mask) && self.in_use.len() >= MOST_MASKS {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        self.ranges.set(&range, &value)?;
+        let count = self.in_use.entry(mask).or_default();
+        *count += 1;
+        if *count == 1 { self.list() } else { Ok(()) }
+    }
+
+    pub(super) fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> io::Result<()> {
+        let mask = Mask::of(flow);
+        if !self.ranges.remove(&mask.range(interface, flow))? {
+            return Ok(());
+        }
+        let Some(count) = self.in_use.get_mut(&mask) else { return Ok(()) };
+        *count -= 1;
+        if *count > 0 {
+            return Ok(());
+        }
+        self.in_use.remove(&mask);
+        self.list()
+    }
+
+    pub(super) fn entries(&self) -> io::Result<Vec<(InterfaceId, Flow, [u8; VALUE])>> {
+        let mut entries = Vec::new();
+        for range in self.ranges.keys(MOST_RANGES as usize)? {
+            let Some(value) = self.ranges.get(&range)? else { continue };
+            let (values, name) = range.split_at(FLOW);
+            if let (Some(values), Some(name)) = (values.first_chunk(), name.first_chunk()) {
+                let (interface, flow) = unname(*name, unkey(values));
+                entries.push((interface, flow, value));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Writes the list anew. A longer one is written from its end, a shorter one from its beginning, so that what stands in
+    /// both is in the list all the time.
+    fn list(&mut self) -> io::Result<()> {
+        let masks: Vec<[u8; RANGE]> = self.in_use.keys().map(Mask::entry).collect();
+        let number = |number: usize| (number as u32).to_ne_bytes();
+        let mut order: Vec<usize> = (0..masks.len()).collect();
+        if masks.len() > self.listed {
+            order.reverse();
+        }
+        for place in order {
+            if self.masks.get(&number(place))? != Some(masks[place]) {
+                self.masks.set(&number(place), &masks[place])?;
+            }
+        }
+        for surplus in (masks.len()..self.listed).rev() {
+            self.masks.remove(&number(surplus))?;
+        }
+        self.listed = masks.len();
+        Ok(())
+    }
+}
+
+impl Mask {
+    fn of(flow: &Flow) -> Mask {
+        Mask {
+            openness: flow.openness(),
+            is_ipv4: flow.destination.is_ipv4(),
+            destination_open: flow.destination_open,
+            source_open: if flow.source.is_some() { flow.source_open } else { 128 },
+            has_port: flow.destination_port != 0,
+            has_protocol: flow.protocol != 0,
+        }
+    }
+
+    /// Family, open bits, what else is looked at.
+    fn name(&self) -> [u8; NAME] {
+        let family = if self.is_ipv4 { 4 } else { 6 };
+        let also = u8::from(self.has_port) << 1 | u8::from(self.has_protocol);
+        [family, self.destination_open, self.source_open, also]
+    }
+
+    /// `struct mask`.
+    fn entry(&self) -> [u8; RANGE] {
+        let mut octets = [0; RANGE];
+        let address = |open: u8| u128::MAX.checked_shl(open.into()).unwrap_or(0).to_be_bytes();
+        octets[0..16].copy_from_slice(&address(self.destination_open));
+        octets[16..32].copy_from_slice(&address(self.source_open));
+        octets[32..36].fill(0xff);
+        octets[36..38].fill(if self.has_port { 0xff } else { 0 });
+        octets[40] = if self.has_protocol { 0xff } else { 0 };
+        octets[FLOW..].copy_from_slice(&self.name());
+        octets
+    }
+
+    /// `struct range`: a flow has no bits that its mask leaves open.
+    fn range(&self, interface: InterfaceId, flow: &Flow) -> [u8; RANGE] {
+        let mut octets = [0; RANGE];
+        octets[..FLOW].copy_from_slice(&key(interface, flow));
+        octets[FLOW..].copy_from_slice(&self.name());
+        octets
+    }
+}
+
+/// What the name of its mask adds to what a key says.
+fn unname(
+    [family, destination_open, source_open, _]: [u8; NAME],
+    (interface, flow): (InterfaceId, Flow),
+) -> (InterfaceId, Flow) {
+    let any = source_open == 128;
+    // The unspecified address is that of a range, too.
+    let unspecified = match family {
+        4 => core::net::Ipv4Addr::UNSPECIFIED.into(),
+        _ => core::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = (!any).then(|| flow.source.unwrap_or(unspecified));
+    let source_open = if any { 0 } else { source_open };
+    (interface, Flow { source, destination_open, source_open, ..flow })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_read_as_it_was_written_and_lies_under_its_mask() {
+        for (destination, source, protocol, destination_port) in [
+            ("10.0.9.0/24", Some("10.0.0.0/16"), 17, 5_000),
+            ("10.0.9.0/24", None, 0, 0),
+            ("0.0.0.0/0", Some("0.0.0.0/1"), 6, 0),
+            ("10.0.9.1/32", None, 0, 0),
+            ("2001:db8::/32", Some("::/1"), 0, 0),
+            ("::/0", None, 17, 0),
+        ] {
+            let source = source.map(|s| Flow::to_range(s.parse().expect("a prefix")));
+            let flow = Flow {
+                source: source.map(|s| s.destination),
+                source_open: source.map_or(0, |s| s.destination_open),
+                protocol,
+                destination_port,
+                ..Flow::to_range(destination.parse().expect("a prefix"))
+            };
+            assert_eq!(flow.check(), Ok(()));
+            let mask = Mask::of(&flow);
+            let range = mask.range(InterfaceId(3), &flow);
+            let (values, name) = (range.first_chunk().expect("there"), mask.name());
+            assert_eq!(unname(name, unkey(values)), (InterfaceId(3), flow));
+            let masked = range.iter().zip(mask.entry()).take(FLOW).all(|(v, m)| v & m == *v);
+            assert!(masked, "{flow:?}");
+        }
+    }
+}
