@@ -217,7 +217,8 @@ pub(crate) fn ranges(choice: ClassifierChoice) {
     drop(control);
     let (mut control, mut adopted) = line.open(&line.plan(), choice);
     let mut expected = all.clone();
-    (expected.sort(), adopted.sort());
+    expected.sort();
+    adopted.sort();
     assert_eq!(adopted, expected);
     for &flow in &all {
         let again = installation(&line, slot_of(&flow), flow, Rate::from_bps(100_000));
