@@ -153,6 +153,8 @@ impl OnSimulator {
             destination_port: stream.port(),
             source_port: stream.port(),
             flow_label: 0,
+            destination_open: 0,
+            source_open: 0,
         };
         let wish = boomerang::Wish { forward: rate, reverse: Rate::ZERO };
         let request = boomerang::Request {
