@@ -1,8 +1,10 @@
 //! The engine: takes an input to the rules that treat it.
 
+use core::net::{IpAddr, Ipv4Addr};
+
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
-use earmark_wire::boomerang::{ErrorKind, View};
+use earmark_wire::boomerang::{ErrorKind, Plain, View};
 use earmark_wire::icmp::{Echo, Ends, Kind};
 
 use crate::api::{Command, Event};
@@ -40,12 +42,20 @@ impl Engine for Boomerang {
 }
 
 impl Boomerang {
+    #[inline]
     fn message_arrives<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
         let local = turn.context.interfaces.is_local(datagram.destination);
+        if !local
+            && let Some(ends) = ends_of_plain(datagram)
+            && let Some(plain) = Plain::read(datagram.payload)
+        {
+            mark(Checkpoint::Parse);
+            return self.plain_passes_by(turn, datagram, ends, &plain);
+        }
         let Some(ends) = Ends::of(datagram.source, datagram.destination) else {
             return self.drop(turn, datagram, DropReason::BadSource);
         };
@@ -123,5 +133,16 @@ impl Boomerang {
                 TimerKind::Loop => self.loop_is_due(turn, timer.block()),
             }
         }
+    }
+}
+
+/// Between whom a message travels that may be a plain one: two hosts that speak IPv4.
+#[inline]
+fn ends_of_plain(datagram: &Datagram<'_>) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    match (datagram.source, datagram.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) if !destination.is_multicast() => {
+            Some((source, destination))
+        }
+        _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
 use earmark_wire::icmp::Ends;
@@ -50,13 +51,13 @@ impl Boomerang {
     /// An engine without state. It draws from the streams `boomerang/hash`, `boomerang/jitter`, `boomerang/names` and
     /// `boomerang/primes`.
     pub fn new(config: Config, random: &RandomStreams) -> Boomerang {
-        let hash_key = random.stream("boomerang/hash").hash_key();
+        let hash = KeyedHash::draw(&mut random.stream("boomerang/hash"));
         Boomerang {
             users: Users::new(&config.users),
             aggregates: Aggregates::new(&config.aggregates),
             throttle: Throttle::new(),
             config,
-            store: Store::new(hash_key),
+            store: Store::new(hash),
             loops: Loops::new(random.stream("boomerang/names")),
             counters: Counters::default(),
             epoch: 0,

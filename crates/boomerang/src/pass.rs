@@ -6,11 +6,11 @@
 //! opened on the pass on which it was locked.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, InterfaceId, Time};
-use earmark_wire::boomerang::{QosView, Rates, View};
-use earmark_wire::icmp::Kind;
+use earmark_core::{Datagram, InterfaceId, Outgoing, Time};
+use earmark_wire::boomerang::{Family, Plain, QosView, Rates, View};
+use earmark_wire::icmp::{Kind, PROTOCOL_V4};
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use crate::api::{Change, Direction, Event};
 use crate::counters::{DropReason, RefusalReason};
@@ -18,7 +18,7 @@ use crate::grant::{Asked, Grant};
 use crate::instance::{Boomerang, Turn};
 use crate::passing::{Edits, Outcome, Passing, Refused};
 use crate::state::{Half, Index, flag};
-use crate::store::{Key, Place};
+use crate::store::{Key, Masks, Place};
 
 /// What was found where a message's session should be.
 #[derive(Clone, Copy)]
@@ -61,18 +61,65 @@ impl Boomerang {
             let passing = Passing { view: *view, direction, initiator, toward, own: false };
             return self.pass_by_with_aggregates(turn, datagram, &passing);
         }
-        let (interface, edits) = match self.look(turn.now, view, direction, initiator) {
-            Looked::Refreshed(interface) => (interface, None),
-            looked => {
-                let passing = Passing { view: *view, direction, initiator, toward, own: false };
-                let Outcome { interface, edits } = self.treat_looked(turn, &passing, looked);
-                (interface, Some(edits))
+        let looked = self.look(turn.now, view, direction, initiator);
+        let passing = Passing { view: *view, direction, initiator, toward, own: false };
+        self.pass_on(turn, datagram, &passing, looked);
+    }
+
+    /// A plain message of others, on its way through this node. Nearly all are that, and nearly all of them refreshes.
+    pub(crate) fn plain_passes_by<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        (source, destination): (Ipv4Addr, Ipv4Addr),
+        plain: &Plain<'_>,
+    ) {
+        if datagram.ttl <= 1 || !self.aggregates.is_empty() {
+            return self.pass_by(turn, datagram, plain.kind, &plain.view());
+        }
+        let (direction, initiator) = match plain.kind {
+            Kind::Request => {
+                self.counters.requests += 1;
+                (Direction::Forward, source)
+            }
+            Kind::Reply => {
+                self.counters.replies += 1;
+                (Direction::Reverse, destination)
             }
         };
+        let looked = self.look_plain(turn.now, plain, direction, initiator);
+        let Looked::Refreshed(interface) = looked else {
+            let (initiator, toward) = (initiator.into(), datagram.destination);
+            let passing = Passing { view: plain.view(), direction, initiator, toward, own: false };
+            return self.pass_on(turn, datagram, &passing, looked);
+        };
+        let how = Outgoing {
+            protocol: PROTOCOL_V4,
+            interface,
+            source: source.into(),
+            destination: destination.into(),
+            ttl: datagram.ttl - 1,
+            router_alert: datagram.router_alert,
+            encapsulated: false,
+            neighbor: None,
+        };
+        turn.out.send_copy(how, datagram.payload);
+        mark(Checkpoint::Forward);
+    }
+
+    /// What a message brings about that is more than a refresh, and on it goes.
+    fn pass_on<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        passing: &Passing<'_>,
+        looked: Looked,
+    ) {
+        let Outcome { interface, edits } = self.treat_looked(turn, passing, looked);
         let Some(how) = self.onward(turn, datagram, interface) else { return };
         let message = turn.out.send_copy(how, datagram.payload);
-        if let Some(edits) = edits {
-            edits.apply(message, view);
+        if edits != Edits::NONE {
+            edits.apply(message, &passing.view);
         }
         mark(Checkpoint::Forward);
     }
@@ -118,40 +165,73 @@ impl Boomerang {
         mark(Checkpoint::FindSession);
         match found {
             Err(place) => Looked::Missing(key, place),
-            Ok(index) => match self.refresh(now, view, direction, initiator, index) {
-                Some(interface) => Looked::Refreshed(interface),
-                None => Looked::Found(index),
-            },
+            Ok(index) => {
+                let refreshed = match view.qos() {
+                    QosView::Bitrate(rates) if view.flags().0 == 0 => {
+                        let interval = view.refresh_interval();
+                        self.refresh(now, rates, interval, direction, initiator, index)
+                    }
+                    _ => None,
+                };
+                refreshed.map_or(Looked::Found(index), Looked::Refreshed)
+            }
         }
     }
 
-    /// A message that says nothing new: it only writes how long its half lives. Gives where it leaves, if this node has
-    /// anything to say about that; `None` where there is more to the message.
+    /// Likewise for a plain message.
+    #[inline]
+    fn look_plain(
+        &mut self,
+        now: Time,
+        plain: &Plain<'_>,
+        direction: Direction,
+        initiator: Ipv4Addr,
+    ) -> Looked {
+        let [w0, w1] = plain.flow();
+        let found = self.store.look_up_short(Masks::ONE_FLOW, [w0, w1]);
+        mark(Checkpoint::FindSession);
+        match found {
+            Err(place) => {
+                let (mask, words) = (Masks::ONE_FLOW, [w0, w1, 0, 0, 0]);
+                Looked::Missing(Key { mask, family: Family::V4, words }, place)
+            }
+            Ok(index) => {
+                let interval = plain.refresh_interval();
+                let initiator = initiator.into();
+                self.refresh(now, plain.rates(), interval, direction, initiator, index)
+                    .map_or(Looked::Found(index), Looked::Refreshed)
+            }
+        }
+    }
+
+    /// A message about a known session that asks for rates and has no flags. If it says nothing new, it only writes how
+    /// long its half lives. Gives where it leaves, if this node has anything to say about that; `None` where there is more
+    /// to the message.
     #[inline]
     fn refresh(
         &mut self,
         now: Time,
-        view: &View<'_>,
+        rates: Rates,
+        interval: u8,
         direction: Direction,
         initiator: IpAddr,
         index: Index,
     ) -> Option<Option<InterfaceId>> {
-        let QosView::Bitrate(rates) = view.qos() else { return None };
-        let (epoch, most) = (self.epoch, self.config.max_refresh_interval);
-        let known = self.store.initiator(index);
         let wanted = match direction {
             Direction::Forward => rates.forward,
             Direction::Reverse => rates.reverse,
         };
-        let interval = view.refresh_interval();
         let expires_at = self.config.end_of_life(now, interval);
-        let session = self.store.session_mut(index);
-        let half = *session.half(direction);
-        let plain = half.rate == wanted
+        let (epoch, most) = (self.epoch, self.config.max_refresh_interval);
+        let sources = &self.store.sources;
+        let session = &mut self.store.sessions[index as usize];
+        let known = sources[session.source as usize].address;
+        let half = session.half_mut(direction);
+        let Half { rate, interface, expires_at: before, .. } = *half;
+        let plain = rate == wanted
             && session.flags & !flag::OFFLOAD == 0
             && session.prime == 0
             && interval <= most
-            && view.flags().0 == 0
             && known == initiator;
         if !plain || rates == Rates::ZERO || (session.epoch != epoch && wanted != 0) {
             return None;
@@ -160,12 +240,12 @@ impl Boomerang {
             return Some(None);
         }
         session.half_mut(direction).expires_at = expires_at;
-        if expires_at < half.expires_at {
+        if expires_at < before {
             self.rearm(index);
         }
         self.counters.refreshed += 1;
         mark(Checkpoint::Refresh);
-        Some(Some(half.interface))
+        Some(Some(interface))
     }
 
     /// A message with a mask that no session has.

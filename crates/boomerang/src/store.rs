@@ -2,7 +2,7 @@
 //!
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
-//! | `sessions` | (number of the mask, classifier under it) | one a [`Session`] | peers, so SipHash with a random key |
+//! | `sessions` | (number of the mask, classifier under it) | one a [`Session`] | peers, so a [`KeyedHash`] |
 //! | `sources` | address of an initiating node | one a node that has sessions | peers, likewise |
 //!
 //! That is a tuple space: sessions of one mask are found exactly, whatever their number. The longest match over the five
@@ -16,9 +16,10 @@ mod masks;
 use core::net::IpAddr;
 
 use earmark_core::growth;
+use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimingWheel;
+use earmark_wire::boomerang::Family;
 use hashbrown::HashTable;
-use siphasher::sip::SipHasher13;
 use slab::Slab;
 
 pub(crate) use self::keys::Key;
@@ -34,7 +35,7 @@ pub(crate) struct Store {
     pub(crate) masks: Masks,
     by_key: HashTable<Index>,
     by_address: HashTable<Index>,
-    hash_key: (u64, u64),
+    hash: KeyedHash,
 }
 
 /// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
@@ -42,8 +43,8 @@ pub(crate) struct Store {
 pub(crate) struct Place(u64);
 
 impl Store {
-    /// An empty store whose indexes hash with `hash_key`.
-    pub(crate) fn new(hash_key: (u64, u64)) -> Store {
+    /// An empty store whose indexes hash with `hash`.
+    pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {
             sessions: Slab::new(),
             sources: Slab::new(),
@@ -51,7 +52,7 @@ impl Store {
             masks: Masks::new(),
             by_key: HashTable::new(),
             by_address: HashTable::new(),
-            hash_key,
+            hash,
         }
     }
 
@@ -74,8 +75,22 @@ impl Store {
     /// The session with this key, or the place of a new one.
     #[inline]
     pub(crate) fn look_up(&self, key: &Key) -> Result<Index, Place> {
-        let hash = key.hash(self.hash_key);
+        if let (Family::V4, [w0, w1, ..]) = (key.family, key.words) {
+            return self.look_up_short(key.mask, [w0, w1]);
+        }
+        let hash = key.hash(&self.hash);
         let same = |&index: &Index| key.is_of(self.session(index));
+        self.by_key.find(hash, same).copied().ok_or(Place(hash))
+    }
+
+    /// Likewise for IPv4, where a key has two words.
+    #[inline]
+    pub(crate) fn look_up_short(&self, mask: u16, words: [u64; 2]) -> Result<Index, Place> {
+        let hash = keys::hash_short(&self.hash, mask, words);
+        let same = |&index: &Index| {
+            let session = self.session(index);
+            session.words == words && session.mask == mask
+        };
         self.by_key.find(hash, same).copied().ok_or(Place(hash))
     }
 
@@ -91,7 +106,7 @@ impl Store {
         self.masks.hold(session.mask);
         grow(&mut self.sessions);
         let index = self.sessions.insert(session) as Index;
-        let (sessions, masks, key) = (&self.sessions, &self.masks, self.hash_key);
+        let (sessions, masks, key) = (&self.sessions, &self.masks, &self.hash);
         self.by_key.insert_unique(place.0, index, |&i| {
             let session = &sessions[i as usize];
             Key::of(session, masks.mask(session.mask).family).hash(key)
@@ -103,7 +118,7 @@ impl Store {
     pub(crate) fn remove(&mut self, index: Index) -> Session {
         let session = self.sessions.remove(index as usize);
         let family = self.masks.mask(session.mask).family;
-        let hash = Key::of(&session, family).hash(self.hash_key);
+        let hash = Key::of(&session, family).hash(&self.hash);
         if let Ok(entry) = self.by_key.find_entry(hash, |&i| i == index) {
             entry.remove();
         }
@@ -128,7 +143,7 @@ impl Store {
         }
         grow(&mut self.sources);
         let index = self.sources.insert(Source { address, sessions: 1 }) as Index;
-        let (sources, key) = (&self.sources, self.hash_key);
+        let (sources, key) = (&self.sources, &self.hash);
         self.by_address
             .insert_unique(hash, index, |&i| hash_address(key, sources[i as usize].address));
         index
@@ -139,7 +154,7 @@ impl Store {
         let source = &mut self.sources[index as usize];
         source.sessions -= 1;
         if source.sessions == 0 {
-            let hash = hash_address(self.hash_key, source.address);
+            let hash = hash_address(&self.hash, source.address);
             if let Ok(entry) = self.by_address.find_entry(hash, |&i| i == index) {
                 entry.remove();
             }
@@ -149,15 +164,18 @@ impl Store {
 
     /// A number for an address that peers cannot foretell.
     pub(crate) fn hash_address(&self, address: IpAddr) -> u64 {
-        hash_address(self.hash_key, address)
+        hash_address(&self.hash, address)
     }
 }
 
-fn hash_address(key: (u64, u64), address: IpAddr) -> u64 {
-    let hasher = SipHasher13::new_with_keys(key.0, key.1);
+#[inline]
+fn hash_address(hash: &KeyedHash, address: IpAddr) -> u64 {
     match address {
-        IpAddr::V4(address) => hasher.hash(&address.octets()),
-        IpAddr::V6(address) => hasher.hash(&address.octets()),
+        IpAddr::V4(address) => hash.of_two([address.to_bits().into(), 0]),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            hash.of_two([(bits >> 64) as u64, bits as u64])
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod effects;
 mod engine;
 mod flow;
 pub mod growth;
+pub mod hash;
 mod input;
 mod interface;
 pub mod random;

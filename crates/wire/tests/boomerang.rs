@@ -331,6 +331,59 @@ fn ends(family: Family) -> Ends {
     }
 }
 
+/// Whether a message is plain; what [`Plain`] says of it is what the view of it says.
+fn is_plain(wire: &[u8]) -> bool {
+    let Some(plain) = Plain::read(wire) else { return false };
+    let echo = Echo::parse(wire, Ends::V4).expect("it is an echo, and its checksum is right");
+    let view = View::parse(echo.data).expect("it is a message");
+    assert_eq!((plain.kind, plain.view()), (echo.kind, view));
+    assert_eq!(plain.refresh_interval(), view.refresh_interval());
+    assert_eq!(QosView::Bitrate(plain.rates()), view.qos());
+    assert_eq!(view.shape(), Ok(Shape::exact(Family::V4)));
+    assert_eq!((view.flags(), view.has_options()), (Flags(0), false));
+    let flow = plain.flow().map(u64::to_ne_bytes);
+    assert_eq!(flow.as_flattened()[..13], view.classifier_octets()[..13]);
+    assert_eq!(flow.as_flattened()[13..], [0; 3]);
+    true
+}
+
+#[test]
+fn plain_messages_are_known_and_others_are_not() {
+    let plain = |message: &Reservation<'_>| is_plain(&echo(&octets(message), Ends::V4));
+    let good = sample(Family::V4);
+    assert!(plain(&good));
+    assert!(plain(&Reservation { key: 6, refresh_interval: 0, ..good.clone() }));
+    let id = UserId { flags: OptionFlags(0), user: [1; 8], credential: [2; 8] };
+    let vector = [Rates { forward: 3, reverse: 2 }];
+    for other in [
+        sample(Family::V6),
+        Reservation { flags: Flags(1), ..good.clone() },
+        Reservation { mask: Shape { tos: true, ..Shape::exact(Family::V4) }, ..good.clone() },
+        Reservation { mask: Shape { source: 24, ..Shape::exact(Family::V4) }, ..good.clone() },
+        Reservation { options: Options::Items(&[OptionItem::UserId(id)]), ..good.clone() },
+        Reservation {
+            qos: Qos::Downgrade { policy: 0, vector: Vector::Items(&vector) },
+            ..good.clone()
+        },
+    ] {
+        assert!(!plain(&other), "{other:?}");
+    }
+    // What the checksum does not allow, and what it does.
+    let wire = echo(&octets(&good), Ends::V4);
+    let mut known = 0;
+    for at in 0..wire.len() {
+        let mut changed = wire.clone();
+        changed[at] ^= 1;
+        assert!(!is_plain(&changed), "octet {at}");
+        if at > 3 {
+            seal(&mut changed, Ends::V4, Kind::Reply, 7, 9).expect("it fits");
+            known += usize::from(is_plain(&changed));
+        }
+    }
+    // All but MAGIC, type, format, flags, version and mask.
+    assert_eq!(known, wire.len() - 4 - 4 - 1 - 1 - 2 - 1 - 16);
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read_and_what_is_read_is_written(parts in parts()) {
@@ -365,6 +418,19 @@ proptest! {
         if let Ok(view) = View::parse(&rubbish) {
             let _ = (view.shape(), view.options().check(), view.qos(), view.covered());
         }
+    }
+
+    #[test]
+    fn what_is_plain_is_read_alike(parts in parts(), flags in 0..2_u16, options: bool) {
+        let items = parts.options();
+        let (items, family) = (if options { &items[..] } else { &[] }, Family::of(parts.classifier.source));
+        let message = Reservation {
+            flags: Flags(flags),
+            mask: Shape::exact(family),
+            ..parts.message(items)
+        };
+        let expected = flags == 0 && parts.list.is_none() && items.is_empty() && family == Family::V4;
+        prop_assert_eq!(is_plain(&echo(&octets(&message), ends(family))), expected);
     }
 
     /// Whatever a node edits, the checksum stays right, and nothing else changes.

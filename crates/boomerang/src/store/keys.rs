@@ -2,8 +2,8 @@
 //!
 //! Words are in the byte order of the machine; they are compared, masked and hashed, but never counted with.
 
+use earmark_core::hash::KeyedHash;
 use earmark_wire::boomerang::{Family, Keys};
-use siphasher::sip::SipHasher13;
 
 use super::masks::Mask;
 use crate::state::Session;
@@ -46,20 +46,13 @@ impl Key {
                 || session.extra.as_ref().map_or([0; 3], |extra| extra.rest) == rest)
     }
 
-    /// A number that peers cannot foretell. The mask is part of the hash's own key, so that the message is whole words.
+    /// A number that peers cannot foretell.
     #[inline]
-    pub(super) fn hash(&self, key: (u64, u64)) -> u64 {
-        let hasher = SipHasher13::new_with_keys(key.0 ^ u64::from(self.mask), key.1);
-        let mut octets = [0; 40];
-        match self.family {
-            Family::V4 => {
-                let [w0, w1, ..] = self.words;
-                fill(&mut octets[..16], &[w0, w1]);
-                hasher.hash(&octets[..16])
-            }
-            Family::V6 => {
-                fill(&mut octets, &self.words);
-                hasher.hash(&octets)
+    pub(super) fn hash(&self, hash: &KeyedHash) -> u64 {
+        match (self.family, self.words) {
+            (Family::V4, [w0, w1, ..]) => hash_short(hash, self.mask, [w0, w1]),
+            (Family::V6, [w0, w1, w2, w3, w4]) => {
+                hash.of_six([w0, w1, w2, w3, w4, u64::from(self.mask)])
             }
         }
     }
@@ -70,6 +63,14 @@ impl Key {
         fill(&mut octets, &self.words);
         Keys::from_octets(octets.get(..self.family.keys_len())?)
     }
+}
+
+/// [`Key::hash`] of a key of IPv4.
+#[inline]
+pub(super) fn hash_short(hash: &KeyedHash, mask: u16, [w0, w1]: [u64; 2]) -> u64 {
+    // The flags of a classifier, its last two octets, are zero under every mask: there is room for the number of the mask.
+    let [m0, m1] = mask.to_ne_bytes();
+    hash.of_two([w0, w1 | u64::from_ne_bytes([0, 0, 0, 0, 0, 0, m0, m1])])
 }
 
 /// Writes words out, as many as there is room for.

@@ -29,6 +29,9 @@ pub(crate) struct Masks {
 }
 
 impl Masks {
+    /// The number of the mask of one flow of IPv4.
+    pub(crate) const ONE_FLOW: u16 = 0;
+
     pub(super) fn new() -> Masks {
         let mut masks = Masks { list: Vec::new(), order: Vec::new() };
         for family in [Family::V4, Family::V6] {
@@ -44,7 +47,7 @@ impl Masks {
         if let ([usual, ..], ([w0, w1], [])) = (&self.list[..], octets.as_chunks())
             && usual.words[..2] == [w0, w1].map(|word| u64::from_ne_bytes(*word))
         {
-            return Some(0);
+            return Some(Self::ONE_FLOW);
         }
         let (family, words) = words(octets)?;
         let same = |mask: &Mask| mask.words == words && mask.family == family;

@@ -10,10 +10,11 @@
 //! 56 or 104 QoS: two rates, or a list of pairs of rates; then options until the end
 //! ```
 //!
-//! Offsets in this module count from MAGIC, all numbers are in network byte order. Four layers:
+//! Offsets in this module count from MAGIC, all numbers are in network byte order. Five layers:
 //!
 //! - [`View`] checks lengths and code points once and then reads fields where they stand. It is what a node looks through
 //!   at a message that it will send on.
+//! - [`Plain`] is a view of those messages alone that nearly all are; it costs next to nothing.
 //! - [`Reservation`] is what a message means; [`Reservation::parse`] and [`Reservation::emit`] are each other's inverse.
 //! - [`Shape`] is a mask that makes sense. Nonsense is found by [`View::shape`] and by [`Reservation::parse`].
 //! - [`Editor`] changes a message where it stands, in the fields that a node may edit, and mends the checksum of the ping
@@ -29,6 +30,7 @@ pub mod iana;
 mod keys;
 mod message;
 mod options;
+mod plain;
 mod view;
 
 pub use edit::{Editor, append};
@@ -36,6 +38,7 @@ pub use error::{ErrorKind, ParseError};
 pub use keys::{Family, Keys, Shape};
 pub use message::{Flags, Qos, Rates, Reservation, Vector};
 pub use options::{Aggregation, OptionFlags, OptionItem, Options, OptionsIter, UserId};
+pub use plain::Plain;
 pub use view::{QosView, View};
 
 /// Where fields stand.

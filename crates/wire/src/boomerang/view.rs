@@ -11,11 +11,11 @@ use super::options::Options;
 /// failing. Its mask and its options have not been looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View<'a> {
-    octets: &'a [u8],
-    family: Family,
-    is_vector: bool,
+    pub(super) octets: &'a [u8],
+    pub(super) family: Family,
+    pub(super) is_vector: bool,
     /// Where the options begin.
-    options: usize,
+    pub(super) options: usize,
 }
 
 /// What a message asks for.

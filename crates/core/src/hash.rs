@@ -1,0 +1,119 @@
+//! Hashing of keys that peers choose, in a dozen instructions.
+//!
+//! A [`KeyedHash`] is drawn at random from a family of functions that is 2-independent: any two different keys are hashed as
+//! if by two throws of a die, so that they share their place in a table of m with probability 1/m (Thorup, *High Speed
+//! Hashing for Integers and Strings*, section 3.5: pair-multiply-shift). That holds for the worst keys that somebody can
+//! think of who does not know what was drawn: n keys of his choice have n²/2m collisions in expectation, and a look-up costs
+//! as much as with random keys. Nobody is shown a hash: it leaves a table neither as a number nor as an order, and what is
+//! left to see, some nanoseconds of a look-up that has met one more key, is lost in the jitter of any network.
+//!
+//! A pseudo-random function such as SipHash promises more, that nothing can be learned from hashes that are seen. It costs
+//! ten times as much, which is a quarter of a refresh.
+
+use crate::random::Stream;
+
+/// A function from the family; see the module text.
+#[derive(Clone, Debug)]
+pub struct KeyedHash {
+    /// For each pair of words two numbers.
+    pairs: [[u128; 2]; PAIRS],
+    offset: u128,
+}
+
+/// How many pairs of words a key has at most.
+const PAIRS: usize = 3;
+
+impl KeyedHash {
+    /// One that only this node knows.
+    pub fn draw(stream: &mut Stream) -> KeyedHash {
+        let mut number = || u128::from(stream.next_u64()) << 64 | u128::from(stream.next_u64());
+        KeyedHash { pairs: [[(); 2]; PAIRS].map(|pair| pair.map(|()| number())), offset: number() }
+    }
+
+    /// The hash of a key of two words.
+    #[inline]
+    pub fn of_two(&self, words: [u64; 2]) -> u64 {
+        self.of_pairs([words])
+    }
+
+    /// The hash of a key of six words.
+    #[inline]
+    pub fn of_six(&self, [a, b, c, d, e, f]: [u64; 6]) -> u64 {
+        self.of_pairs([[a, b], [c, d], [e, f]])
+    }
+
+    /// Sums and products modulo 2^128, of which the upper half counts.
+    #[inline]
+    fn of_pairs<const N: usize>(&self, words: [[u64; 2]; N]) -> u64 {
+        let mut sum = self.offset;
+        for ([x0, x1], [a0, a1]) in words.into_iter().zip(self.pairs) {
+            let product = a0.wrapping_add(x1.into()).wrapping_mul(a1.wrapping_add(x0.into()));
+            sum = sum.wrapping_add(product);
+        }
+        (sum >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::random::RandomStreams;
+
+    fn draw(seed: u64) -> KeyedHash {
+        KeyedHash::draw(&mut RandomStreams::new(seed).stream("hash"))
+    }
+
+    #[test]
+    fn every_word_counts_and_so_does_its_place() {
+        let hash = draw(1);
+        let key = [1, 2, 3, 4, 5, 6];
+        for place in 0..6 {
+            for bit in 0..64 {
+                let mut other = key;
+                other[place] ^= 1 << bit;
+                assert_ne!(hash.of_six(key), hash.of_six(other), "word {place}, bit {bit}");
+            }
+        }
+        assert_ne!(hash.of_two([1, 2]), hash.of_two([2, 1]));
+        assert_ne!(hash.of_two([1, 2]), draw(2).of_two([1, 2]));
+        assert_eq!(hash.of_two([1, 2]), draw(1).of_two([1, 2]));
+    }
+
+    /// What tables use: the low bits for the place, the upper seven for the tag. Keys as networks have them, one after the
+    /// other or with a stride, must fill a table as random ones do.
+    #[test]
+    fn keys_in_rows_fill_a_table_evenly() {
+        const PLACES: usize = 1 << 12;
+        for seed in 0..8 {
+            let hash = draw(seed);
+            for shift in [0, 8, 16, 24, 32, 48, 52] {
+                for upper in [false, true] {
+                    let mut filled = vec![0_u32; PLACES];
+                    for number in 0..PLACES as u64 {
+                        let hash = hash.of_two([0x0a00_0001 ^ number << shift, 17 << 40]);
+                        let place = if upper { hash >> 52 } else { hash };
+                        filled[place as usize % PLACES] += 1;
+                    }
+                    // Two of a pair share a place with probability 1/4096: 2048 pairs in expectation.
+                    let pairs: u32 = filled.iter().map(|&n| n * n.saturating_sub(1) / 2).sum();
+                    let most = filled.iter().max().copied().unwrap_or(0);
+                    assert!(pairs < 3 * 2048 && most <= 24, "{seed} {shift}: {pairs}, {most}");
+                }
+            }
+        }
+    }
+
+    /// The promise itself, for keys that differ in one bit: over many draws they share one of 256 places once in 256 times.
+    #[test]
+    fn two_keys_meet_as_often_as_by_chance() {
+        const DRAWS: u64 = 20_000;
+        for bit in [0, 7, 31, 63] {
+            let meet = |hash: KeyedHash| hash.of_two([1, 2]) ^ hash.of_two([1 ^ 1 << bit, 2]);
+            let same = (0..DRAWS).filter(|&seed| meet(draw(seed)) % 256 == 0).count();
+            // 78 expected, standard deviation 9.
+            assert!((35..130).contains(&same), "bit {bit}: {same}");
+        }
+    }
+}
