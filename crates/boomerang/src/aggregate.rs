@@ -385,7 +385,7 @@ impl Boomerang {
         if half.interface != place.1 || turn.context.ledger.change(half.claim, nothing).is_err() {
             return false;
         }
-        let mut asked = Asked::Already(Ok(self.store.hash_address(as_node.initiator)));
+        let mut asked = Asked::Already(Ok(self.store.asker(as_node.initiator)));
         let granted = self.grant(turn, as_node, place, grant, sum, &mut asked).is_ok();
         if !granted {
             // What was given up a moment ago is still there.

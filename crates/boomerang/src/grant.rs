@@ -14,7 +14,7 @@ use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, Turn};
 use crate::passing::{Passing, Refused};
 use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
-use crate::store::{Key, Place};
+use crate::store::{Asker, Key, Place};
 
 /// Whose half is to be granted something.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,8 @@ pub(crate) enum Grant {
 pub(crate) enum Asked {
     /// Not yet.
     NotYet,
-    /// And this came out: the hash of the initiating node, or why it may not.
-    Already(Result<u64, Refused>),
+    /// And this came out: what is known of the initiating node, or why it may not.
+    Already(Result<Asker, Refused>),
 }
 
 impl Boomerang {
@@ -74,7 +74,7 @@ impl Boomerang {
             Asked::NotYet => self.may_change(turn.now, passing, new),
         };
         *asked = Asked::Already(verdict);
-        let hash = verdict?;
+        let asker = verdict?;
         match *grant {
             Grant::Known(index) if wanted == 0 => {
                 self.release_half(turn, index, slot, Change::Released);
@@ -89,7 +89,7 @@ impl Boomerang {
                 self.tell(turn, index, slot, Change::Changed);
                 Ok(())
             }
-            _ => self.claim(turn, passing, (slot, interface), grant, (wanted, hash)),
+            _ => self.claim(turn, passing, (slot, interface), grant, (wanted, asker)),
         }
     }
 
@@ -100,7 +100,7 @@ impl Boomerang {
         passing: &Passing<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
-        (wanted, hash): (u32, u64),
+        (wanted, asker): (u32, Asker),
     ) -> Result<(), Refused> {
         let direction = Direction::of_slot(slot);
         let (names, block) = match grant {
@@ -121,7 +121,7 @@ impl Boomerang {
         let claim = granted.map_err(Refused::by_ledger)?;
         let index = match *grant {
             Grant::Known(index) => index,
-            Grant::New { key, place, prime } => self.create(passing, key, place, prime, hash),
+            Grant::New { key, place, prime } => self.create(passing, key, place, prime, asker),
         };
         *grant = Grant::Known(index);
         let session = self.store.session_mut(index);
@@ -144,7 +144,7 @@ impl Boomerang {
         key: Key,
         place: Place,
         prime: u32,
-        hash: u64,
+        asker: Asker,
     ) -> Index {
         let [w0, w1, rest @ ..] = key.words;
         let extra = (rest != [0; 3]).then(|| Box::new(Extra { rest, ..Extra::default() }));
@@ -158,7 +158,7 @@ impl Boomerang {
             halves: [Half::NONE; 2],
             extra,
             timer: None,
-            source: self.store.join(hash, passing.initiator),
+            source: self.store.join(asker, passing.initiator),
             epoch: self.epoch,
             prime,
             mask: key.mask,
@@ -171,7 +171,8 @@ impl Boomerang {
 
     /// What a rate claims of a link.
     pub(crate) fn demand(&self, rate: u32) -> Demand {
-        let octets = u128::from(rate) * self.config.burst.as_micros() / 8_000_000;
+        let burst = u64::try_from(self.config.burst.as_micros()).unwrap_or(u64::MAX);
+        let octets = u64::from(rate).saturating_mul(burst) / 8_000_000;
         Demand {
             service: Service::ControlledLoad,
             rate: Rate::from_bps(rate.into()),
@@ -266,12 +267,14 @@ impl Boomerang {
     /// Half a session lives on until so many refresh intervals from now.
     pub(crate) fn prolong(&mut self, now: Time, index: Index, slot: usize, interval: u8) {
         let expires_at = self.config.end_of_life(now, interval);
-        if self.store.session(index).half_at(slot).is_there() {
-            let half = self.store.session_mut(index).half_at_mut(slot);
-            let before = core::mem::replace(&mut half.expires_at, expires_at);
-            if expires_at < before {
-                self.rearm(index);
-            }
+        let session = self.store.session_mut(index);
+        if !session.half_at(slot).is_there() {
+            return;
+        }
+        let half = session.half_at_mut(slot);
+        let before = core::mem::replace(&mut half.expires_at, expires_at);
+        if expires_at < before {
+            self.rearm(index);
         }
     }
 

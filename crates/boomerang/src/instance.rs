@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::throttle::Throttle;
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
 use earmark_wire::icmp::Ends;
 
@@ -13,7 +14,6 @@ use crate::api::Event;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::credential::Users;
-use crate::limits::Throttle;
 use crate::loops::Loops;
 use crate::store::Store;
 
@@ -55,7 +55,7 @@ impl Boomerang {
         Boomerang {
             users: Users::new(&config.users),
             aggregates: Aggregates::new(&config.aggregates),
-            throttle: Throttle::new(),
+            throttle: Throttle::default(),
             config,
             store: Store::new(hash),
             loops: Loops::new(random.stream("boomerang/names")),

@@ -74,6 +74,7 @@ impl Passing<'_> {
     }
 
     /// Whether the initiating node gives everything back: it asks for nothing, and nobody has lowered it to that.
+    #[inline]
     pub(crate) fn is_release(&self) -> bool {
         let nothing = match self.view.qos() {
             QosView::Bitrate(rates) => rates == Rates::ZERO,

@@ -155,21 +155,22 @@ impl Session {
     }
 
     /// What it has in a slot: 0 is forward, 1 reverse, 2 and more the branches to a group but the first.
+    #[inline]
     pub(crate) fn half_at(&self, slot: usize) -> Half {
         match self.halves.get(slot) {
             Some(half) => *half,
-            None => {
-                let extra = self.extra.as_ref();
-                extra.and_then(|extra| extra.branches.get(slot - 2)).copied().unwrap_or(Half::NONE)
-            }
+            None => self.branches().get(slot - 2).copied().unwrap_or(Half::NONE),
         }
     }
 
     /// Likewise; a slot that is not there is made.
+    #[inline]
     pub(crate) fn half_at_mut(&mut self, slot: usize) -> &mut Half {
-        if slot < 2 {
-            return &mut self.halves[slot];
-        }
+        if slot < 2 { &mut self.halves[slot] } else { self.branch_mut(slot) }
+    }
+
+    #[cold]
+    fn branch_mut(&mut self, slot: usize) -> &mut Half {
         let branches = &mut self.extra.get_or_insert_default().branches;
         if branches.len() <= slot - 2 {
             branches.resize(slot - 1, Half::NONE);
@@ -179,20 +180,27 @@ impl Session {
 
     /// How many slots there are.
     pub(crate) fn slots(&self) -> usize {
-        2 + self.extra.as_ref().map_or(0, |extra| extra.branches.len())
+        2 + self.branches().len()
+    }
+
+    /// What it has on the branches to a group but the first.
+    #[inline]
+    fn branches(&self) -> &[Half] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.branches)
     }
 
     /// When the first of what it has ends.
     pub(crate) fn first_end(&self) -> Time {
-        let branches = self.extra.iter().flat_map(|extra| &extra.branches);
-        let ends = self.halves.iter().chain(branches).map(|half| half.expires_at);
-        ends.min().unwrap_or(Time::MAX)
+        let [forward, reverse] = &self.halves;
+        let ends = self.branches().iter().map(|half| half.expires_at);
+        ends.fold(forward.expires_at.min(reverse.expires_at), Time::min)
     }
 
     /// Whether it has nothing, and nobody has to be told why.
     pub(crate) fn is_empty(&self) -> bool {
-        let branches = self.extra.iter().flat_map(|extra| &extra.branches);
-        !self.halves.iter().chain(branches).any(Half::is_there) && self.flags & flag::FAULT == 0
+        let [forward, reverse] = &self.halves;
+        let nothing = !forward.is_there() && !reverse.is_there();
+        nothing && self.flags & flag::FAULT == 0 && !self.branches().iter().any(Half::is_there)
     }
 }
 

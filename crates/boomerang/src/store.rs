@@ -42,6 +42,13 @@ pub(crate) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
+/// Somebody who asks for something: the hash of the address, and the block, if there are sessions of that node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    pub(crate) hash: u64,
+    source: Option<Index>,
+}
+
 impl Store {
     /// An empty store whose indexes hash with `hash`.
     pub(crate) fn new(hash: KeyedHash) -> Store {
@@ -130,22 +137,32 @@ impl Store {
         session
     }
 
-    /// The block of an initiating node, if it has sessions; `hash` is that of its address.
-    pub(crate) fn find_source(&self, hash: u64, address: IpAddr) -> Option<Index> {
-        self.by_address.find(hash, |&i| self.sources[i as usize].address == address).copied()
+    /// What is known of an initiating node.
+    #[inline]
+    pub(crate) fn asker(&self, address: IpAddr) -> Asker {
+        let hash = hash_address(&self.hash, address);
+        let same = |&index: &Index| self.sources[index as usize].address == address;
+        Asker { hash, source: self.by_address.find(hash, same).copied() }
     }
 
-    /// Counts one more session of an initiating node.
-    pub(crate) fn join(&mut self, hash: u64, address: IpAddr) -> Index {
-        if let Some(index) = self.find_source(hash, address) {
+    /// How many sessions somebody has.
+    #[inline]
+    pub(crate) fn sessions_of(&self, asker: Asker) -> u32 {
+        asker.source.map_or(0, |index| self.sources[index as usize].sessions)
+    }
+
+    /// Counts one more session of an initiating node, of which this was found out a moment ago.
+    pub(crate) fn join(&mut self, asker: Asker, address: IpAddr) -> Index {
+        if let Some(index) = asker.source {
+            debug_assert_eq!(self.sources[index as usize].address, address);
             self.sources[index as usize].sessions += 1;
             return index;
         }
         grow(&mut self.sources);
         let index = self.sources.insert(Source { address, sessions: 1 }) as Index;
-        let (sources, key) = (&self.sources, &self.hash);
+        let (sources, hash) = (&self.sources, &self.hash);
         self.by_address
-            .insert_unique(hash, index, |&i| hash_address(key, sources[i as usize].address));
+            .insert_unique(asker.hash, index, |&i| hash_address(hash, sources[i as usize].address));
         index
     }
 
@@ -161,13 +178,9 @@ impl Store {
             self.sources.remove(index as usize);
         }
     }
-
-    /// A number for an address that peers cannot foretell.
-    pub(crate) fn hash_address(&self, address: IpAddr) -> u64 {
-        hash_address(&self.hash, address)
-    }
 }
 
+/// A number for an address that peers cannot foretell.
 #[inline]
 fn hash_address(hash: &KeyedHash, address: IpAddr) -> u64 {
     match address {

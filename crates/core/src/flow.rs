@@ -205,8 +205,10 @@ pub struct Prefix {
 
 impl Prefix {
     /// The range of `length` leading bits around `address`; a length past the family's is cut to it.
+    #[inline]
     pub fn new(address: IpAddr, length: u8) -> Prefix {
         match address {
+            IpAddr::V4(_) if length == 32 => Prefix { address, length },
             IpAddr::V4(a) => {
                 let length = length.min(32);
                 let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);

@@ -50,8 +50,17 @@ impl KeyedHash {
             let product = a0.wrapping_add(x1.into()).wrapping_mul(a1.wrapping_add(x0.into()));
             sum = sum.wrapping_add(product);
         }
-        (sum >> 64) as u64
+        scramble((sum >> 64) as u64)
     }
+}
+
+/// A permutation of all numbers, which takes nothing away from the promise. Without it keys in a row, as networks have them,
+/// would have their places in rows.
+#[inline]
+fn scramble(number: u64) -> u64 {
+    // The fraction of the golden ratio: odd, and its bits are well mixed.
+    let product = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ product >> 29
 }
 
 #[cfg(test)]

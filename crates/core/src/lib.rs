@@ -21,6 +21,7 @@ mod interface;
 pub mod random;
 pub mod record;
 mod routes;
+pub mod throttle;
 mod time;
 pub mod timer;
 mod units;

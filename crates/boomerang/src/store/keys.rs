@@ -58,6 +58,7 @@ impl Key {
     }
 
     /// As a classifier, with zeros where the mask has them.
+    #[inline]
     pub(crate) fn keys(&self) -> Option<Keys> {
         let mut octets = [0; 40];
         fill(&mut octets, &self.words);

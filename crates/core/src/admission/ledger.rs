@@ -158,10 +158,15 @@ impl Ledger {
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
         let entry = self.links.get_mut(&link).ok_or(UNKNOWN)?;
-        let adopted = entry.adopted.get(flow).copied().unwrap_or(Rate::ZERO);
-        entry.admit(adopted, &demand)?;
-        entry.adopted.remove(flow);
-        entry.replace(adopted, demand.rate);
+        // There are none but for some minutes after a restart.
+        let adopted =
+            if entry.adopted.is_empty() { None } else { entry.adopted.get(flow).copied() };
+        let old = adopted.unwrap_or(Rate::ZERO);
+        entry.admit(old, &demand)?;
+        if adopted.is_some() {
+            entry.adopted.remove(flow);
+        }
+        entry.replace(old, demand.rate);
         entry.claims += 1;
         wake(&mut self.freed, link, entry); // the flow may want less than before
         let claim = self.enter(Claim { link, owner, demand });

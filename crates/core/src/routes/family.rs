@@ -1,6 +1,7 @@
 //! The prefixes of one address family, found by the longest match.
 
 use core::hash::{BuildHasherDefault, Hash, Hasher};
+use core::ops::BitOr;
 
 use hashbrown::HashMap;
 
@@ -16,7 +17,7 @@ pub(super) struct First {
 /// An address as a number.
 pub(super) trait Bits: Copy + Eq + Hash + Default {
     /// A set of prefix lengths from 1: bit n - 1 stands for length n.
-    type Lengths: Copy + Default + Into<u128> + TryFrom<u128>;
+    type Lengths: Copy + Default + Eq + BitOr<Output = Self::Lengths> + Into<u128> + TryFrom<u128>;
 
     /// Prefixes longer than this are told apart by the block of this length that they lie in.
     const BLOCK: u8;
@@ -26,6 +27,9 @@ pub(super) trait Bits: Copy + Eq + Hash + Default {
 
     /// Its first `BLOCK` bits.
     fn block(self) -> u32;
+
+    /// Takes the longest out of a set of lengths.
+    fn pop_longest(lengths: &mut Self::Lengths) -> Option<u8>;
 }
 
 impl Bits for u32 {
@@ -41,6 +45,13 @@ impl Bits for u32 {
     #[inline]
     fn block(self) -> u32 {
         self >> 16
+    }
+
+    #[inline]
+    fn pop_longest(lengths: &mut u32) -> Option<u8> {
+        let bit = lengths.checked_ilog2()?;
+        *lengths &= !(1 << bit);
+        Some(bit as u8 + 1)
     }
 }
 
@@ -58,6 +69,13 @@ impl Bits for u128 {
     fn block(self) -> u32 {
         (self >> 96) as u32
     }
+
+    #[inline]
+    fn pop_longest(lengths: &mut u128) -> Option<u8> {
+        let bit = lengths.checked_ilog2()?;
+        *lengths &= !(1 << bit);
+        Some(bit as u8 + 1)
+    }
 }
 
 /// The prefixes of one address family.
@@ -71,7 +89,7 @@ pub(super) struct Family<A: Bits> {
     /// Which lengths longer than `BLOCK` occur in a block.
     blocks: HashMap<u32, A::Lengths, Quick>,
     /// Which other lengths occur. Length 0 has no bit and needs none: it is tried last, always.
-    short: u128,
+    short: A::Lengths,
     /// How many prefixes there are of a length, in a block where it is longer than `BLOCK`. Not looked at in look-ups.
     counts: HashMap<(u32, u8), u32, Quick>,
 }
@@ -105,11 +123,9 @@ impl<A: Bits> Family<A> {
     #[inline]
     pub(super) fn longest<R>(&self, address: A, usable: impl Fn(First) -> Option<R>) -> Option<R> {
         let block = self.blocks.get(&address.block()).copied().unwrap_or_default();
-        let mut lengths = block.into() | self.short;
-        while lengths != 0 {
-            let length = 128 - lengths.leading_zeros();
-            lengths &= !(1 << (length - 1));
-            let first = self.first(address.leading(length as u8), length as u8);
+        let mut lengths = block | self.short;
+        while let Some(length) = A::pop_longest(&mut lengths) {
+            let first = self.first(address.leading(length), length);
             if let Some(answer) = first.and_then(&usable) {
                 return Some(answer);
             }
@@ -145,19 +161,23 @@ impl<A: Bits> Family<A> {
         let Some(bit) = length.checked_sub(1).map(|shift| 1_u128 << shift) else {
             return;
         };
-        let change = |lengths: u128| {
-            if present { lengths | bit } else { lengths & !bit }
+        let change = |lengths: A::Lengths| -> A::Lengths {
+            let lengths: u128 = lengths.into();
+            let lengths = if present { lengths | bit } else { lengths & !bit };
+            // No length is longer than the address, so it always fits.
+            lengths.try_into().unwrap_or_default()
         };
         if length <= A::BLOCK {
             self.short = change(self.short);
             return;
         }
         let before = self.blocks.get(&address.block()).copied().unwrap_or_default();
-        match change(before.into()) {
-            0 => self.blocks.remove(&address.block()),
-            // No length is longer than the address, so it always fits.
-            lengths => self.blocks.insert(address.block(), lengths.try_into().unwrap_or_default()),
-        };
+        let lengths = change(before);
+        if lengths == A::Lengths::default() {
+            self.blocks.remove(&address.block());
+        } else {
+            self.blocks.insert(address.block(), lengths);
+        }
     }
 
     /// Octets that its maps take.

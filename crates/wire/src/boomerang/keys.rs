@@ -68,6 +68,7 @@ impl Keys {
     }
 
     /// From as many octets as a family's keys have; `None` where it is another number.
+    #[inline]
     pub fn from_octets(octets: &[u8]) -> Option<Keys> {
         let (tail, source, destination): (_, IpAddr, IpAddr) = match octets.len() {
             16 => {

@@ -1,0 +1,69 @@
+//! What peers have used of what they may ask for in a second.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::Time;
+
+/// A token bucket for each peer, among a fixed number of them, found by a keyed hash of the peer's address (see
+/// [`KeyedHash`](crate::hash::KeyedHash)): nothing has to be entered or forgotten, and memory and work stay the same however
+/// many addresses somebody makes up. Peers that fall on the same bucket share it; nobody can choose with whom.
+#[derive(Clone, Debug)]
+pub struct Throttle {
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    /// What is used, billionths of a request.
+    used: u64,
+    at: Time,
+}
+
+/// How many buckets there are.
+const BUCKETS: usize = 4_096;
+/// A request, in the unit of [`Bucket::used`].
+const ONE: u64 = 1_000_000_000;
+
+impl Default for Throttle {
+    fn default() -> Throttle {
+        Throttle { buckets: vec![Bucket::default(); BUCKETS] }
+    }
+}
+
+impl Throttle {
+    /// Whether the peer with this hash may ask for one thing more, at `rate` things a second. It may ask for those of one
+    /// second at once. What is refused does not count.
+    pub fn admits(&mut self, now: Time, hash: u64, rate: u32) -> bool {
+        let bucket = &mut self.buckets[hash as usize % BUCKETS];
+        let nanoseconds = now.as_nanos().saturating_sub(bucket.at.as_nanos());
+        let earned = nanoseconds.saturating_mul(rate.into());
+        let used = bucket.used.saturating_sub(earned) + ONE;
+        bucket.at = now;
+        let fits = used <= u64::from(rate) * ONE;
+        bucket.used = if fits { used } else { used - ONE };
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_may_do_so_much_in_a_second_and_others_as_much() {
+        let mut throttle = Throttle::default();
+        let start = Time::from_secs(5);
+        let granted = |throttle: &mut Throttle, now, who| {
+            (0..100).filter(|_| throttle.admits(now, who, 10)).count()
+        };
+        assert_eq!(granted(&mut throttle, start, 1), 10);
+        assert_eq!(granted(&mut throttle, start, 2), 10);
+        assert_eq!(granted(&mut throttle, start + Duration::from_millis(250), 1), 2);
+        assert_eq!(granted(&mut throttle, start + Duration::from_millis(300), 1), 1);
+        assert_eq!(granted(&mut throttle, start + Duration::from_secs(9), 1), 10);
+        assert!(!throttle.admits(start, 3, 0), "nothing is nothing");
+    }
+}
