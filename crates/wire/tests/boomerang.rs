@@ -352,19 +352,16 @@ fn plain_messages_are_known_and_others_are_not() {
     let plain = |message: &Reservation<'_>| is_plain(&echo(&octets(message), Ends::V4));
     let good = sample(Family::V4);
     assert!(plain(&good));
-    assert!(plain(&Reservation { key: 6, refresh_interval: 0, ..good.clone() }));
+    assert!(plain(&Reservation { key: 6, refresh_interval: 0, ..good }));
     let id = UserId { flags: OptionFlags(0), user: [1; 8], credential: [2; 8] };
     let vector = [Rates { forward: 3, reverse: 2 }];
     for other in [
         sample(Family::V6),
-        Reservation { flags: Flags(1), ..good.clone() },
-        Reservation { mask: Shape { tos: true, ..Shape::exact(Family::V4) }, ..good.clone() },
-        Reservation { mask: Shape { source: 24, ..Shape::exact(Family::V4) }, ..good.clone() },
-        Reservation { options: Options::Items(&[OptionItem::UserId(id)]), ..good.clone() },
-        Reservation {
-            qos: Qos::Downgrade { policy: 0, vector: Vector::Items(&vector) },
-            ..good.clone()
-        },
+        Reservation { flags: Flags(1), ..good },
+        Reservation { mask: Shape { tos: true, ..Shape::exact(Family::V4) }, ..good },
+        Reservation { mask: Shape { source: 24, ..Shape::exact(Family::V4) }, ..good },
+        Reservation { options: Options::Items(&[OptionItem::UserId(id)]), ..good },
+        Reservation { qos: Qos::Downgrade { policy: 0, vector: Vector::Items(&vector) }, ..good },
     ] {
         assert!(!plain(&other), "{other:?}");
     }
