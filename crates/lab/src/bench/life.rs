@@ -178,19 +178,12 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::bench::Watcher;
-
-    struct Nobody;
-
-    impl Watcher for Nobody {
-        fn begin(&self, _: &str, _: u64) {}
-        fn reached(&self, _: u64) {}
-    }
+    use crate::bench::Unwatched;
 
     #[test]
     fn sessions_of_every_protocol_live_and_end() {
         let interrupted = AtomicBool::new(false);
-        let supervision = Supervision { watcher: &Nobody, interrupted: &interrupted };
+        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         for protocol in Protocol::ALL {
             let life = live(protocol, 1_500, &supervision).expect("nobody interrupts");
             assert!(life.is_whole(), "{life:?}");

@@ -209,19 +209,12 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::bench::Watcher;
-
-    struct Nobody;
-
-    impl Watcher for Nobody {
-        fn begin(&self, _: &str, _: u64) {}
-        fn reached(&self, _: u64) {}
-    }
+    use crate::bench::Unwatched;
 
     #[test]
     fn every_kind_of_message_is_measured() {
         let interrupted = AtomicBool::new(false);
-        let supervision = Supervision { watcher: &Nobody, interrupted: &interrupted };
+        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         for protocol in Protocol::ALL {
             let plan = Plan { protocol, sessions: 50, repetitions: 3 };
             let costs = measure(&plan, &supervision).expect("sessions come and go");
