@@ -359,7 +359,7 @@ impl Boomerang {
                 return self.treat(turn, passing);
             }
             self.release_half(turn, own, FORWARD, Change::Aggregated);
-            self.remove_if_empty(own);
+            self.remove_if_empty(turn, own);
         }
         self.prolong_aggregate(turn, passing, &grant);
         let longest = self.config.max_refresh_interval;

@@ -11,7 +11,7 @@ use earmark_wire::icmp::{self, Ends};
 use crate::api::{Direction, Event};
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, Turn, outgoing};
-use crate::passing::Passing;
+use crate::passing::{Origin, Passing};
 
 impl Boomerang {
     /// A ping for this host; `view` is what it carries, if that is a reservation that can be read.
@@ -34,7 +34,13 @@ impl Boomerang {
                 let (direction, toward) = (Direction::Reverse, datagram.source);
                 self.treat(
                     turn,
-                    &Passing { view: *view, direction, initiator: toward, toward, own: false },
+                    &Passing {
+                        view: *view,
+                        direction,
+                        initiator: toward,
+                        toward,
+                        origin: Origin::Others,
+                    },
                 )
             });
         let mut how = outgoing(datagram.destination, datagram.source);

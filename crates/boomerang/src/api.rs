@@ -54,6 +54,10 @@ pub enum Command {
     },
     /// Refreshes of an offloaded session that never came here: the answer to [`Event::Expiring`], but welcome at any time.
     Seen(Seen),
+    /// Messages that others have sent on without a word; for the counters.
+    Passed(Passed),
+    /// A message that others have done what it asks for, as [`Event::Allowance`] lets them, and sent on.
+    Settled(Settled),
 }
 
 /// The refreshes of an offloaded session.
@@ -67,8 +71,39 @@ pub struct Seen {
     pub forward: Option<Time>,
     /// When the last message on the return pass came by; `None` for none.
     pub reverse: Option<Time>,
-    /// How many there were that have not been told yet.
-    pub refreshes: u64,
+}
+
+/// Messages that never came to the engine, since it was last told of some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// On their way out.
+    pub requests: u64,
+    /// On their way back.
+    pub replies: u64,
+    /// Of these, how many refreshed what their session has in their direction.
+    pub refreshed: u64,
+}
+
+/// A message that others have treated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// Its IP source.
+    pub source: IpAddr,
+    /// Its IP destination.
+    pub destination: IpAddr,
+    /// The ICMP message.
+    pub message: Vec<u8>,
+    /// What was done.
+    pub outcome: Settlement,
+}
+
+/// What others have done about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Settlement {
+    /// Reserved this, in the direction of the message, out of what they were lent of the link.
+    Reserved(LinkRate),
+    /// Ended the session: this was given back to what they were lent of its links.
+    Released([Option<LinkRate>; 2]),
 }
 
 /// A session whose plain refreshes need not come to the engine.
@@ -387,7 +422,21 @@ pub enum Event {
     /// Plain refreshes of this session need not come here from now on; in the place of what was said of it before. Only
     /// with [`crate::Config::offload`].
     Offload(Offloaded),
-    /// They have to again.
+    /// So many set-ups of half sessions others may treat for an initiating node before they come here again, in the place
+    /// of what was said of it before, if they fit what they are lent of the link: sessions that name all five keys, and
+    /// whose refreshes would be plain. Each is to be told by [`Command::Settled`]. Only with [`crate::Config::offload`].
+    Allowance {
+        /// Whose.
+        initiator: IpAddr,
+        /// How many.
+        changes: u32,
+    },
+    /// All messages of this session have to come here (again), and none may be treated as a set-up.
+    Withhold {
+        /// Which session.
+        selector: Selector,
+    },
+    /// This session is no more, and a set-up may be treated again.
     Recall {
         /// Which session.
         selector: Selector,

@@ -1,5 +1,6 @@
 //! What the engine counts.
 
+use crate::api::Passed;
 use serde::{Deserialize, Serialize};
 
 /// Why a message was thrown away.
@@ -128,6 +129,13 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts messages that never came here.
+    pub(crate) fn pass(&mut self, passed: Passed) {
+        self.requests += passed.requests;
+        self.replies += passed.replies;
+        self.refreshed += passed.refreshed;
+    }
+
     pub(crate) fn refuse(&mut self, reason: RefusalReason) {
         self.refused[reason as usize] += 1;
     }

@@ -14,7 +14,7 @@ use sha2::Sha256;
 use crate::config::{Account, Secret};
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::passing::{Passing, Refused};
+use crate::passing::{Origin, Passing, Refused};
 
 /// The users that a node knows, by user id. The operator chooses them, so an ordered map serves.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Users {
 impl Boomerang {
     /// Whether a message may change something.
     pub(crate) fn is_credible(&self, passing: &Passing<'_>) -> Result<(), Refused> {
-        if self.users.secrets.is_empty() || passing.own {
+        if self.users.secrets.is_empty() || passing.origin == Origin::Own {
             return Ok(());
         }
         let view = &passing.view;

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use crate::api::{Change, Direction, Event, Selector};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, Turn};
-use crate::passing::{Passing, Refused};
+use crate::passing::{Origin, Passing, Refused};
 use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
 use crate::store::{Asker, Key, Place};
 
@@ -121,7 +121,12 @@ impl Boomerang {
         let claim = granted.map_err(Refused::by_ledger)?;
         let index = match *grant {
             Grant::Known(index) => index,
-            Grant::New { key, place, prime } => self.create(passing, key, place, prime, asker),
+            Grant::New { key, place, prime } => {
+                if self.config.offload && passing.origin != Origin::Settled {
+                    turn.out.notify(Event::Withhold { selector: Selector::of_keys(&keys, &shape) });
+                }
+                self.create(passing, key, place, prime, asker)
+            }
         };
         *grant = Grant::Known(index);
         let session = self.store.session_mut(index);
@@ -226,7 +231,7 @@ impl Boomerang {
         let session = self.store.session(index);
         let half = session.half_at(slot);
         if half.is_there() {
-            self.recall(turn, index);
+            self.withhold(turn, index);
             self.tell(turn, index, slot, change);
             turn.context.ledger.release(half.claim);
             if self.store.session(index).flags & flag::LOCKED == 0 {
@@ -245,20 +250,29 @@ impl Boomerang {
         index: Index,
         change: Change,
     ) {
+        // Others hear of the end, and of nothing before.
+        self.store.session_mut(index).flags &= !flag::OFFLOAD;
         for slot in 0..self.store.session(index).slots() {
             self.release_half(turn, index, slot, change);
         }
-        self.remove(index);
+        self.remove(turn, index);
     }
 
     /// Takes a session out that has nothing and nothing to say.
-    pub(crate) fn remove_if_empty(&mut self, index: Index) {
+    pub(crate) fn remove_if_empty<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+    ) {
         if self.store.session(index).is_empty() {
-            self.remove(index);
+            self.remove(turn, index);
         }
     }
 
-    fn remove(&mut self, index: Index) {
+    fn remove<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+        if self.config.offload {
+            self.recall(turn, index);
+        }
         self.leave_aggregate(index);
         self.store.remove(index);
         mark(Checkpoint::TearSession);
@@ -317,7 +331,7 @@ impl Boomerang {
             self.store.session_mut(index).flags &= !Direction::of_slot(slot).fault();
         }
         if self.store.session(index).is_empty() {
-            self.remove(index);
+            self.remove(turn, index);
         } else {
             self.rearm(index);
         }
@@ -367,14 +381,14 @@ impl Boomerang {
         self.counters.preempted += 1;
         match u32::try_from(displaced.kept.as_bps()) {
             Ok(kept @ 1..) => {
-                self.recall(turn, index);
+                self.withhold(turn, index);
                 self.store.session_mut(index).half_at_mut(slot).rate = kept;
                 self.install(turn, index, slot);
                 self.tell(turn, index, slot, Change::Preempted);
             }
             _ => {
                 self.release_half(turn, index, slot, Change::Preempted);
-                self.remove_if_empty(index);
+                self.remove_if_empty(turn, index);
             }
         }
     }

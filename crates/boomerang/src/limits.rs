@@ -1,10 +1,12 @@
 //! How much one initiating node may want of this one.
 
+use core::net::IpAddr;
+
 use earmark_core::Time;
 
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::passing::{Passing, Refused};
+use crate::passing::{Origin, Passing, Refused};
 use crate::store::Asker;
 
 impl Boomerang {
@@ -18,16 +20,34 @@ impl Boomerang {
     ) -> Result<Asker, Refused> {
         let limits = &self.config.limits;
         let asker = self.store.asker(passing.initiator);
+        if passing.origin == Origin::Settled {
+            self.throttle.charge(now, asker.hash, limits.changes_per_second);
+            return Ok(asker);
+        }
         if new {
             let full = self.store.sessions.len() >= limits.sessions as usize;
             if full || self.store.sessions_of(asker) >= limits.sessions_per_source {
                 return Err(Refused::flatly(RefusalReason::Limit));
             }
         }
-        if !passing.own && !self.throttle.admits(now, asker.hash, limits.changes_per_second) {
+        let throttled = passing.origin == Origin::Others
+            && !self.throttle.admits(now, asker.hash, limits.changes_per_second);
+        if throttled {
             return Err(Refused::flatly(RefusalReason::Limit));
         }
         self.is_credible(passing)?;
         Ok(asker)
+    }
+
+    /// How many changes of an initiating node somebody else may treat without asking: half of what it may ask for here now,
+    /// so that the other half keeps both together within the limits until this node hears of them.
+    pub(crate) fn allowance(&mut self, now: Time, initiator: IpAddr) -> u32 {
+        let limits = self.config.limits;
+        let asker = self.store.asker(initiator);
+        let all = u32::try_from(self.store.sessions.len()).unwrap_or(u32::MAX);
+        let theirs = self.store.sessions_of(asker);
+        let sessions = limits.sessions.saturating_sub(all);
+        let sessions = sessions.min(limits.sessions_per_source.saturating_sub(theirs));
+        sessions.min(self.throttle.left(now, asker.hash, limits.changes_per_second)) / 2
     }
 }

@@ -10,7 +10,7 @@ use crate::api::{Change, Direction, Event};
 use crate::counters::RefusalReason;
 use crate::grant::Grant;
 use crate::instance::{Boomerang, Turn};
-use crate::passing::{Passing, Refused};
+use crate::passing::{Origin, Passing, Refused};
 use crate::state::{Index, flag};
 
 /// Primes have this many binary digits, so that a key has room for three of them at least.
@@ -27,7 +27,7 @@ impl Boomerang {
         let key = passing.view.key();
         let prime = match grant {
             Grant::New { prime, .. } => {
-                if !self.config.lock || passing.own {
+                if !self.config.lock || passing.origin == Origin::Own {
                     return Ok(None);
                 }
                 *prime = draw_prime(&mut self.primes);

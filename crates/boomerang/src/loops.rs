@@ -27,7 +27,7 @@ use crate::api::{Application, Command, Direction, Event, OnRefusal, Rejection, R
 use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, Turn, outgoing};
-use crate::passing::Passing;
+use crate::passing::{Origin, Passing};
 use crate::state::{Index, Timer, TimerKind};
 
 /// This host's own sessions.
@@ -158,6 +158,8 @@ impl Boomerang {
             },
             Command::Aggregate { rules } => return self.aggregates.replace(&rules),
             Command::Seen(seen) => return self.refreshes_seen(turn.now, &seen),
+            Command::Passed(passed) => return self.counters.pass(passed),
+            Command::Settled(settled) => return self.settled(turn, &settled),
         };
         if let Err(reason) = done {
             turn.out.notify(Event::Rejected { application, reason });
@@ -275,8 +277,13 @@ impl Boomerang {
             && let Ok(view) = View::parse(&message[HEADER..])
         {
             let direction = Direction::Forward;
-            let passing =
-                Passing { view, direction, initiator: source, toward: destination, own: true };
+            let passing = Passing {
+                view,
+                direction,
+                initiator: source,
+                toward: destination,
+                origin: Origin::Own,
+            };
             self.counters.sent += 1;
             if destination.is_multicast() {
                 self.send_to_group(turn, index, &passing, &message);

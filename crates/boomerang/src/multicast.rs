@@ -15,7 +15,7 @@ use crate::counters::{DropReason, RefusalReason};
 use crate::grant::Grant;
 use crate::instance::{Boomerang, Turn};
 use crate::pass::takes_part;
-use crate::passing::{Edits, Passing, Refused};
+use crate::passing::{Edits, Origin, Passing, Refused};
 use crate::state::Index;
 use crate::store::Key;
 
@@ -37,7 +37,7 @@ impl Boomerang {
             direction: Direction::Forward,
             initiator: datagram.source,
             toward: datagram.destination,
-            own: false,
+            origin: Origin::Others,
         };
         let edits = self.treat_branches(turn, &passing, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
@@ -117,7 +117,7 @@ impl Boomerang {
             edits.push(self.treat_branch(turn, passing, branch, &mut grant));
         }
         if let Grant::Known(index) = grant {
-            self.remove_if_empty(index);
+            self.remove_if_empty(turn, index);
         }
         edits
     }

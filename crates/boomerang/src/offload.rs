@@ -2,19 +2,25 @@
 //!
 //! The engine says which sessions are fit for that ([`Event::Offload`]) and when one is no longer ([`Event::Recall`]).
 //! It hears of none of their refreshes. So before it lets such a session expire it asks ([`Event::Expiring`]), waits a
-//! while for [`Command::Seen`](crate::Command::Seen), and without an answer takes it that there was none.
+//! while for [`Command::Seen`], and without an answer takes it that there was none.
+//!
+//! They may set up and release sessions, too: as many as an initiating node is allowed ([`Event::Allowance`]), out of a
+//! part of a link that the driver lends them. The engine hears of each such message ([`Command::Settled`]), before any
+//! that came by after it, and does the same with its own state.
 //!
 //! Fit is what needs no judgement: IPv4, bit rates, no options, no locks and no users, nothing to be edited. When routes
 //! change, whoever treats refreshes must let the next message of each session come here.
 
+use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::{Rate, Time};
-use earmark_wire::boomerang::{Family, QosView};
+use earmark_wire::boomerang::{Family, QosView, View};
+use earmark_wire::icmp::{Echo, Ends};
 
-use crate::api::{Event, LinkRate, Offloaded, Seen, Selector};
+use crate::api::{Event, LinkRate, Offloaded, Seen, Selector, Settled, Settlement};
 use crate::instance::{Boomerang, Turn};
-use crate::passing::{Edits, Passing};
+use crate::passing::{Edits, Origin, Passing};
 use crate::state::{Half, Index, flag};
 use crate::store::Key;
 
@@ -23,13 +29,14 @@ const ANSWER: Duration = Duration::from_secs(1);
 
 impl Boomerang {
     /// A message has made or changed a session, or brought it in line with the routes: its refreshes need not come here
-    /// any more, if they are plain.
+    /// any more, if they are plain. `before` is what it had in this direction.
     pub(crate) fn offload<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         passing: &Passing<'_>,
         edits: &Edits,
         index: Index,
+        before: Half,
     ) {
         let view = &passing.view;
         let config = &self.config;
@@ -38,7 +45,7 @@ impl Boomerang {
         let session = self.store.session(index);
         let plain = trusting
             && alone
-            && !passing.own
+            && passing.origin == Origin::Others
             && !passing.toward.is_multicast()
             && *edits == Edits::NONE
             && session.flags & !flag::OFFLOAD == 0
@@ -50,7 +57,13 @@ impl Boomerang {
             && view.key() == 1;
         // What the mask does not look at could be anything in the next message; as a rule it is zero.
         let named = self.keys_of(index).filter(|(keys, _)| *keys == view.classifier());
-        let Some((keys, shape)) = named.filter(|(_, shape)| plain && !shape.tos) else { return };
+        let Some((keys, shape)) = named.filter(|(_, shape)| plain && !shape.tos) else {
+            let half = session.half(passing.direction);
+            if (half.rate, half.interface) != (before.rate, before.interface) {
+                self.withhold(turn, index);
+            }
+            return;
+        };
         let share = |half: Half| {
             let rate = Rate::from_bps(half.rate.into());
             half.is_there().then_some(LinkRate { interface: half.interface, rate })
@@ -66,15 +79,66 @@ impl Boomerang {
         let session = self.store.session_mut(index);
         session.flags = (session.flags | flag::OFFLOADED) & !flag::ASKED;
         turn.out.notify(Event::Offload(offloaded));
+        self.allow(turn, passing.initiator);
     }
 
-    /// Something about a session has changed, or ends: its messages are to come here again.
-    pub(crate) fn recall<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn allow<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, initiator: IpAddr) {
+        let changes = self.allowance(turn.now, initiator);
+        turn.out.notify(Event::Allowance { initiator, changes });
+    }
+
+    /// Others have treated a message. The same is done here, but for sending it on; where that leads to something
+    /// else, what they know of the session is void.
+    pub(crate) fn settled<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        settled: &Settled,
+    ) {
+        let Settled { source, destination, ref message, outcome } = *settled;
+        let Some(ends) = Ends::of(source, destination) else { return };
+        let Ok(echo) = Echo::parse(message, ends) else { return };
+        let Ok(view) = View::parse(echo.data) else { return };
+        let (direction, initiator) = self.count_pass(echo.kind, source, destination);
+        let passing =
+            Passing { view, direction, initiator, toward: destination, origin: Origin::Settled };
+        let find = |engine: &Self| engine.find_octets(view.classifier_octets(), view.mask_octets());
+        let before = find(self);
+        if let Some(index) = before {
+            // Whatever is done now, nobody has to be told before the end of it.
+            self.store.session_mut(index).flags &= !flag::OFFLOAD;
+        }
+        self.treat(turn, &passing);
+        let Some(index) = find(self) else {
+            if let (None, Ok(shape)) = (before, view.shape()) {
+                let selector = Selector::of_keys(&view.classifier(), &shape);
+                turn.out.notify(Event::Recall { selector });
+            }
+            return;
+        };
+        let session = self.store.session_mut(index);
+        let half = *session.half(direction);
+        let has = LinkRate { interface: half.interface, rate: Rate::from_bps(half.rate.into()) };
+        session.flags |= flag::OFFLOADED;
+        match outcome {
+            Settlement::Reserved(share) if share == has => self.allow(turn, initiator),
+            _ => self.withhold(turn, index),
+        }
+    }
+
+    /// Something about a session has changed that others should know: its messages are to come here again.
+    pub(crate) fn withhold<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let session = self.store.session_mut(index);
         if session.flags & flag::OFFLOADED == 0 {
             return;
         }
         session.flags &= !flag::OFFLOAD;
+        if let Some(selector) = self.selector(index) {
+            turn.out.notify(Event::Withhold { selector });
+        }
+    }
+
+    /// A session ends: others may forget it, and set it up again.
+    pub(crate) fn recall<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         if let Some(selector) = self.selector(index) {
             turn.out.notify(Event::Recall { selector });
         }
@@ -108,7 +172,6 @@ impl Boomerang {
             let end = self.config.end_of_life(at, seen.interval);
             half.expires_at = half.expires_at.max(end);
         }
-        self.counters.refreshed += seen.refreshes;
         let end = session.first_end();
         if end > now {
             session.flags &= !flag::ASKED;
@@ -123,6 +186,10 @@ impl Boomerang {
         let length = keys.emit_to(classifier).ok()?;
         shape.keys(keys.family().ok()?).ok()?.emit_to(mask).ok()?;
         let [classifier, mask] = octets.each_ref().map(|octets| &octets[..length]);
+        self.find_octets(classifier, mask)
+    }
+
+    fn find_octets(&self, classifier: &[u8], mask: &[u8]) -> Option<Index> {
         let number = self.store.masks.find(mask)?;
         self.store.look_up(&Key::new(number, self.store.masks.mask(number), classifier)).ok()
     }

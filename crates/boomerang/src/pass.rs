@@ -16,7 +16,7 @@ use crate::api::{Change, Direction, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::grant::{Asked, Grant};
 use crate::instance::{Boomerang, Turn};
-use crate::passing::{Edits, Outcome, Passing, Refused};
+use crate::passing::{Edits, Origin, Outcome, Passing, Refused};
 use crate::state::{Half, Index, flag};
 use crate::store::{Key, Masks, Place};
 
@@ -46,23 +46,15 @@ impl Boomerang {
         if datagram.ttl <= 1 {
             return self.drop(turn, datagram, DropReason::TtlExpired);
         }
-        let (direction, initiator) = match kind {
-            Kind::Request => {
-                self.counters.requests += 1;
-                (Direction::Forward, datagram.source)
-            }
-            Kind::Reply => {
-                self.counters.replies += 1;
-                (Direction::Reverse, datagram.destination)
-            }
-        };
+        let (direction, initiator) = self.count_pass(kind, datagram.source, datagram.destination);
         let toward = datagram.destination;
         if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
-            let passing = Passing { view: *view, direction, initiator, toward, own: false };
+            let passing =
+                Passing { view: *view, direction, initiator, toward, origin: Origin::Others };
             return self.pass_by_with_aggregates(turn, datagram, &passing);
         }
         let looked = self.look(turn.now, view, direction, initiator);
-        let passing = Passing { view: *view, direction, initiator, toward, own: false };
+        let passing = Passing { view: *view, direction, initiator, toward, origin: Origin::Others };
         self.pass_on(turn, datagram, &passing, looked);
     }
 
@@ -77,20 +69,17 @@ impl Boomerang {
         if datagram.ttl <= 1 || !self.aggregates.is_empty() {
             return self.pass_by(turn, datagram, plain.kind, &plain.view());
         }
-        let (direction, initiator) = match plain.kind {
-            Kind::Request => {
-                self.counters.requests += 1;
-                (Direction::Forward, source)
-            }
-            Kind::Reply => {
-                self.counters.replies += 1;
-                (Direction::Reverse, destination)
-            }
-        };
+        let (direction, initiator) = self.count_pass(plain.kind, source, destination);
         let looked = self.look_plain(turn.now, plain, direction, initiator);
         let Looked::Refreshed(interface) = looked else {
             let (initiator, toward) = (initiator.into(), datagram.destination);
-            let passing = Passing { view: plain.view(), direction, initiator, toward, own: false };
+            let passing = Passing {
+                view: plain.view(),
+                direction,
+                initiator,
+                toward,
+                origin: Origin::Others,
+            };
             return self.pass_on(turn, datagram, &passing, looked);
         };
         let how = Outgoing {
@@ -122,6 +111,26 @@ impl Boomerang {
             edits.apply(message, &passing.view);
         }
         mark(Checkpoint::Forward);
+    }
+
+    /// Counts a message of others, and says which pass it is on and who its initiating node is.
+    #[inline]
+    pub(crate) fn count_pass<A>(
+        &mut self,
+        kind: Kind,
+        source: A,
+        destination: A,
+    ) -> (Direction, A) {
+        match kind {
+            Kind::Request => {
+                self.counters.requests += 1;
+                (Direction::Forward, source)
+            }
+            Kind::Reply => {
+                self.counters.replies += 1;
+                (Direction::Reverse, destination)
+            }
+        }
     }
 
     /// The rules for one pass of a message through this node.
@@ -228,8 +237,10 @@ impl Boomerang {
         let known = sources[session.source as usize].address;
         let half = session.half_mut(direction);
         let Half { rate, interface, expires_at: before, .. } = *half;
+        // Who treats refreshes, if somebody does, has to know of the session: if not yet, it is told the long way.
+        let offloaded = if self.config.offload { flag::OFFLOADED } else { 0 };
         let plain = rate == wanted
-            && session.flags & !flag::OFFLOAD == 0
+            && session.flags & !flag::ASKED == offloaded
             && session.prime == 0
             && interval <= most
             && known == initiator;
@@ -343,14 +354,14 @@ impl Boomerang {
             let Some(outgoing) = interface.filter(|&interface| takes_part(turn, interface)) else {
                 // The packets go where nothing is reserved, if they go anywhere.
                 self.release_half(turn, index, slot, Change::Moved);
-                self.remove_if_empty(index);
+                self.remove_if_empty(turn, index);
                 return Outcome { interface, edits: Edits::NONE };
             };
             self.check_route(turn, index, slot, outgoing);
             outgoing
         };
         let edits = self.settle(turn, passing, slot, interface, &mut Grant::Known(index));
-        self.remove_if_empty(index);
+        self.remove_if_empty(turn, index);
         Outcome { interface: Some(interface), edits }
     }
 
@@ -393,6 +404,10 @@ impl Boomerang {
         grant: &mut Grant,
     ) -> Edits {
         let interval = passing.view.refresh_interval().min(self.config.max_refresh_interval);
+        let before = match *grant {
+            Grant::Known(index) => self.store.session(index).half_at(slot),
+            Grant::New { .. } => Half::NONE,
+        };
         let mut edits = if passing.view.flags().is_nack() {
             self.answer_query(turn, passing, slot, interface, grant)
         } else {
@@ -410,8 +425,9 @@ impl Boomerang {
         }
         if let Grant::Known(index) = *grant
             && self.config.offload
+            && passing.origin == Origin::Others
         {
-            self.offload(turn, passing, &edits, index);
+            self.offload(turn, passing, &edits, index, before);
         }
         edits
     }
@@ -473,8 +489,7 @@ impl Boomerang {
             Grant::New { .. } => Half::NONE,
         };
         let held = if held.is_there() && held.interface == interface { held.rate } else { 0 };
-        let link = turn.context.ledger.link(interface);
-        let free = link.map_or(0, |link| link.reservable.saturating_sub(link.held).as_bps());
+        let free = turn.context.ledger.left(interface).as_bps();
         let offer = u32::try_from(free.saturating_add(held.into())).unwrap_or(u32::MAX);
         self.lowered(passing, offer)
     }

@@ -17,8 +17,19 @@ pub(crate) struct Passing<'a> {
     pub(crate) initiator: IpAddr,
     /// Where the message goes next, and the packets of this direction with it.
     pub(crate) toward: IpAddr,
-    /// Whether it is a message of this host's own, from which nothing need be proved.
-    pub(crate) own: bool,
+    /// Whose it is, and with it what has to be looked at.
+    pub(crate) origin: Origin,
+}
+
+/// Whose a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// That of others: all is looked at.
+    Others,
+    /// This host's own, from which nothing need be proved.
+    Own,
+    /// That of others, which has been granted already ([`crate::Command::Settled`]): it is counted, and not asked any more.
+    Settled,
 }
 
 /// What is changed in a message before it goes on.

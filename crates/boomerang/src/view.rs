@@ -27,6 +27,8 @@ pub struct SessionView {
     pub links: usize,
     /// Whether it waits for its initiating node to show the key.
     pub locked: bool,
+    /// Whether its refreshes do not come here.
+    pub offloaded: bool,
 }
 
 /// What a session has in one direction.
@@ -124,6 +126,7 @@ impl Boomerang {
             reverse: view(session.half(Direction::Reverse)),
             links: (0..session.slots()).filter(|&slot| session.half_at(slot).is_there()).count(),
             locked: session.flags & flag::LOCKED != 0,
+            offloaded: session.flags & flag::OFFLOADED != 0,
         })
     }
 }

@@ -5,9 +5,13 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use earmark_boomerang::{Account, Command, Config, Event, LinkRate, Offloaded, Seen, Selector};
+use earmark_boomerang::{
+    Account, Command, Config, Event, Limits, LinkRate, Offloaded, Passed, Seen, Selector, Settled,
+    Settlement,
+};
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_wire::boomerang::{Rates, Shape};
+use earmark_wire::icmp::Kind;
 
 fn helped() -> Bench {
     with_config(Config { offload: true, ..Config::default() })
@@ -55,7 +59,7 @@ fn a_plain_session_is_offloaded_with_all_that_it_has() {
     assert_eq!(more.first().map(|offloaded| offloaded.forward), Some(share(ETH2, 3_000)));
     router.move_route();
     let outcomes = router.passes(&message(1, kbit(3_000, 500)));
-    assert!(events(&outcomes).contains(&Event::Recall { selector }));
+    assert!(events(&outcomes).contains(&Event::Withhold { selector }));
     assert_eq!(offloaded(&outcomes), [], "the reverse half may have moved, too");
     let moved = offloaded(&router.passes(&message(1, kbit(3_000, 500)).back()));
     assert_eq!(moved.first().map(|offloaded| offloaded.forward), Some(share(ETH3, 3_000)));
@@ -108,9 +112,13 @@ fn it_is_asked_before_a_session_ends() {
         assert_eq!(router.held_both(), (2_000, 500));
         let last = Time::from_nanos(router.now.as_nanos() - 5_000_000_000);
         let (forward, reverse) = (Some(last), Some(last));
-        let seen = Seen { selector, interval: 30, forward, reverse, refreshes: 6 };
+        let seen = Seen { selector, interval: 30, forward, reverse };
         assert_eq!(router.command(Command::Seen(seen)), []);
-        assert_eq!(router.engine.counters().refreshed, 6 * round);
+        let passed = Passed { requests: 4, replies: 3, refreshed: 6 };
+        assert_eq!(router.command(Command::Passed(passed)), []);
+        let counters = router.engine.counters();
+        assert_eq!(counters.refreshed, 6 * round);
+        assert_eq!((counters.requests, counters.replies), (1 + 4 * round, 1 + 3 * round));
         let end = router.engine.sessions().next().and_then(|s| s.forward).map(|h| h.expires_at);
         assert_eq!(end, Some(last + Duration::from_secs(90)));
     }
@@ -127,16 +135,135 @@ fn an_answer_may_be_that_there_was_none() {
     let (mut router, _) = session();
     let selector = selector(&router);
     router.wait();
-    let seen = Seen { selector, interval: 30, forward: None, reverse: None, refreshes: 0 };
+    let seen = Seen { selector, interval: 30, forward: None, reverse: None };
     router.command(Command::Seen(seen));
     assert_eq!(removed(&router.pass(Duration::from_millis(1))), 2);
 
     let (mut router, loop_) = session();
     router.wait();
-    let seen = Seen { forward: Some(router.now), refreshes: 1, ..seen };
+    let seen = Seen { forward: Some(router.now), ..seen };
     router.command(Command::Seen(seen));
     assert_eq!(removed(&router.pass(Duration::from_millis(1))), 1);
     assert_eq!(router.held_both(), (2_000, 0));
     let again = offloaded(&router.passes(&loop_.back()));
     assert_eq!(again.first().map(|offloaded| offloaded.reverse), Some(share(ETH1, 500)));
+}
+
+/// Word of a message that others have treated.
+fn settled(message: &Message, outcome: Settlement) -> Command {
+    let (mut source, mut destination) = (ip(NEAR), ip(FAR));
+    if message.kind == Kind::Reply {
+        std::mem::swap(&mut source, &mut destination);
+    }
+    let message = message.octets(source, destination);
+    Command::Settled(Settled { source, destination, message, outcome })
+}
+
+fn reserved(interface: InterfaceId, kbps: u64) -> Settlement {
+    Settlement::Reserved(share(interface, kbps).expect("something"))
+}
+
+/// As if the messages had come here, but that nothing is sent; and with the first word on others may treat the refreshes.
+#[test]
+fn what_others_have_treated_is_done_here_too() {
+    let loop_ = message(1, kbit(2_000, 500));
+    let (mut with, mut without) = (helped(), helped());
+    let outcomes = with.command(settled(&loop_, reserved(ETH2, 2_000)));
+    assert_eq!(sent(&outcomes), []);
+    assert!(outcomes.iter().any(|outcome| matches!(outcome, Outcome::Installed(_))));
+    let allowance = Event::Allowance { initiator: ip(NEAR), changes: 4_999 };
+    assert!(events(&outcomes).contains(&allowance), "{outcomes:?}");
+    with.command(settled(&loop_.back(), reserved(ETH1, 500)));
+    without.passes(&loop_);
+    without.passes(&loop_.back());
+    let views = |bench: &Bench| bench.engine.sessions().collect::<Vec<_>>();
+    assert_eq!(views(&with), views(&without));
+    assert!(views(&with)[0].offloaded);
+    assert_eq!(with.engine.counters(), without.engine.counters());
+    assert_eq!(with.held_both(), without.held_both());
+
+    let release = message(1, Rates::ZERO);
+    let [forward, reverse] = [share(ETH2, 2_000), share(ETH1, 500)];
+    let outcomes = with.command(settled(&release, Settlement::Released([forward, reverse])));
+    assert_eq!((removed(&outcomes), with.engine.population()), (2, (0, 0)));
+    let recalled = |event: &&Event| matches!(event, Event::Recall { .. });
+    assert_eq!(events(&outcomes).iter().filter(recalled).count(), 1);
+}
+
+/// The engine has the last word: where it cannot follow, others are told to let the session alone.
+#[test]
+fn what_cannot_be_done_here_is_void() {
+    let loop_ = message(1, kbit(2_000, 500));
+    let (known, _) = session();
+    let selector = selector(&known);
+    let (withhold, recall) = (Event::Withhold { selector }, Event::Recall { selector });
+    for (what, message, outcome, void) in [
+        ("another link", &loop_, reserved(ETH1, 2_000), &withhold),
+        ("too much", &message(1, kbit(9_000, 0)), reserved(ETH2, 9_000), &recall),
+        ("nothing is there", &message(1, Rates::ZERO), Settlement::Released([None; 2]), &recall),
+    ] {
+        let mut router = helped();
+        let outcomes = router.command(settled(message, outcome));
+        assert!(events(&outcomes).contains(void), "{what}: {outcomes:?}");
+        assert!(!router.engine.sessions().any(|session| session.offloaded), "{what}");
+    }
+    let mut router = helped();
+    let broken = Settled {
+        source: ip(NEAR),
+        destination: ip(FAR),
+        message: vec![8; 30],
+        outcome: reserved(ETH2, 1),
+    };
+    assert_eq!(router.command(Command::Settled(broken)), []);
+}
+
+/// What others treat counts for the limits, too, and they are allowed half of what is left of them at most.
+#[test]
+fn limits_hold_whoever_treats_messages() {
+    let limits = Limits { changes_per_second: 10, sessions_per_source: 7, ..Limits::default() };
+    let mut router = with_config(Config { offload: true, limits, ..Config::default() });
+    let allowed = |outcomes: &[Outcome]| {
+        let last = events(outcomes).into_iter().rev().find_map(|event| match event {
+            Event::Allowance { changes, .. } => Some(changes),
+            _ => None,
+        });
+        last.expect("something is said of it")
+    };
+    let mut found = Vec::new();
+    for port in 1..8 {
+        let loop_ = message(port, kbit(10, 0));
+        found.push(allowed(&match port {
+            1 => router.passes(&loop_),
+            _ => router.command(settled(&loop_, reserved(ETH2, 10))),
+        }));
+    }
+    assert_eq!(found, [3, 2, 2, 1, 1, 0, 0]);
+    let eighth = router.passes(&message(8, kbit(10, 0)));
+    assert!(one(&eighth).is_nack(), "so many sessions");
+    for port in 1..8 {
+        router.command(settled(&message(port, kbit(10, 10)).back(), reserved(ETH1, 10)));
+    }
+    router.passes(&message(1, Rates::ZERO));
+    let debt = router.passes(&message(8, kbit(10, 0)));
+    assert!(one(&debt).is_nack(), "fourteen changes are more than ten");
+    router.pass(Duration::from_secs(1));
+    assert!(!one(&router.passes(&message(8, kbit(10, 0)))).is_nack());
+}
+
+/// What a message that needs judgement has changed is not what others know; the next plain one tells them anew.
+#[test]
+fn a_change_that_is_not_plain_takes_the_session_back() {
+    let (mut router, loop_) = session();
+    let selector = selector(&router);
+    let list = Message { rates: vec![kbit(9_000, 0), kbit(1_000, 500)], ..loop_.clone() };
+    let outcomes = router.passes(&list);
+    assert_eq!(router.held_both(), (1_000, 500));
+    assert!(events(&outcomes).contains(&Event::Withhold { selector }), "{outcomes:?}");
+    let refused = router.passes(&message(1, kbit(9_000, 500)));
+    assert!(one(&refused).is_nack());
+    assert_eq!(events(&refused), [], "it keeps what it has, and nobody knows of it");
+    let again = offloaded(&router.passes(&message(1, kbit(1_000, 500))));
+    assert_eq!(again.first().map(|offloaded| offloaded.forward), Some(share(ETH2, 1_000)));
+    // Refused, it keeps what others know.
+    assert_eq!(events(&router.passes(&message(1, kbit(9_000, 500)))), []);
 }

@@ -44,6 +44,25 @@ impl Throttle {
         bucket.used = if fits { used } else { used - ONE };
         fits
     }
+
+    /// Counts a thing that was done for the peer with this hash without asking. What is too much has to be earned before
+    /// it may ask for more.
+    pub fn charge(&mut self, now: Time, hash: u64, rate: u32) {
+        let used = self.used(now, hash, rate);
+        self.buckets[hash as usize % BUCKETS] = Bucket { used: used.saturating_add(ONE), at: now };
+    }
+
+    /// How many things the peer with this hash may ask for now.
+    pub fn left(&self, now: Time, hash: u64, rate: u32) -> u32 {
+        let left = (u64::from(rate) * ONE).saturating_sub(self.used(now, hash, rate));
+        u32::try_from(left / ONE).unwrap_or(u32::MAX)
+    }
+
+    fn used(&self, now: Time, hash: u64, rate: u32) -> u64 {
+        let bucket = self.buckets[hash as usize % BUCKETS];
+        let nanoseconds = now.as_nanos().saturating_sub(bucket.at.as_nanos());
+        bucket.used.saturating_sub(nanoseconds.saturating_mul(rate.into()))
+    }
 }
 
 #[cfg(test)]
@@ -65,5 +84,15 @@ mod tests {
         assert_eq!(granted(&mut throttle, start + Duration::from_millis(300), 1), 1);
         assert_eq!(granted(&mut throttle, start + Duration::from_secs(9), 1), 10);
         assert!(!throttle.admits(start, 3, 0), "nothing is nothing");
+    }
+
+    #[test]
+    fn what_was_done_without_asking_counts_and_has_to_be_earned() {
+        let mut throttle = Throttle::default();
+        let start = Time::from_secs(5);
+        (0..15).for_each(|_| throttle.charge(start, 1, 10));
+        assert_eq!((throttle.left(start, 1, 10), throttle.left(start, 2, 10)), (0, 10));
+        assert!(!throttle.admits(start + Duration::from_millis(500), 1, 10), "the debt");
+        assert_eq!(throttle.left(start + Duration::from_millis(800), 1, 10), 3);
     }
 }

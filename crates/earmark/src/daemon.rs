@@ -166,6 +166,11 @@ fn start(
         );
         node_config.boomerang.offload = false;
     }
+    if node_config.boomerang.offload {
+        let longest = node_config.boomerang.max_refresh_interval;
+        let lent = system.lend_part(config.boomerang_share, longest);
+        lent.map_err(DaemonError::system("lend the kernel something (boomerang.kernel)"))?;
+    }
     let recorder = match &config.record {
         None => None,
         Some(path) => {

@@ -12,8 +12,10 @@ use std::mem;
 use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::ClaimId;
-use earmark_core::{Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing, Time};
+use earmark_core::admission::{ClaimId, LinkStatus};
+use earmark_core::{
+    Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing, Rate, Time,
+};
 use earmark_node::{
     Command, Event, HostUpdate, Input, Node, NodeConfig, ReservationRow, TrafficRow,
 };
@@ -26,15 +28,44 @@ use crate::record::Recorder;
 
 /// What effects need of the system.
 pub trait Kernel {
-    /// Takes one batch of waiting messages and hands each, with its IP protocol, to `each`; gives how many there were.
-    fn receive(&mut self, each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize>;
-    /// Does what the engine of Boomerang tells about refreshes by the kernel; gives the answer to a question. Never asked
+    /// Takes one batch of waiting messages and hands each to `each`; gives how many there were.
+    fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize>;
+    /// Does what the engine of Boomerang tells about what the kernel may do; gives the answer to a question. Never asked
     /// where [`earmark_boomerang::Config::offload`] is off.
     fn offload(&mut self, _now: Time, _event: &boomerang::Event) -> Option<boomerang::Seen> {
         None
     }
-    /// Ends refreshes by the kernel, until the engine says anew which it may do.
+    /// Ends refreshes and set-ups by the kernel, until the engine says anew what it may do.
     fn suspend_refreshes(&mut self) {}
+    /// Takes back what the kernel was lent of links, to set sessions up by itself; gives what of each it may have
+    /// granted already.
+    fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
+        Vec::new()
+    }
+    /// Lends the kernel parts of links, of what nobody holds; gives what it has of each.
+    fn lend(
+        &mut self,
+        _now: Time,
+        _link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
+    ) -> Vec<(InterfaceId, Rate)> {
+        Vec::new()
+    }
+    /// When to look what the kernel has done; never, where it is lent nothing.
+    fn next_look(&self) -> Option<Time> {
+        None
+    }
+    /// Whether the kernel has left word of what it has done.
+    fn has_copies(&self) -> bool {
+        false
+    }
+    /// The messages that the kernel has sent on without a word since the last call.
+    fn passed(&mut self) -> Option<boomerang::Command> {
+        None
+    }
+    /// What the kernel has seen of a session of Boomerang.
+    fn seen(&self, _now: Time, _selector: &boomerang::Selector) -> Option<boomerang::Seen> {
+        None
+    }
     /// Sends messages in their order; `failed` hears of each that the kernel would not take.
     fn send<'a>(
         &mut self,
@@ -65,6 +96,15 @@ pub trait Kernel {
     fn can_signal(&self, destination: IpAddr) -> bool;
     /// What the kernel's side counts: part, name, count.
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)>;
+}
+
+/// What comes in from the kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrival<'a> {
+    /// A message, with its IP protocol.
+    Message(u8, Datagram<'a>),
+    /// Word of one that the kernel has treated.
+    Settled(boomerang::Command),
 }
 
 /// Why a message was not sent; soft state recovers by the next refresh, so it is counted and forgotten.
@@ -130,6 +170,7 @@ impl Inside {
         match &input {
             Input::Datagram(..) => self.counters.received += 1,
             Input::Expire => self.counters.expirations += 1,
+            Input::Host(HostUpdate::Lent { .. }) => {}
             Input::Host(_) => self.counters.host_changes += 1,
             Input::Command(_) => {}
         }
@@ -143,6 +184,18 @@ impl Inside {
         self.node.handle(now, input, &mut self.effects);
     }
 }
+
+impl Inside {
+    /// The kernel has this much of a link.
+    fn note_loan(&mut self, now: Time, interface: InterfaceId, rate: Rate) {
+        if self.node.ledger().lent(interface) != rate {
+            self.take(now, Input::Host(HostUpdate::Lent { interface, rate }));
+        }
+    }
+}
+
+/// Batches that one look reads at most: all that the ring holds.
+const BATCHES_PER_LOOK: usize = 1_024;
 
 impl<K: Kernel> Driver<K> {
     /// A driver of a fresh node.
@@ -162,6 +215,12 @@ impl<K: Kernel> Driver<K> {
 
     /// One input and all its consequences.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        // What the kernel has done came first.
+        if self.kernel.has_copies()
+            && let Err(error) = self.look(now)
+        {
+            warn!(%error, "what the kernel has done");
+        }
         if let Input::Command(command) = &input {
             self.follow_groups(command);
         }
@@ -170,8 +229,10 @@ impl<K: Kernel> Driver<K> {
         {
             self.kernel.suspend_refreshes();
         }
+        self.take_loans_back(now);
         self.inside.take(now, input);
         self.carry_out(now);
+        self.lend(now);
     }
 
     /// One batch of messages and all its consequences; gives how many messages there were.
@@ -179,12 +240,59 @@ impl<K: Kernel> Driver<K> {
     /// # Errors
     /// The socket failed.
     pub fn receive(&mut self, now: Time) -> io::Result<usize> {
+        self.take_loans_back(now);
         let Driver { inside, kernel, .. } = self;
-        let received = kernel.receive(&mut |protocol, datagram| {
-            inside.take(now, Input::Datagram(protocol, datagram));
+        let received = kernel.receive(&mut |arrival| {
+            inside.take(
+                now,
+                match arrival {
+                    Arrival::Message(protocol, datagram) => Input::Datagram(protocol, datagram),
+                    Arrival::Settled(command) => Input::Command(Command::Boomerang(command)),
+                },
+            );
         });
         self.carry_out(now);
+        self.lend(now);
         received
+    }
+
+    /// Learns what the kernel has done by itself up to now.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub fn look(&mut self, now: Time) -> io::Result<()> {
+        for _ in 0..BATCHES_PER_LOOK {
+            if !self.kernel.has_copies() || self.receive(now)? == 0 {
+                break;
+            }
+        }
+        if self.kernel.next_look().is_some_and(|at| at <= now) {
+            self.lend(now);
+        }
+        Ok(())
+    }
+
+    /// When [`Driver::look`] is due.
+    pub fn next_look(&self) -> Option<Time> {
+        self.kernel.next_look()
+    }
+
+    /// Learns all that somebody can see who looks now: counters, and how long the first so many sessions live.
+    pub fn catch_up(&mut self, now: Time, sessions: usize) {
+        if let Err(error) = self.look(now) {
+            warn!(%error, "what the kernel has done");
+        }
+        let engine = self.inside.node.boomerang_engine();
+        let all = engine.sessions().take(sessions).filter(|session| session.offloaded);
+        let seen: Vec<_> =
+            all.filter_map(|session| self.kernel.seen(now, &session.selector)).collect();
+        let commands = seen.into_iter().map(boomerang::Command::Seen).chain(self.kernel.passed());
+        self.take_loans_back(now);
+        for command in commands.collect::<Vec<_>>() {
+            self.inside.take(now, Input::Command(Command::Boomerang(command)));
+        }
+        self.carry_out(now);
+        self.lend(now);
     }
 
     /// Serves the timers that are due. Nothing happens where none is.
@@ -238,6 +346,24 @@ impl<K: Kernel> Driver<K> {
     /// What was counted so far.
     pub fn counters(&self) -> DriverCounters {
         self.inside.counters
+    }
+
+    /// What the kernel was lent is to be had again, but for what it has given away already. Comes before any input.
+    fn take_loans_back(&mut self, now: Time) {
+        for (interface, rate) in self.kernel.take_back() {
+            self.inside.note_loan(now, interface, rate);
+        }
+    }
+
+    /// What nobody holds is lent to the kernel, as far as it needs it. Comes after each turn.
+    fn lend(&mut self, now: Time) {
+        let Driver { inside, kernel, .. } = self;
+        for (interface, rate) in kernel.lend(now, &|link| inside.node.ledger().link(link)) {
+            inside.note_loan(now, interface, rate);
+        }
+        if !self.inside.effects.is_empty() {
+            self.carry_out(now);
+        }
     }
 
     /// Joins the group of a session that an application opens, and leaves it when the application is released.
@@ -380,6 +506,9 @@ fn may_move_packets(update: &HostUpdate) -> bool {
 
 /// Whether an event is the kernel's to carry out, and nobody else's to know.
 fn is_about_the_kernel(event: &boomerang::Event) -> bool {
-    use boomerang::Event::{Expiring, Offload, Recall};
-    matches!(event, Offload(_) | Recall { .. } | Expiring { .. })
+    use boomerang::Event::{Allowance, Expiring, Offload, Recall, Withhold};
+    matches!(
+        event,
+        Offload(_) | Allowance { .. } | Withhold { .. } | Recall { .. } | Expiring { .. }
+    )
 }

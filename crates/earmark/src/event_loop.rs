@@ -92,6 +92,11 @@ impl EventLoop {
             if self.timers_due().is_some_and(|due| due <= now) {
                 self.driver.expire(now);
             }
+            if self.driver.next_look().is_some_and(|at| at <= now)
+                && let Err(error) = self.driver.look(now)
+            {
+                warn!(%error, "what the kernel has done");
+            }
             self.watch.house_keeping(now, &mut self.driver);
             self.hub.publish(now, &mut self.driver);
             self.hub.sweep(now, &mut self.driver);
@@ -147,10 +152,13 @@ impl EventLoop {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        [self.timers_due(), Some(self.watch.next_deadline()), self.hub.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let deadlines = [
+            self.timers_due(),
+            self.driver.next_look(),
+            Some(self.watch.next_deadline()),
+            self.hub.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 }
 

@@ -16,7 +16,7 @@ pub mod driver;
 mod event_loop;
 pub mod record;
 mod reload;
-mod short_cut;
+pub mod short_cut;
 mod system;
 pub mod units;
 mod user;

@@ -1,38 +1,68 @@
-//! Refreshes of Boomerang by the kernel: what the engine tells its driver about them, as entries of the kernel's map.
+//! What of Boomerang the kernel does by itself: what the engine tells its driver about that, as entries of the kernel's maps,
+//! and what the kernel has done, as commands to the engine.
 //!
 //! An entry that cannot be made is no loss: the session's messages come to the engine as before. One that cannot be taken
 //! out would be, so that then all of them are put out of force.
 
-use std::io;
+mod lending;
 
-use earmark_boomerang::{Event, LinkRate, Offloaded, Seen, Selector};
-use earmark_core::Time;
-use earmark_linux::{FastKey, FastPath, FastSession, Share};
+use std::io;
+use std::net::IpAddr;
+
+use earmark_boomerang::{
+    Command, Event, LinkRate, Offloaded, Passed, Seen, Selector, Settled, Settlement,
+};
+use earmark_core::admission::LinkStatus;
+use earmark_core::{Datagram, InterfaceId, Rate, Time};
+use earmark_linux::{FastKey, FastPath, FastSession, PassedMessages, Share};
 use earmark_wire::boomerang::Family;
 use tracing::{debug, warn};
 
+use self::lending::Lending;
+
 /// What is known of the entries.
 #[derive(Debug, Default)]
-pub(crate) struct ShortCut {
+pub struct ShortCut {
     /// Whether any has been made since all were put out of force.
     is_used: bool,
-    /// How many refreshes the engine knows of.
-    told: u64,
+    /// Which messages the engine knows of.
+    told: PassedMessages,
+    lending: Lending,
 }
 
 impl ShortCut {
+    /// Lends the kernel at most this part of what can be reserved on each link, for sessions whose interval is at most this
+    /// many seconds; nothing where the part is zero.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_part(&mut self, path: &FastPath, part: f64, longest: u8) -> io::Result<()> {
+        self.lending.part = part;
+        path.set_longest_interval((part > 0.0).then_some(longest))
+    }
+
     /// Does what an event says; gives the answer to a question, if there is one.
-    pub(crate) fn carry_out(&mut self, path: &FastPath, now: Time, event: &Event) -> Option<Seen> {
+    pub fn carry_out(&mut self, path: &mut FastPath, now: Time, event: &Event) -> Option<Seen> {
         let outcome = match event {
+            Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
+                if let Err(error) = path.allow(*initiator, *changes) {
+                    debug!(%error, %initiator, "the kernel sets nothing up for it");
+                }
+                return None;
+            }
             Event::Offload(offloaded) => {
                 self.is_used = true;
+                for half in [offloaded.forward, offloaded.reverse].into_iter().flatten() {
+                    self.lending.grow(half.interface, half.rate);
+                }
                 if let Err(error) = enter(path, offloaded) {
                     debug!(%error, selector = %offloaded.selector, "not refreshed by the kernel");
                 }
                 return None;
             }
+            Event::Withhold { selector } => self.withhold(path, selector),
             Event::Recall { selector } => remove(path, selector),
-            Event::Expiring { selector } => match self.seen(path, now, selector) {
+            Event::Expiring { selector } => match seen(path, now, selector) {
                 Ok(seen) => return seen,
                 Err(error) => Err(error),
             },
@@ -45,8 +75,27 @@ impl ShortCut {
         None
     }
 
+    /// Has all messages of a session come to the engine. Where there is no room to say so, the kernel sets up nothing any more.
+    fn withhold(&mut self, path: &mut FastPath, selector: &Selector) -> io::Result<()> {
+        let Some(key) = key(selector) else { return Ok(()) };
+        // The kernel sets up no session that leaves something open.
+        let shape = selector.keys().1;
+        if (shape.source, shape.destination) != (32, 32)
+            || !(shape.source_port && shape.destination_port && shape.protocol)
+        {
+            return path.remove(&key).map(drop);
+        }
+        let noted = path.withhold(&key);
+        if noted.is_err() && self.lending.part > 0.0 {
+            warn!("there are too many sessions of Boomerang for the kernel to set up more");
+            return self.set_part(path, 0.0, 0);
+        }
+        noted
+    }
+
     /// Has the next message of each session come to the engine: routes or interfaces may have changed.
-    pub(crate) fn suspend(&mut self, path: &FastPath) {
+    pub fn suspend(&mut self, path: &FastPath) {
+        self.lending.pause();
         if self.is_used
             && let Err(error) = path.suspend_all()
         {
@@ -55,24 +104,85 @@ impl ShortCut {
         self.is_used = false;
     }
 
-    fn seen(
+    /// Takes back what the kernel was lent of links; gives what it may have granted of each already.
+    pub fn take_back(&mut self, path: &mut FastPath) -> Vec<(InterfaceId, Rate)> {
+        self.lending.take_back(path)
+    }
+
+    /// Lends the kernel what it is to have of links; gives how much it has of each.
+    pub fn lend(
         &mut self,
-        path: &FastPath,
+        path: &mut FastPath,
         now: Time,
-        selector: &Selector,
-    ) -> io::Result<Option<Seen>> {
-        let Some(key) = key(selector) else { return Ok(None) };
-        let Some(found) = path.seen(&key)? else { return Ok(None) };
-        let at = |ago| Time::ZERO + now.since(Time::ZERO).saturating_sub(ago);
-        let refreshes = path.refreshes();
-        Ok(Some(Seen {
-            selector: *selector,
-            interval: found.interval,
-            forward: found.forward.ago.map(at),
-            reverse: found.reverse.ago.map(at),
-            refreshes: refreshes - std::mem::replace(&mut self.told, refreshes),
+        link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
+    ) -> Vec<(InterfaceId, Rate)> {
+        self.lending.lend(path, now, link)
+    }
+
+    /// When to look what the kernel has done; never, where it is lent nothing.
+    pub fn next_look(&self) -> Option<Time> {
+        self.lending.next_look()
+    }
+
+    /// An interface has gone.
+    pub fn forget(&mut self, path: &mut FastPath, interface: InterfaceId) {
+        if let Err(error) = self.lending.forget(path, interface) {
+            debug!(%error, interface = interface.0, "what was lent of it");
+        }
+    }
+
+    /// The copy of a message that the kernel has done what it asks for, as the engine is to hear of it.
+    pub fn settled(&mut self, datagram: &Datagram<'_>, done: earmark_linux::Settled) -> Command {
+        let outcome = match done {
+            earmark_linux::Settled::Reserved(share) => {
+                let half = link_rate(share);
+                self.lending.take_note(half.interface, half.rate);
+                Settlement::Reserved(half)
+            }
+            // Nothing is added to the loan of a link that has none any more.
+            earmark_linux::Settled::Released(shares) => Settlement::Released(shares.map(|share| {
+                let half = link_rate(share);
+                (half.rate > Rate::ZERO && self.lending.has(half.interface)).then_some(half)
+            })),
+        };
+        Command::Settled(Settled {
+            source: datagram.source,
+            destination: datagram.destination,
+            message: datagram.payload.to_vec(),
+            outcome,
+        })
+    }
+
+    /// The messages that have flowed on without a word since the last call.
+    pub fn passed(&mut self, path: &FastPath) -> Option<Command> {
+        let all = path.passed().ok().filter(|all| *all != self.told)?;
+        let told = std::mem::replace(&mut self.told, all);
+        Some(Command::Passed(Passed {
+            requests: all.requests - told.requests,
+            replies: all.replies - told.replies,
+            refreshed: all.refreshes - told.refreshes,
         }))
     }
+}
+
+/// What the kernel has seen of a session; `None` where it does not know it.
+///
+/// # Errors
+/// The kernel's.
+pub fn seen(path: &FastPath, now: Time, selector: &Selector) -> io::Result<Option<Seen>> {
+    let Some(key) = key(selector) else { return Ok(None) };
+    let Some(found) = path.seen(&key)? else { return Ok(None) };
+    let at = |ago| Time::ZERO + now.since(Time::ZERO).saturating_sub(ago);
+    Ok(Some(Seen {
+        selector: *selector,
+        interval: found.interval,
+        forward: found.forward.ago.map(at),
+        reverse: found.reverse.ago.map(at),
+    }))
+}
+
+fn link_rate(share: Share) -> LinkRate {
+    LinkRate { interface: share.interface, rate: Rate::from_bps(share.rate.into()) }
 }
 
 fn enter(path: &FastPath, offloaded: &Offloaded) -> io::Result<()> {

@@ -5,8 +5,8 @@ use std::io;
 use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::ClaimId;
-use earmark_core::{Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, Time};
+use earmark_core::admission::{ClaimId, LinkStatus};
+use earmark_core::{Flow, Installation, InterfaceId, Outgoing, Rate, Time};
 use earmark_linux::{
     Adopted, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, SignallingSocket,
     TcError, TrafficControl, Yessir,
@@ -15,8 +15,8 @@ use earmark_node::TrafficRow;
 use tracing::debug;
 
 use crate::config::InterfaceConfig;
-use crate::driver::{Kernel, SendFailure, TrafficControlFailure};
-use crate::short_cut::ShortCut;
+use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
+use crate::short_cut::{self, ShortCut};
 
 /// See the module's text.
 pub(crate) struct System {
@@ -71,6 +71,13 @@ impl System {
             accounted: BTreeSet::new(),
             counters,
         }
+    }
+
+    /// Lends the kernel a part of what can be reserved on each link, for sessions of Boomerang with an interval of at most
+    /// so many seconds.
+    pub(crate) fn lend_part(&mut self, part: f64, longest: u8) -> io::Result<()> {
+        let path = self.socket.fast_path();
+        path.map_or(Ok(()), |path| self.short_cut.set_part(path, part, longest))
     }
 
     /// Signals through an interface from now on, as its settings say.
@@ -142,19 +149,58 @@ impl System {
             self.traffic_control.forget_link(interface);
         }
         self.hands_off.remove(&interface);
+        if let Some(path) = self.socket.fast_path_mut() {
+            self.short_cut.forget(path, interface);
+        }
         self.signalling.remove(&interface);
         self.socket.forget_interface(interface);
     }
 }
 
 impl Kernel for System {
-    fn receive(&mut self, each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize> {
+    fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
+        let short_cut = &mut self.short_cut;
         // The engines tell by themselves what is a copy, and send on only what was taken.
-        self.socket.receive(|message| each(message.protocol, message.datagram))
+        self.socket.receive(|message| {
+            each(match message.settled {
+                Some(done) => Arrival::Settled(short_cut.settled(&message.datagram, done)),
+                None => Arrival::Message(message.protocol, message.datagram),
+            });
+        })
     }
 
     fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
-        self.short_cut.carry_out(self.socket.fast_path()?, now, event)
+        self.short_cut.carry_out(self.socket.fast_path_mut()?, now, event)
+    }
+
+    fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
+        let path = self.socket.fast_path_mut();
+        path.map_or_else(Vec::new, |path| self.short_cut.take_back(path))
+    }
+
+    fn lend(
+        &mut self,
+        now: Time,
+        link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
+    ) -> Vec<(InterfaceId, Rate)> {
+        let path = self.socket.fast_path_mut();
+        path.map_or_else(Vec::new, |path| self.short_cut.lend(path, now, link))
+    }
+
+    fn next_look(&self) -> Option<Time> {
+        self.short_cut.next_look()
+    }
+
+    fn has_copies(&self) -> bool {
+        self.socket.has_copies()
+    }
+
+    fn passed(&mut self) -> Option<boomerang::Command> {
+        self.short_cut.passed(self.socket.fast_path()?)
+    }
+
+    fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
+        short_cut::seen(self.socket.fast_path()?, now, selector).ok().flatten()
     }
 
     fn suspend_refreshes(&mut self) {

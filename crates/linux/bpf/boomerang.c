@@ -13,9 +13,9 @@
 // write a new time for, is counted, and its time is written into the session's entry. It has the entry's classifier and
 // mask, initiating node, interval and rate.
 //
-// Set-up, of a session that names all five keys exactly. The daemon lends the kernel a share of a link. If it suffices for
-// the rate that is asked for, the kernel takes that from the share and enters the session. The daemon gets a copy, but is not
-// woken for it.
+// Set-up, of a session that names all five keys exactly. The daemon lends the kernel a share of a link, and allows it so
+// many set-ups for an initiating node. If both suffice, the kernel takes from them and enters the session. The daemon gets
+// a copy, but is not woken for it.
 //
 // Release. What a session has goes into the shares of its links, and the daemon gets a copy. The entry stays, without
 // rates, until the daemon takes it out: the message comes by a second time, on its way back.
@@ -85,17 +85,23 @@ struct session {
 	struct half reverse;
 };
 
-// Made by the loader: struct keys to struct session; what is said once for all of them (__u64); and interface (__u32) to
-// bits per second (__u64), lent in all and taken in all, of which this program writes only the second.
+// Made by the loader: struct keys to struct session; what is said once for all of them (__u64); and loans: interface
+// (__u32) to bits per second (__u64), and initiating node (__be32) to set-ups (__u64). Of each it is written how much was
+// lent in all, and how much was taken in all; this program writes only the second.
 extern const char sessions;
 extern const char node;
 extern const char lent;
 extern const char taken;
+extern const char allowed;
+extern const char used;
 
 #define NODE_EPOCH 0
-#define NODE_REFRESHES 1
 // The longest interval that is not lowered here; 0 where the kernel sets nothing up.
-#define NODE_INTERVAL 2
+#define NODE_INTERVAL 1
+// Messages that flowed on without a copy, by their pass, and how many of them were refreshes.
+#define NODE_REQUESTS 2
+#define NODE_REPLIES 3
+#define NODE_REFRESHES 4
 
 static __always_inline __u64 *node_number(__u32 key)
 {
@@ -125,28 +131,28 @@ static __always_inline int has_right_checksum(struct reservation *message)
 	return sum == 0xffff;
 }
 
-// Takes a rate from the share of a link; fails where it does not suffice.
-static __always_inline int take_share(__u32 interface, __u32 rate)
+// Takes something of what is lent in one map into what is taken in the other; fails where it does not suffice.
+static __always_inline int take(const void *loans, const void *takings, __u32 key, __u32 amount)
 {
-	__u64 *total = bpf_map_lookup_elem((void *)&lent, &interface);
-	__u64 *used = bpf_map_lookup_elem((void *)&taken, &interface);
+	__u64 *total = bpf_map_lookup_elem((void *)loans, &key);
+	__u64 *sum = bpf_map_lookup_elem((void *)takings, &key);
 
-	if (!total || !used)
+	if (!total || !sum)
 		return -1;
 	// Totals may begin anew at zero, or be less than that: only their difference means something. For a moment it may look
 	// as if more were taken than is lent; then a message goes to the daemon that need not.
-	if ((__s64)(*total - (__sync_fetch_and_add(used, rate) + rate)) >= 0)
+	if ((__s64)(*total - (__sync_fetch_and_add(sum, amount) + amount)) >= 0)
 		return 0;
-	__sync_fetch_and_add(used, -(__u64)rate);
+	__sync_fetch_and_add(sum, -(__u64)amount);
 	return -1;
 }
 
-static __always_inline void give_back(__u32 interface, __u32 rate)
+static __always_inline void give_back(const void *takings, __u32 key, __u32 amount)
 {
-	__u64 *used = bpf_map_lookup_elem((void *)&taken, &interface);
+	__u64 *sum = bpf_map_lookup_elem((void *)takings, &key);
 
-	if (used)
-		__sync_fetch_and_add(used, -(__u64)rate);
+	if (sum)
+		__sync_fetch_and_add(sum, -(__u64)amount);
 }
 
 static __always_inline int has_share(__u32 interface)
@@ -180,12 +186,16 @@ static __always_inline int report(struct __sk_buff *packet, const struct packet 
 	return COPY_INTO(packet, found, fate, changes, 192, wake) ? -1 : 0;
 }
 
-// All five keys, and nothing else.
-static __always_inline int is_exact(const __u8 *mask)
+// All five keys, with ports, and nothing else.
+static __always_inline int is_exact(const struct keys *keys)
 {
-	const __u64 *words = (const __u64 *)mask;
+	const __u64 *classifier = (const __u64 *)keys->classifier;
+	const __u64 *mask = (const __u64 *)keys->mask;
+	const __be16 *ports = (const __be16 *)(keys->classifier + 8);
 
-	return words[0] == ~0ull && words[1] == bpf_cpu_to_be64(0xffffffffff000000ull);
+	if (mask[0] != ~0ull || mask[1] != bpf_cpu_to_be64(0xffffffffff000000ull))
+		return 0;
+	return ports[0] && ports[1] && !(classifier[1] & ~mask[1]);
 }
 
 static __always_inline int set_up(struct __sk_buff *packet, const struct packet *found, struct reservation *message,
@@ -197,32 +207,35 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 	__u64 *epoch = node_number(NODE_EPOCH);
 	struct change changes[2] = {};
 	struct session fresh = {};
+	__be32 initiator = is_reply ? found->destination : found->source;
 	struct half *half;
 	__u32 rate = bpf_ntohl(wanted);
 	__u32 interface;
 
 	if (!interval || !epoch || !wanted || !message->interval || message->interval > *interval)
 		return 0;
-	if (message->key[0] || message->key[1] != bpf_htonl(UNLOCKED) || !is_exact(message->keys.mask))
+	if (message->key[0] || message->key[1] != bpf_htonl(UNLOCKED) || !is_exact(&message->keys))
 		return 0;
 	interface = way_out(packet, found);
-	if (!interface || take_share(interface, rate))
+	if (!interface || found->to_group || take(&lent, &taken, interface, rate))
 		return 0;
+	if (take(&allowed, &used, initiator, 1))
+		goto give_back;
 	half = is_reply ? &fresh.reverse : &fresh.forward;
 	if (session) {
 		half = is_reply ? &session->reverse : &session->forward;
 		if (__sync_val_compare_and_swap(&half->rate, 0, wanted))
-			goto give_back;
+			goto disallow;
 	}
 	half->interface = interface;
 	half->seen = bpf_ktime_get_coarse_ns();
 	if (!session) {
 		half->rate = wanted;
-		fresh.initiator = is_reply ? found->destination : found->source;
+		fresh.initiator = initiator;
 		fresh.epoch = *epoch;
 		fresh.interval = message->interval;
 		if (bpf_map_update_elem((void *)&sessions, &message->keys, &fresh, BPF_NOEXIST))
-			goto give_back;
+			goto disallow;
 	}
 	changes[0].interface = interface;
 	changes[0].rate = rate;
@@ -233,18 +246,38 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 		half->rate = 0;
 	else
 		bpf_map_delete_elem((void *)&sessions, &message->keys);
+disallow:
+	give_back(&used, initiator, 1);
 give_back:
-	give_back(interface, rate);
+	give_back(&taken, interface, rate);
 	return 0;
 }
 
-static __always_inline int release(struct __sk_buff *packet, const struct packet *found, struct session *session)
+static __always_inline void count(__u32 key)
+{
+	__u64 *number = node_number(key);
+
+	if (number)
+		__sync_fetch_and_add(number, 1);
+}
+
+// A message flows on without a word.
+static __always_inline int pass(int is_reply, int is_refresh)
+{
+	count(is_reply ? NODE_REPLIES : NODE_REQUESTS);
+	if (is_refresh)
+		count(NODE_REFRESHES);
+	return 1;
+}
+
+static __always_inline int release(struct __sk_buff *packet, const struct packet *found, int is_reply,
+				   struct session *session)
 {
 	struct change changes[2] = {};
 
 	// On its way back; the daemon has not looked yet.
 	if (!session->forward.rate && !session->reverse.rate)
-		return 1;
+		return pass(is_reply, 0);
 	changes[0].interface = session->forward.interface;
 	changes[1].interface = session->reverse.interface;
 	if ((session->forward.rate && !has_share(changes[0].interface)) ||
@@ -258,20 +291,17 @@ static __always_inline int release(struct __sk_buff *packet, const struct packet
 		return 0;
 	}
 	if (changes[0].rate)
-		give_back(changes[0].interface, changes[0].rate);
+		give_back(&taken, changes[0].interface, changes[0].rate);
 	if (changes[1].rate)
-		give_back(changes[1].interface, changes[1].rate);
+		give_back(&taken, changes[1].interface, changes[1].rate);
 	return 1;
 }
 
-static __always_inline void refresh(struct half *half)
+static __always_inline int refresh(int is_reply, struct half *half)
 {
-	__u64 *refreshes = node_number(NODE_REFRESHES);
-
 	half->seen = bpf_ktime_get_coarse_ns();
 	__sync_fetch_and_add(&half->refreshes, 1);
-	if (refreshes)
-		__sync_fetch_and_add(refreshes, 1);
+	return pass(is_reply, 1);
 }
 
 // Does what a message asks for, if the kernel can; then the packet flows on.
@@ -301,15 +331,12 @@ static __always_inline int treat(struct __sk_buff *packet, const struct packet *
 	if (session->epoch != *epoch || session->initiator != (is_reply ? found->destination : found->source))
 		return 0;
 	if (!message.forward && !message.reverse)
-		return release(packet, found, session);
+		return release(packet, found, is_reply, session);
 	if (session->interval != message.interval)
 		return 0;
 	half = is_reply ? &session->reverse : &session->forward;
-	if (half->rate == wanted) {
-		if (wanted)
-			refresh(half);
-		return 1;
-	}
+	if (half->rate == wanted)
+		return wanted ? refresh(is_reply, half) : pass(is_reply, 0);
 	return half->rate ? 0 : set_up(packet, found, &message, session);
 }
 

@@ -163,6 +163,8 @@ mod tests {
                 ("node", 8),
                 ("lent", 9),
                 ("taken", 10),
+                ("allowed", 11),
+                ("used", 12),
             ];
             let code = link(object, section, &maps);
             let code = code.expect("fine");

@@ -27,8 +27,8 @@ pub mod traffic_control;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use signalling_socket::{
     Access, FastKey, FastPath, FastSession, Incoming, Intercept, InterfaceError,
-    InterfaceSignalling, OpenError, Seen, SeenSession, SendError, Settled, Share, SignallingSocket,
-    Yessir,
+    InterfaceSignalling, OpenError, PassedMessages, Seen, SeenSession, SendError, Settled, Share,
+    SignallingSocket, Yessir,
 };
 pub use sys::heap;
 pub use traffic_control::{

@@ -40,7 +40,7 @@ use earmark_core::{InterfaceId, Outgoing};
 use crate::sys::socket::{Batch, receive_drops, set_option};
 use alerted::AlertedSockets;
 pub use error::{InterfaceError, OpenError, SendError};
-pub use fast_path::{FastKey, FastPath, FastSession, Seen, SeenSession};
+pub use fast_path::{FastKey, FastPath, FastSession, PassedMessages, Seen, SeenSession};
 use frame::LONGEST_PACKET;
 use intercept::Interceptor;
 use raw::RawSockets;

@@ -73,6 +73,14 @@ pub enum HostUpdate {
         /// To this group.
         group: IpAddr,
     },
+    /// This much of a link is with somebody who grants parts of it without asking (see
+    /// [`Ledger::lend`](earmark_core::admission::Ledger::lend)), and may be granted already.
+    Lent {
+        /// Of which link.
+        interface: InterfaceId,
+        /// How much.
+        rate: Rate,
+    },
     /// Traffic control could not install this.
     TrafficControlRefused {
         /// What.

@@ -67,6 +67,7 @@ impl Node {
                     self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
                 }
             }
+            HostUpdate::Lent { interface, rate } => self.ledger.lend(interface, rate),
             HostUpdate::TrafficControlRefused { claim, errno } => {
                 if let Some(owner) = self.ledger.owner(claim) {
                     let event = HostEvent::TrafficControlRefused { claim, owner, errno };

@@ -93,6 +93,9 @@ impl Node {
             }
             Input::Command(Command::Listen(listen)) => self.listen(now, listen, out),
             Input::Command(Command::Boomerang(command)) => {
+                if let boomerang::Command::Settled(settled) = &command {
+                    self.follow_loans(settled);
+                }
                 self.boomerang(now, EngineInput::Command(command), out);
             }
             Input::Command(Command::Yessir(command)) => {
@@ -200,6 +203,23 @@ impl Node {
     ) {
         let Node { yessir, routes, interfaces, ledger, .. } = self;
         yessir.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
+    }
+
+    /// What was granted out of a loan is lent no more, and claimed next; what was given back is.
+    fn follow_loans(&mut self, settled: &boomerang::Settled) {
+        let lent = |ledger: &Ledger, interface| ledger.lent(interface);
+        let ledger = &mut self.ledger;
+        match settled.outcome {
+            boomerang::Settlement::Reserved(share) => {
+                let rest = lent(ledger, share.interface).saturating_sub(share.rate);
+                ledger.lend(share.interface, rest);
+            }
+            boomerang::Settlement::Released(shares) => {
+                for share in shares.into_iter().flatten() {
+                    ledger.lend(share.interface, lent(ledger, share.interface) + share.rate);
+                }
+            }
+        }
     }
 
     /// Tells all engines what has become of the host.

@@ -13,8 +13,8 @@ use crate::{Flow, InterfaceId, Rate, growth};
 /// Who holds how much of which link, for all protocols of a node.
 ///
 /// # Invariants
-/// - What is held of a link is the sum of its claims and its adopted flows, and never more than is reservable, unless
-///   the link shrank below what was held before.
+/// - What is held of a link is the sum of its claims and its adopted flows, and together with what is lent never more
+///   than is reservable, unless the link shrank below what was held before.
 /// - Each claim has an owner and a link. Releasing all claims and dropping all adopted flows leaves nothing held.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
@@ -134,7 +134,21 @@ impl Ledger {
         self.links.get(&link).map(Link::status)
     }
 
-    /// What nobody holds of a link; nothing, where it is not known.
+    /// Sets aside what somebody has been lent of a link and may have granted to others already; none of it is claimed. It is
+    /// no claim itself and nothing is held for it: when the grants become known, each is claimed, and the rest is less by
+    /// as much. A link that is not known lends nothing.
+    pub fn lend(&mut self, link: InterfaceId, rate: Rate) {
+        let Some(entry) = self.links.get_mut(&link) else { return };
+        entry.lent = rate;
+        wake(&mut self.freed, link, entry);
+    }
+
+    /// What is set aside of a link by [`lend`](Ledger::lend).
+    pub fn lent(&self, link: InterfaceId) -> Rate {
+        self.links.get(&link).map_or(Rate::ZERO, |link| link.lent)
+    }
+
+    /// What nobody holds of a link, nor has been lent; nothing, where it is not known.
     #[inline]
     pub fn left(&self, link: InterfaceId) -> Rate {
         self.links.get(&link).map_or(Rate::ZERO, Link::free)

@@ -64,6 +64,8 @@ pub(super) struct Link {
     pub(super) capacity: LinkCapacity,
     /// By claims and for adopted flows.
     pub(super) held: Rate,
+    /// To somebody who grants parts of it without the ledger; see [`Ledger::lend`](super::Ledger::lend).
+    pub(super) lent: Rate,
     pub(super) claims: u32,
     /// Flows without an owner. A few, for the minutes after a restart.
     pub(super) adopted: BTreeMap<Flow, Rate>,
@@ -75,15 +77,16 @@ impl Link {
         Link {
             capacity,
             held: Rate::ZERO,
+            lent: Rate::ZERO,
             claims: 0,
             adopted: BTreeMap::new(),
             queue: RetryQueue::default(),
         }
     }
 
-    /// What nobody holds.
+    /// What nobody holds, and nobody has been lent.
     pub(super) fn free(&self) -> Rate {
-        self.capacity.reservable.saturating_sub(self.held)
+        self.capacity.reservable.saturating_sub(self.held).saturating_sub(self.lent)
     }
 
     /// Whether `demand` can take the place of `old`, which is held now (zero for a new claim).

@@ -100,6 +100,28 @@ fn a_refused_increase_leaves_the_old_grant() {
 }
 
 #[test]
+fn what_is_lent_is_nobodys_to_claim() {
+    let mut ledger = ledger();
+    let claim = ledger.claim(LINK, owner(1), &flow(1), demand(2)).expect("fits");
+    ledger.lend(LINK, mbps(2));
+    assert_eq!((held(&ledger), ledger.lent(LINK), ledger.left(LINK)), (mbps(2), mbps(2), mbps(1)));
+    let second = ledger.claim(LINK, owner(2), &flow(2), demand(2));
+    assert_eq!(second, Err(refused(Reason::Bandwidth, 1)));
+    assert_eq!(ledger.change(claim, demand(4)), Err(refused(Reason::Bandwidth, 3)));
+    let waiting = Waiting { owner: owner(3), demand: demand(3), refusals: 1 };
+    assert_eq!(ledger.enqueue(LINK, waiting), Ok(()));
+    assert_eq!(ledger.next_grantable(), None);
+    ledger.lend(LINK, Rate::ZERO);
+    assert_eq!(ledger.next_grantable(), Some((LINK, owner(3))), "it is there again");
+    ledger.lend(InterfaceId(9), mbps(1));
+    assert_eq!(ledger.lent(InterfaceId(9)), Rate::ZERO);
+    // A loan of more than is left shows when claims are given back, and is no mistake.
+    ledger.lend(LINK, mbps(9));
+    ledger.release(claim);
+    assert_eq!(ledger.left(LINK), Rate::ZERO);
+}
+
+#[test]
 fn a_link_that_shrinks_keeps_its_promises_and_makes_no_new_ones() {
     let mut ledger = ledger();
     let claim = ledger.claim(LINK, owner(1), &flow(1), demand(4)).expect("fits");

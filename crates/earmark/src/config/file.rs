@@ -100,7 +100,7 @@ enum InterceptName {
 /// `0.75`, `"75%"` or `"7.5Mbit"`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a share such as \"75%\" or 0.75, or a rate such as \"7.5Mbit\"")]
-enum Share {
+pub(super) enum Share {
     Number(f64),
     Text(String),
 }
@@ -166,6 +166,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     };
     let udp_only = file.rsvp.udp_only.unwrap_or(false);
     let interfaces = source.interfaces(file.interface, udp_only)?;
+    let (boomerang, boomerang_share) = source.boomerang(file.boomerang)?;
     let (yessir, retry) = source.yessir(file.yessir, &interfaces)?;
     Ok(Config {
         file: None,
@@ -178,7 +179,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         interfaces,
         timing: source.timing(&file.rsvp)?,
         limits: source.limits(&file.rsvp)?,
-        boomerang: source.boomerang(file.boomerang)?,
+        boomerang,
+        boomerang_share,
         yessir,
         retry,
         udp_only,

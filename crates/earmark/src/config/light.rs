@@ -9,6 +9,7 @@ use earmark_yessir::{Measuring, auth};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::file::Share;
 use super::source::Source;
 use super::{ConfigError, InterfaceConfig, Protocols};
 use crate::control::protocol::Signalling;
@@ -22,7 +23,7 @@ pub(super) struct BoomerangTable {
     lifetime_factor: Option<Spanned<u32>>,
     burst: Option<Spanned<String>>,
     lock: Option<bool>,
-    kernel: Option<bool>,
+    kernel: Option<KernelSetting>,
     max_sessions: Option<Spanned<u32>>,
     max_per_source: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
@@ -32,6 +33,24 @@ pub(super) struct BoomerangTable {
     #[serde(default)]
     user: Vec<Spanned<Account>>,
 }
+
+/// What the kernel does by itself.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum KernelSetting {
+    /// With the usual share, or nothing.
+    Switch(bool),
+    Lent(LentTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LentTable {
+    share: Spanned<Share>,
+}
+
+/// The part of each link that the kernel may have, where nothing else is said.
+const KERNEL_SHARE: f64 = 0.25;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,7 +134,12 @@ impl Source<'_> {
     pub(super) fn boomerang(
         &self,
         table: BoomerangTable,
-    ) -> Result<earmark_boomerang::Config, ConfigError> {
+    ) -> Result<(earmark_boomerang::Config, f64), ConfigError> {
+        let lent = match &table.kernel {
+            None | Some(KernelSetting::Switch(false)) => None,
+            Some(KernelSetting::Switch(true)) => Some(KERNEL_SHARE),
+            Some(KernelSetting::Lent(LentTable { share })) => Some(self.part(share)?),
+        };
         let defaults = earmark_boomerang::Config::default();
         let limits = defaults.limits;
         for user in &table.user {
@@ -128,14 +152,14 @@ impl Source<'_> {
                 ));
             }
         }
-        Ok(earmark_boomerang::Config {
+        let config = earmark_boomerang::Config {
             refresh_interval: self.seconds(table.refresh.as_ref(), defaults.refresh_interval)?,
             max_refresh_interval: self
                 .seconds(table.longest_refresh.as_ref(), defaults.max_refresh_interval)?,
             lifetime_multiplier: self.octet(table.lifetime_factor, defaults.lifetime_multiplier)?,
             burst: self.burst(table.burst.as_ref(), defaults.burst)?,
             lock: table.lock.unwrap_or(defaults.lock),
-            offload: table.kernel.unwrap_or(defaults.offload),
+            offload: lent.is_some(),
             users: table.user.into_iter().map(Spanned::into_inner).collect(),
             aggregates: self.aggregates(&table.aggregate)?,
             aggregate_only: table.aggregate_only.unwrap_or(defaults.aggregate_only),
@@ -154,6 +178,23 @@ impl Source<'_> {
                 ..limits
             },
             ..defaults
+        };
+        Ok((config, lent.unwrap_or(0.0)))
+    }
+
+    /// A part of what can be reserved.
+    fn part(&self, share: &Spanned<Share>) -> Result<f64, ConfigError> {
+        let part = match share.get_ref() {
+            Share::Number(part) => Some(*part),
+            Share::Text(text) => {
+                let percent = text.trim().strip_suffix('%');
+                percent.and_then(|percent| percent.trim().parse().ok()).map(|p: f64| p / 100.0)
+            }
+        };
+        part.filter(|part| (0.0..=1.0).contains(part)).ok_or_else(|| {
+            let hint = "a share of what can be reserved, such as \"25%\" or 0.25; with \"0%\" the \
+                        kernel refreshes and sets nothing up";
+            self.error(share.span(), "this is no share", hint)
         })
     }
 

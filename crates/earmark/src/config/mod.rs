@@ -65,6 +65,8 @@ pub struct Config {
     pub proxies: earmark_rsvp::proxy::Settings,
     /// Settings of Boomerang.
     pub boomerang: earmark_boomerang::Config,
+    /// The most of what can be reserved on a link that the kernel is lent for Boomerang, as a part of it.
+    pub boomerang_share: f64,
     /// Settings of YESSIR; the interfaces that it measures are in theirs.
     pub yessir: earmark_yessir::Config,
     /// How eagerly YESSIR takes what others give back.
@@ -240,6 +242,7 @@ impl Config {
             hello: HelloTiming::default(),
             integrity: None,
             boomerang: earmark_boomerang::Config::default(),
+            boomerang_share: 0.0,
             yessir: earmark_yessir::Config::default(),
             retry: RetryPolicy::default(),
             udp_only: false,

@@ -50,7 +50,10 @@ impl Config {
             ("rsvp.reduction", self.reduction != new.reduction),
             ("rsvp.hello", self.hello != new.hello),
             ("integrity", self.integrity != new.integrity),
-            ("boomerang", self.boomerang != new.boomerang),
+            (
+                "boomerang",
+                self.boomerang != new.boomerang || self.boomerang_share != new.boomerang_share,
+            ),
             ("yessir", self.yessir != new.yessir || self.retry != new.retry),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),

@@ -106,6 +106,13 @@ impl<K: Kernel> Desk<'_, K> {
     fn show(&mut self, request: &Show) -> Value {
         let limit = request.limit.unwrap_or(DEFAULT_ROWS);
         let now = self.now;
+        self.driver.catch_up(
+            now,
+            match request.what {
+                Listing::Sessions | Listing::Reservations => limit,
+                _ => 0,
+            },
+        );
         match request.what {
             Listing::Sessions => rows(self.driver.node().session_rows(now), limit),
             Listing::Reservations => rows(self.driver.reservation_rows(now), limit),

@@ -49,7 +49,11 @@ pub(super) fn of_boomerang(event: &boomerang::Event) -> String {
             }
         ),
         Offload(session) => format!("the kernel treats refreshes for {}", session.selector),
-        Recall { selector } => format!("the kernel treats refreshes for {selector} no more"),
+        Allowance { initiator, changes } => {
+            format!("the kernel may set up {changes} reservations for {initiator}")
+        }
+        Withhold { selector } => format!("the kernel treats nothing for {selector}"),
+        Recall { selector } => format!("the kernel forgets {selector}"),
         Expiring { selector } => format!("{selector} is about to expire"),
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())

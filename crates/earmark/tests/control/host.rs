@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use earmark::control::{ClientId, Hub};
-use earmark::driver::{Driver, Kernel, SendFailure, TrafficControlFailure};
+use earmark::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
 use earmark::record::Recorder;
 use earmark_core::admission::ClaimId;
 use earmark_core::{
-    Datagram, Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
+    Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
 };
 use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) struct Paper {
 }
 
 impl Kernel for Paper {
-    fn receive(&mut self, _each: &mut dyn FnMut(u8, Datagram<'_>)) -> io::Result<usize> {
+    fn receive(&mut self, _each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
         Ok(0)
     }
     fn send<'a>(

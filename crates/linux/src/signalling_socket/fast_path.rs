@@ -4,9 +4,10 @@
 //! that would only be sent on as it came, and would write a new time, flows on by itself, and its time is written into the
 //! entry. So the daemon looks here before it lets a session expire.
 //!
-//! **Set-up and release.** The daemon may lend the kernel a share of a link ([`FastPath::lend`]), having claimed that
-//! itself. A session that names all five keys exactly, and fits, is then entered by the kernel, and one that is released
-//! gives its rate to the share. The daemon has a copy of each such message ([`super::Settled`]) but is not woken for it:
+//! **Set-up and release.** The daemon may lend the kernel a share of a link ([`FastPath::lend`]), having kept that out of the
+//! ledger, and let it set up so many sessions of an initiating node ([`FastPath::allow`]), so that limits hold. A session
+//! that names all five keys exactly, and fits both, is then entered by the kernel, and one that is released gives its rate
+//! to the share. The daemon has a copy of each such message ([`super::Settled`]) but is not woken for it:
 //! who lends looks every now and then, and always before it answers somebody who asks what is reserved. For each copy it
 //! does what it would have done for the message, but for sending it on; what it claims or gives up thereby is what
 //! the share has lost or won. Until it has looked, packets of the new session go with best effort.
@@ -14,9 +15,11 @@
 //! Everything else that a message can say goes to the daemon, which then enters the session anew, or takes it out. An entry
 //! must not be made for a session that this host is an end of, that is locked by a key, aggregated, or refreshed with an
 //! option, or whose interval this node would lower: those messages are changed or answered on every pass. Nor may
-//! anything be lent where the daemon would look at more than rates before it grants: keys, credentials, or limits.
+//! anything be lent where the daemon would look at more than rates and limits before it grants: keys, or credentials.
 
-use std::collections::BTreeMap;
+mod loans;
+
+use std::collections::VecDeque;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,6 +29,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use earmark_core::InterfaceId;
 
+use self::loans::Loans;
 use super::settings::{Settled, Share};
 use crate::sys::bpf::{self, Map};
 
@@ -36,11 +40,15 @@ const KEYS: usize = 32;
 const SESSION: usize = 64;
 /// Most links of which a share can be lent.
 const LINKS: u32 = 1_024;
-/// What is said once for all sessions, by its number in the map `node`: which time it is, how many
-/// refreshes, and the longest interval of sessions that the kernel may set up.
+/// Most initiating nodes that may be let set up sessions.
+const INITIATORS: u32 = 4_096;
+/// What is said once for all sessions, by its number in the map `node`: which time it is, the longest interval of sessions
+/// that the kernel may set up, and counts of what has flowed on.
 const NODE_EPOCH: [u8; 4] = 0_u32.to_ne_bytes();
-const NODE_REFRESHES: [u8; 4] = 1_u32.to_ne_bytes();
-const NODE_INTERVAL: [u8; 4] = 2_u32.to_ne_bytes();
+const NODE_INTERVAL: [u8; 4] = 1_u32.to_ne_bytes();
+const NODE_REQUESTS: [u8; 4] = 2_u32.to_ne_bytes();
+const NODE_REPLIES: [u8; 4] = 3_u32.to_ne_bytes();
+const NODE_REFRESHES: [u8; 4] = 4_u32.to_ne_bytes();
 /// Where things are in `struct session`.
 const EPOCH: usize = 4;
 const INTERVAL: usize = 8;
@@ -92,15 +100,28 @@ pub struct SeenSession {
     pub reverse: Seen,
 }
 
+/// Messages that have flowed on without a word, since the program was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedMessages {
+    /// Echoes.
+    pub requests: u64,
+    /// Replies.
+    pub replies: u64,
+    /// How many of both have refreshed what their session has in their direction.
+    pub refreshes: u64,
+}
+
 /// The sessions, shared with the kernel.
 #[derive(Debug)]
 pub struct FastPath {
     sessions: Map<KEYS, SESSION>,
     node: Map<4, 8>,
-    lent: Map<4, 8>,
-    taken: Map<4, 8>,
-    /// What of `taken` the daemon knows of: it has read the copies.
-    known: BTreeMap<InterfaceId, u64>,
+    /// Bits per second, by interface.
+    links: Loans,
+    /// Set-ups of half sessions, by initiating node.
+    initiators: Loans,
+    /// The initiating nodes in the order in which they were entered.
+    order: VecDeque<[u8; 4]>,
     /// `None` until it is loaded.
     program: Option<OwnedFd>,
 }
@@ -109,21 +130,25 @@ impl FastPath {
     pub(super) fn new() -> io::Result<FastPath> {
         Ok(FastPath {
             sessions: Map::create("earmark_session", SESSIONS)?,
-            node: Map::create_array("earmark_node", 3)?,
-            lent: Map::create("earmark_lent", LINKS)?,
-            taken: Map::create("earmark_taken", LINKS)?,
-            known: BTreeMap::new(),
+            node: Map::create_array("earmark_node", 5)?,
+            links: Loans::create(["earmark_lent", "earmark_taken"], LINKS)?,
+            initiators: Loans::create(["earmark_allowed", "earmark_used"], INITIATORS)?,
+            order: VecDeque::new(),
             program: None,
         })
     }
 
     /// The maps, by their symbols in the program.
-    pub(super) fn maps(&self) -> [(&'static str, i32); 4] {
+    pub(super) fn maps(&self) -> [(&'static str, i32); 6] {
+        let [lent, taken] = self.links.descriptors();
+        let [allowed, used] = self.initiators.descriptors();
         [
             ("sessions", self.sessions.descriptor()),
             ("node", self.node.descriptor()),
-            ("lent", self.lent.descriptor()),
-            ("taken", self.taken.descriptor()),
+            ("lent", lent),
+            ("taken", taken),
+            ("allowed", allowed),
+            ("used", used),
         ]
     }
 
@@ -154,7 +179,18 @@ impl FastPath {
         self.sessions.set(&octets_of(key), &value)
     }
 
-    /// Hands all messages of a session to the daemon from now on; returns whether it was there.
+    /// Hands all messages of a session to the daemon from now on, set-ups too.
+    ///
+    /// # Errors
+    /// `E2BIG`: there are as many sessions as there can be.
+    pub fn withhold(&self, key: &FastKey) -> io::Result<()> {
+        let mut value = [0; SESSION];
+        // As of the time before this one: no such entry counts.
+        value[EPOCH..INTERVAL].copy_from_slice(&self.epoch()?.wrapping_sub(1).to_ne_bytes());
+        self.sessions.set(&octets_of(key), &value)
+    }
+
+    /// Forgets a session; its next message comes to the daemon unless the kernel can set it up anew. Returns whether it was there.
     pub fn remove(&self, key: &FastKey) -> io::Result<bool> {
         self.sessions.remove(&octets_of(key))
     }
@@ -187,52 +223,76 @@ impl FastPath {
     }
 
     /// Lends the kernel this much of a link, bits per second, in place of what it had; returns what it has now: more than
-    /// that where it has given part of it away already and the daemon has not read the copy yet. This much must be
-    /// claimed in the ledger, before where it becomes more, and after where it becomes less.
+    /// that where it has given part of it away already and the daemon has not read the copy yet. This much must be kept
+    /// out of the ledger, before where it becomes more, and after where it becomes less.
     ///
     /// # Errors
     /// `E2BIG`: there are too many links.
     pub fn lend(&mut self, interface: InterfaceId, rate: u64) -> io::Result<u64> {
-        let key = interface.0.to_ne_bytes();
-        let known = *self.known.entry(interface).or_insert(0);
-        if self.taken.get(&key)?.is_none() {
-            self.taken.set(&key, &known.to_ne_bytes())?;
-        }
-        let lent = known.wrapping_add(rate);
-        self.lent.set(&key, &lent.to_ne_bytes())?;
+        self.links.lend(interface.0.to_ne_bytes(), rate)?;
         self.share(interface)
     }
 
     /// What the kernel has of a link, bits per second: lent to it, and not known to the daemon as a session's.
     pub fn share(&self, interface: InterfaceId) -> io::Result<u64> {
-        let key = interface.0.to_ne_bytes();
-        let number = |value: Option<[u8; 8]>| value.map_or(0, u64::from_ne_bytes);
-        let (lent, taken) = (number(self.lent.get(&key)?), number(self.taken.get(&key)?));
-        let known = self.known.get(&interface).copied().unwrap_or(0);
-        // Totals only count up, but for releases: differences are what they mean.
-        let [lent, taken] = [lent, taken].map(|total| total.wrapping_sub(known) as i64);
-        Ok(lent.max(taken).max(0) as u64)
+        self.links.outstanding(interface.0.to_ne_bytes())
     }
 
-    /// Takes note of what a copy tells.
-    pub(super) fn account(&mut self, settled: &Settled) {
-        match settled {
-            Settled::Reserved(share) => self.learn(share, u64::wrapping_add),
-            Settled::Released(shares) => {
-                shares.iter().for_each(|share| self.learn(share, u64::wrapping_sub));
+    /// A link has gone, and what was lent of it.
+    pub fn forget(&mut self, interface: InterfaceId) -> io::Result<()> {
+        self.links.end(interface.0.to_ne_bytes())
+    }
+
+    /// Lets the kernel set up so many half sessions of an initiating node before it asks the daemon again, in place of what
+    /// it was let. Where this is known of more nodes than there is room for, the first of them has to ask again.
+    pub fn allow(&mut self, initiator: Ipv4Addr, set_ups: u32) -> io::Result<()> {
+        let key = initiator.octets();
+        let (wanted, has) = (u64::from(set_ups), self.initiators.lent(key));
+        // Not each taking is worth a system call.
+        if has.is_some_and(|has| (wanted.div_ceil(2)..=wanted).contains(&has)) {
+            return Ok(());
+        }
+        if has.is_none() {
+            if self.initiators.len() >= INITIATORS as usize
+                && let Some(first) = self.order.pop_front()
+            {
+                self.initiators.end(first)?;
             }
+            self.order.push_back(key);
+        }
+        self.initiators.lend(key, wanted)
+    }
+
+    /// How many half sessions of an initiating node the kernel may still set up, as far as the daemon has read the copies;
+    /// `None` where it has never been let.
+    pub fn allowance(&self, initiator: Ipv4Addr) -> Option<u64> {
+        self.initiators.lent(initiator.octets())
+    }
+
+    /// Takes note of what a copy of a message of this initiating node tells.
+    pub(super) fn account(&mut self, settled: &Settled, initiator: Option<Ipv4Addr>) {
+        let mut learn = |share: &Share, is_returned| {
+            self.links.learn(share.interface.0.to_ne_bytes(), share.rate.into(), is_returned);
+        };
+        match settled {
+            Settled::Reserved(share) => {
+                learn(share, false);
+                if let Some(initiator) = initiator {
+                    self.initiators.learn(initiator.octets(), 1, false);
+                }
+            }
+            Settled::Released(shares) => shares.iter().for_each(|share| learn(share, true)),
         }
     }
 
-    fn learn(&mut self, share: &Share, change: fn(u64, u64) -> u64) {
-        if let Some(known) = self.known.get_mut(&share.interface) {
-            *known = change(*known, share.rate.into());
-        }
-    }
-
-    /// How many messages have refreshed sessions without the daemon.
-    pub fn refreshes(&self) -> u64 {
-        self.node.get(&NODE_REFRESHES).ok().flatten().map_or(0, u64::from_ne_bytes)
+    /// How many messages have flowed on without the daemon, and without a copy for it.
+    pub fn passed(&self) -> io::Result<PassedMessages> {
+        let number = |key| io::Result::Ok(self.node.get(key)?.map_or(0, u64::from_ne_bytes));
+        Ok(PassedMessages {
+            requests: number(&NODE_REQUESTS)?,
+            replies: number(&NODE_REPLIES)?,
+            refreshes: number(&NODE_REFRESHES)?,
+        })
     }
 
     /// Has the kernel run the program on an IPv4 packet so many times, as if it came through the loopback interface of

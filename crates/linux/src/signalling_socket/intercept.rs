@@ -10,9 +10,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use earmark_core::InterfaceId;
+use earmark_core::{Datagram, InterfaceId};
 
 use super::fast_path::FastPath;
 use super::settings::{Incoming, Intercept, InterfaceSignalling, Settled, Share, Yessir};
@@ -182,14 +184,13 @@ impl Interceptor {
         }
     }
 
-    /// Hands out at most `most` messages, `None` for a packet that is not well-formed; returns how many.
-    pub(super) fn read(
-        &mut self,
-        most: usize,
-        mut each: impl FnMut(Option<Incoming<'_>>),
-    ) -> usize {
+    /// Hands out at most `most` messages, `None` for a packet that is not well-formed. None that is the daemon's alone follows
+    /// one that tells of a release: what the kernel has got back by that is its own to give away until the daemon has
+    /// taken it back.
+    pub(super) fn read(&mut self, most: usize, mut each: impl FnMut(Option<Incoming<'_>>)) -> Read {
         let Interceptor { ring, spare, fast_path, .. } = self;
-        ring.read(most, |record| {
+        let mut is_returned = false;
+        let count = ring.read(most, |record| {
             let number = |at: usize| {
                 let octets = record.get(at..).and_then(<[u8]>::first_chunk::<4>);
                 octets.copied().map_or(0, u32::from_ne_bytes)
@@ -201,24 +202,53 @@ impl Interceptor {
                 RELEASED => Some(Settled::Released([share(16), share(24)])),
                 _ => None,
             };
-            if let Some(settled) = settled {
-                fast_path.account(&settled);
+            if is_returned && settled.is_none() {
+                return ControlFlow::Break(());
             }
+            is_returned |= fate == RELEASED;
             let packet = record.get(HEAD..).and_then(|rest| rest.get(..length as usize));
             let found = raw::packet(packet.unwrap_or_default(), interface)
                 .filter(|(found, _)| u32::from(*found) == protocol);
+            if let Some(settled) = settled {
+                let initiator = found.as_ref().and_then(|(_, datagram)| initiator(datagram));
+                fast_path.account(&settled, initiator);
+            }
             each(found.map(|(protocol, mut datagram)| {
                 if protocol == raw::UDP {
                     checksum::finish(&mut datagram, spare);
                 }
                 Incoming { protocol, is_copy: fate != TAKEN, settled, datagram }
             }));
-        })
+            ControlFlow::Continue(())
+        });
+        Read { count, is_returned }
+    }
+
+    /// Whether no message waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
     }
 
     /// How many messages the ring had no room for.
     pub(super) fn lost(&self) -> u64 {
         self.lost.get(&[0; 4]).ok().flatten().map_or(0, u32::from_ne_bytes).into()
+    }
+}
+
+/// What was read.
+pub(super) struct Read {
+    /// How many messages.
+    pub(super) count: usize,
+    /// Whether one of them told of a release by the kernel.
+    pub(super) is_returned: bool,
+}
+
+/// The initiating node of a message of Boomerang.
+fn initiator(datagram: &Datagram<'_>) -> Option<Ipv4Addr> {
+    let is_reply = datagram.payload.first() == Some(&0);
+    match if is_reply { datagram.destination } else { datagram.source } {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::alerted::{AlertedSockets, Verdict};
+use super::intercept::Read;
 use super::raw::{self, RawSockets};
 use super::ready::Source;
 use super::udp::UdpSockets;
@@ -20,18 +21,29 @@ enum Outcome {
 
 impl SignallingSocket {
     /// Takes one batch of messages out of each socket where some wait, and hands each well-formed one to `each`. Returns
-    /// how many packets were taken, 0 when nothing is waiting; call again until then.
+    /// how many packets were taken, 0 when nothing is waiting; call again until then. The kernel's releases of sessions end a
+    /// batch, for they have to be known before whatever came after them.
     pub fn receive(&mut self, mut each: impl FnMut(Incoming<'_>)) -> io::Result<usize> {
         // The ring may hold copies that nobody is woken for; looking costs two loads.
-        let mut count = self.receive_intercepted(&mut each);
+        let Read { mut count, is_returned } = self.receive_intercepted(&mut each);
+        if is_returned {
+            return Ok(count);
+        }
         for source in self.ready.now()? {
             count += self.receive_from(source, &mut each)?;
         }
         Ok(count)
     }
 
-    fn receive_intercepted(&mut self, each: &mut impl FnMut(Incoming<'_>)) -> usize {
-        let Ok(interceptor) = &mut self.interceptor else { return 0 };
+    /// Whether the kernel has left copies here of what it has done.
+    pub fn has_copies(&self) -> bool {
+        self.interceptor.as_ref().is_ok_and(|interceptor| !interceptor.is_empty())
+    }
+
+    fn receive_intercepted(&mut self, each: &mut impl FnMut(Incoming<'_>)) -> Read {
+        let Ok(interceptor) = &mut self.interceptor else {
+            return Read { count: 0, is_returned: false };
+        };
         let counters = &mut self.counters;
         interceptor.read(BATCH, |message| match message {
             Some(message) => {

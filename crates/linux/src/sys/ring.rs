@@ -5,6 +5,7 @@
 //! flags, page offset) and its octets, padded to eight. (Linux: `Documentation/bpf/ringbuf.rst`.)
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -83,8 +84,13 @@ impl Ring {
         self.map.as_raw_fd()
     }
 
-    /// Hands out records, at most `most` of them, oldest first; returns how many.
-    pub(crate) fn read(&mut self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
+    /// Hands out records, at most `most` of them, oldest first, until there is one that `each` does not take, which stays;
+    /// returns how many it took.
+    pub(crate) fn read(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> usize {
         // SAFETY: both pages begin with a position of eight octets and live as long as `self`.
         let (consumer, producer) = unsafe {
             (
@@ -107,16 +113,29 @@ impl Ring {
             if length & DISCARDED == 0 {
                 // SAFETY: a record of which the kernel has released so many octets; it is not longer than the ring,
                 // which is mapped twice, and the kernel does not write there before the position moves on.
-                each(unsafe {
+                let taken = each(unsafe {
                     let start = self.producer.start.add(offset + HEADER);
                     std::slice::from_raw_parts(start.as_ptr(), octets.min(self.size - HEADER))
                 });
+                if taken.is_break() {
+                    break;
+                }
                 count += 1;
             }
             at += (octets + HEADER).next_multiple_of(8) as u64;
             consumer.store(at, Ordering::Release);
         }
         count
+    }
+}
+
+impl Ring {
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        // SAFETY: as in `read`.
+        let [consumer, producer] = [&self.consumer, &self.producer]
+            .map(|page| unsafe { page.start.cast::<AtomicU64>().as_ref() });
+        consumer.load(Ordering::Relaxed) == producer.load(Ordering::Acquire)
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use earmark_core::{InterfaceId, Outgoing};
 use earmark_linux::{
-    ClassifierChoice, FastKey, FastPath, FastSession, Settled, Share, SignallingSocket,
+    ClassifierChoice, FastKey, FastPath, FastSession, PassedMessages, Settled, Share,
+    SignallingSocket,
 };
 
 use crate::boomerang::{BOOMERANG, router};
@@ -103,7 +104,8 @@ pub(crate) fn refreshed_by_the_kernel() {
         assert_eq!(refreshes(&router, &ours.key), [2 * count, 2 * count]);
         assert_nothing(&mut router);
     }
-    assert_eq!(fast_path(&router).refreshes(), 12);
+    let passed = PassedMessages { requests: 6, replies: 6, refreshes: 12 };
+    assert_eq!(fast_path(&router).passed().ok(), Some(passed));
 
     fast_path(&router).suspend_all().expect("suspended");
     is_taken(&mut sender, &mut router, "after a change of routes");
@@ -210,6 +212,7 @@ pub(crate) fn set_up_and_release() {
         [(outward, 2_000_000), (inward, 64_000)].map(|(interface, rate)| Share { interface, rate });
 
     lend(&mut router, [5_000_000, 1_000_000]);
+    router.fast_path_mut().expect("BPF").allow(SENDER, 1_000).expect("allowed");
     for port in [1, 2] {
         send(&message(port), "it is back");
         assert_eq!(refreshes(&router, &message(port).key), [0, 0]);
@@ -234,7 +237,7 @@ pub(crate) fn set_up_and_release() {
     assert_eq!(shares(&router), [0, 872_000]);
     router.fast_path_mut().expect("BPF").lend(outward, 3_000_000).expect("lent");
 
-    // Too much; too long; locked; not all five keys; or nothing lent any more.
+    // Too much; too long; locked; not all five keys, or a port that is none; or nothing lent any more.
     let mut wide = message(5);
     wide.key.mask[8..10].fill(0);
     let mut locked = message(5).octets(false);
@@ -244,6 +247,7 @@ pub(crate) fn set_up_and_release() {
     let others = [
         Message { rates: [3_000_001, 0], ..message(5) }.octets(false),
         wide.octets(false),
+        message(0).octets(false),
         finished(locked),
         finished(long),
     ];
@@ -258,6 +262,56 @@ pub(crate) fn set_up_and_release() {
     sender.send(&out, &message(5).octets(false)).expect("sent");
     take_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
     assert_eq!(shares(&router), [3_000_000, 872_000]);
+}
+
+/// No initiating node gets more than it may, and a thousandth one that comes takes the place of the first.
+pub(crate) fn so_much_for_each() {
+    let line = line();
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut router = router(&line);
+    let out = outgoing(1, SENDER.into(), RECEIVER.into());
+    let path = router.fast_path_mut().expect("BPF");
+    path.set_longest_interval(Some(30)).expect("set");
+    path.lend(line.outward, 100_000_000).expect("lent");
+    path.lend(line.inward, 100_000_000).expect("lent");
+    let mut next = 1;
+    // How many half sessions are set up until one comes to the daemon.
+    let mut set_up = |router: &mut SignallingSocket| {
+        for count in 0.. {
+            sender.send(&out, &message(next).octets(false)).expect("sent");
+            next += 1;
+            let mut halves = 0;
+            let mut taken = false;
+            eventually("it came by", || {
+                router
+                    .receive(|m| match m.settled {
+                        Some(_) => halves += 1,
+                        None => taken = true,
+                    })
+                    .expect("received");
+                taken || halves == 2
+            });
+            if taken {
+                return 2 * count + halves;
+            }
+            take_one("it is back", &mut sender, |_| ());
+        }
+        0
+    };
+    assert_eq!(set_up(&mut router), 0, "nobody was let");
+    for allowance in [5, 4, 0, 1] {
+        let path = router.fast_path_mut().expect("BPF");
+        path.allow(SENDER, allowance).expect("allowed");
+        assert_eq!(set_up(&mut router), allowance);
+        assert_eq!(fast_path(&router).allowance(SENDER), Some(0));
+    }
+    let path = router.fast_path_mut().expect("BPF");
+    path.allow(SENDER, 5).expect("allowed");
+    for number in 0..4_096_u32 {
+        path.allow(Ipv4Addr::from(number.to_be_bytes()), 1).expect("allowed");
+    }
+    assert_eq!(path.allowance(SENDER), None);
+    assert_eq!(set_up(&mut router), 0);
 }
 
 /// What the kernel sends on by itself gets through a flood like our own messages.

@@ -246,7 +246,9 @@ fn of_boomerang(event: &boomerang::Event) -> Option<u64> {
         | Lost { application }
         | Released { application }
         | Rejected { application, .. } => Some(application.0),
-        Reservation { .. } | Offload(_) | Recall { .. } | Expiring { .. } | Dropped { .. } => None,
+        Reservation { .. } | Dropped { .. } => None,
+        Offload(_) | Allowance { .. } => None,
+        Withhold { .. } | Recall { .. } | Expiring { .. } => None,
     }
 }
 
