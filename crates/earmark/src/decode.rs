@@ -1,19 +1,24 @@
-//! Capture files read as signalling: every RSVP message in a pcap or pcapng file, one line of JSON or a few of text each.
+//! Capture files read as signalling: every message of RSVP, Boomerang and YESSIR in a pcap or pcapng file, one line of JSON or
+//! a few of text each.
 //!
-//! Frames are counted from 1 as other tools count them, those without RSVP included. A message that does not parse is
+//! Messages of Boomerang are echoes of ICMP and ICMPv6 whose data begin with MAGIC, those of YESSIR reports of RTCP with an
+//! APP packet of its name, whatever the ports. Frames are counted from 1 as other tools count them, all others included. A message that does not parse is
 //! shown as far as its objects can be read, with what is wrong and where. A fragment is reported as such: putting
 //! packets together again is not this tool's task, and guessing at half a message would mislead.
 
 use std::io::{self, Cursor, Read, Write};
 use std::net::IpAddr;
 
-use earmark_wire::rsvp::{Body, Message, MessageType, objects};
-use earmark_wire::{ipv4, ipv6};
+use earmark_wire::{icmp, ipv4, ipv6, udp};
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use serde_json::{Map, Value, json};
 
+mod boomerang;
 mod link;
+mod rsvp;
+mod text;
+mod yessir;
 
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
@@ -36,7 +41,7 @@ pub enum Format {
 pub struct Summary {
     /// All frames.
     pub frames: u64,
-    /// Frames that held an RSVP message, or a part of one.
+    /// Frames that held a message, or a part of one of RSVP.
     pub messages: u64,
     /// Those of them that could not be read as one.
     pub malformed: u64,
@@ -73,12 +78,13 @@ pub enum DecodeError {
     Write(#[from] io::Error),
 }
 
-/// Reads a pcap or pcapng file and prints every RSVP message in it.
+/// Reads a pcap or pcapng file and prints every message in it.
 ///
 /// Link types: Ethernet (with VLAN tags), Linux cooked v1 and v2, raw IP, null and loopback. One JSON object looks like
 /// `{"frame":1,"protocol":"rsvp","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`;
-/// a Bundle has `"messages"` instead of objects, each like a line without its addresses; a message that is malformed has an `"error":{"kind","offset","text"}` as well, whose offset counts from the start of
-/// the RSVP message.
+/// a Bundle has `"messages"` instead of objects, each like a line without its addresses; a message that is malformed has an
+/// `"error":{"kind","offset","text"}` as well, whose offset counts from the start of the message: of RSVP's header, of
+/// Boomerang's MAGIC, of YESSIR's report. Each object has its name as `"class"`.
 ///
 /// # Errors
 /// See [`DecodeError`]; what one message is like is never an error.
@@ -178,7 +184,7 @@ impl LinkTypes {
     }
 }
 
-/// Prints the RSVP message in a frame, if there is one.
+/// Prints the message in a frame, if there is one.
 fn show_frame(
     link_type: Option<Linktype>,
     frame: &[u8],
@@ -204,68 +210,92 @@ fn show_frame(
     }
     match format {
         Format::Json => writeln!(out, "{}", Value::Object(shown)),
-        Format::Text => write_text(&shown, out),
+        Format::Text => text::write(&shown, out),
     }
 }
 
-/// What an IP packet of protocol 46 turned out to be.
+/// What an IP packet turned out to be.
 enum Finding<'a> {
-    /// An RSVP message, good or bad.
-    Message { source: IpAddr, destination: IpAddr, octets: &'a [u8] },
-    /// A part of one.
+    /// A message, good or bad.
+    Message { source: IpAddr, destination: IpAddr, message: Found<'a> },
+    /// A part of an RSVP message.
     Fragment { source: IpAddr, destination: IpAddr, offset: Option<usize> },
-    /// The IP header is broken, or the frame was not captured whole.
+    /// The IP header in front of an RSVP message is broken, or the frame was not captured whole.
     BadHeader(String),
 }
 
+/// A message of one of the protocols.
+enum Found<'a> {
+    Rsvp(&'a [u8]),
+    /// In ICMP or ICMPv6.
+    Boomerang(&'a [u8]),
+    Yessir(udp::Packet<'a>),
+}
+
 impl<'a> Finding<'a> {
-    /// `None` if it is not RSVP.
+    /// `None` if it is no signalling. What Boomerang and YESSIR ride in may be anything, so that only a whole message is
+    /// known to be theirs.
     fn of(packet: link::Packet<'a>) -> Option<Finding<'a>> {
-        match packet {
+        let (protocol, source, destination, fragment, payload) = match packet {
             link::Packet::V4(octets) => match ipv4::Packet::parse(octets) {
-                Ok(packet) if packet.protocol() != RSVP => None,
                 Ok(packet) => {
-                    let (source, destination) =
-                        (packet.source().into(), packet.destination().into());
-                    Some(if packet.is_fragment() {
-                        let offset = Some(packet.fragment_offset());
-                        Finding::Fragment { source, destination, offset }
-                    } else {
-                        Finding::Message { source, destination, octets: packet.payload() }
-                    })
+                    let offset = packet.is_fragment().then(|| Some(packet.fragment_offset()));
+                    let (source, destination) = (packet.source(), packet.destination());
+                    let payload = packet.payload();
+                    (packet.protocol(), source.into(), destination.into(), offset, payload)
                 }
                 // Where the protocol stands does not hang on the rest of the header.
                 Err(error) => {
-                    (octets.get(9) == Some(&RSVP)).then(|| Finding::BadHeader(error.to_string()))
+                    let is_rsvp = octets.get(9) == Some(&RSVP);
+                    return is_rsvp.then(|| Finding::BadHeader(error.to_string()));
                 }
             },
             link::Packet::V6(octets) => match ipv6::Packet::parse(octets) {
-                Ok(packet) if packet.protocol() != RSVP => None,
                 Ok(packet) => {
+                    let offset = packet.is_fragment().then_some(None);
                     let (source, destination) = (packet.source.into(), packet.destination.into());
-                    Some(if packet.is_fragment() {
-                        Finding::Fragment { source, destination, offset: None }
-                    } else {
-                        Finding::Message { source, destination, octets: packet.payload }
-                    })
+                    (packet.protocol(), source, destination, offset, packet.payload)
                 }
                 Err(error) => {
-                    (octets.get(6) == Some(&RSVP)).then(|| Finding::BadHeader(error.to_string()))
+                    let is_rsvp = octets.get(6) == Some(&RSVP);
+                    return is_rsvp.then(|| Finding::BadHeader(error.to_string()));
                 }
             },
-        }
+        };
+        let message = match (protocol, fragment) {
+            (RSVP, Some(offset)) => return Some(Finding::Fragment { source, destination, offset }),
+            (_, Some(_)) => return None,
+            (RSVP, None) => Found::Rsvp(payload),
+            (icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6, None) if boomerang::is_message(payload) => {
+                Found::Boomerang(payload)
+            }
+            (udp::PROTOCOL, None) => Found::Yessir(yessir::message(payload)?),
+            _ => return None,
+        };
+        Some(Finding::Message { source, destination, message })
     }
 
     /// The message as a JSON object.
     fn show(&self, frame: u64) -> Map<String, Value> {
         let mut shown = Map::new();
         shown.insert("frame".into(), frame.into());
-        shown.insert("protocol".into(), "rsvp".into());
+        let protocol = match self {
+            Finding::Message { message: Found::Boomerang(_), .. } => "boomerang",
+            Finding::Message { message: Found::Yessir(_), .. } => "yessir",
+            _ => "rsvp",
+        };
+        shown.insert("protocol".into(), protocol.into());
         match self {
-            Finding::Message { source, destination, octets } => {
+            Finding::Message { source, destination, message } => {
                 shown.insert("source".into(), source.to_string().into());
                 shown.insert("destination".into(), destination.to_string().into());
-                show_message(octets, &mut shown);
+                match message {
+                    Found::Rsvp(octets) => rsvp::show(octets, &mut shown),
+                    Found::Boomerang(octets) => {
+                        boomerang::show(octets, *source, *destination, &mut shown);
+                    }
+                    Found::Yessir(packet) => yessir::show(packet, &mut shown),
+                }
             }
             Finding::Fragment { source, destination, offset } => {
                 shown.insert("source".into(), source.to_string().into());
@@ -281,78 +311,6 @@ impl<'a> Finding<'a> {
         }
         shown
     }
-}
-
-/// Adds type, objects, and what is wrong with them; of a Bundle, the messages within.
-fn show_message(octets: &[u8], shown: &mut Map<String, Value>) {
-    if let [_, code, _, _, send_ttl, ..] = *octets {
-        let message_type = MessageType::from_code(code);
-        shown.insert("message_type".into(), code.into());
-        shown.insert("message".into(), message_type.name().into());
-        shown.insert("send_ttl".into(), send_ttl.into());
-    }
-    let parsed = Message::parse(octets);
-    if let Ok(Message { body: Body::Bundle(bundle), .. }) = parsed {
-        let messages = bundle.iter().map(|octets| {
-            let mut shown = Map::new();
-            show_message(octets, &mut shown);
-            Value::Object(shown)
-        });
-        shown.insert("messages".into(), messages.collect());
-        return;
-    }
-    let list = objects(octets).map(|object| match object {
-        Ok(object) => serde_json::to_value(object).unwrap_or_default(),
-        Err(error) => json!({
-            "class_num": error.class_num,
-            "c_type": error.c_type,
-            "offset": error.offset,
-            "error": error.kind.name(),
-        }),
-    });
-    shown.insert("objects".into(), list.collect());
-    if let Err(error) = parsed {
-        let text = error.to_string();
-        let error = json!({"kind": error.kind.name(), "offset": error.offset, "text": text});
-        shown.insert("error".into(), error);
-    }
-}
-
-/// The same for people: a line for the message, an indented one for each object, and for each message of a Bundle.
-fn write_text(shown: &Map<String, Value>, out: &mut dyn Write) -> io::Result<()> {
-    let text = |key: &str| shown.get(key).and_then(Value::as_str).unwrap_or("?");
-    let frame = shown.get("frame").and_then(Value::as_u64).unwrap_or(0);
-    let (message, source, destination) = (text("message"), text("source"), text("destination"));
-    write!(out, "frame {frame}: RSVP {message} {source} -> {destination}")?;
-    write_objects(shown, 4, out)?;
-    for inner in shown.get("messages").and_then(Value::as_array).into_iter().flatten() {
-        write!(out, "    {}", inner["message"].as_str().unwrap_or("?"))?;
-        inner.as_object().map_or(Ok(()), |inner| write_objects(inner, 8, out))?;
-    }
-    Ok(())
-}
-
-/// Ends the line of a message, and writes one for each object.
-fn write_objects(shown: &Map<String, Value>, indent: usize, out: &mut dyn Write) -> io::Result<()> {
-    if let Some(reason) = shown.get("error").and_then(|error| error["text"].as_str()) {
-        write!(out, ": malformed: {reason}")?;
-    }
-    writeln!(out)?;
-    for object in shown.get("objects").and_then(Value::as_array).into_iter().flatten() {
-        match object["class"].as_str() {
-            Some(class) => write!(out, "{:indent$}{class}", "")?,
-            None => write!(out, "{:indent$}class {}", "", object["class_num"])?,
-        }
-        for (field, value) in object.as_object().into_iter().flatten() {
-            match (field.as_str(), value) {
-                ("class" | "class_num" | "c_type" | "length" | "offset", _) => {}
-                (field, Value::String(value)) => write!(out, "  {field} {value}")?,
-                (field, value) => write!(out, "  {field} {value}")?,
-            }
-        }
-        writeln!(out)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Captures of signalling: the RSVP packets that pass a node, written to a pcap file for any tool to read.
+//! Captures of signalling: the messages of all protocols that pass a node, written to a pcap file for any tool to read.
 //!
 //! In a namespace a packet socket sees every frame on every interface, arriving and leaving, so that a message which a
-//! router passes on is there twice. A filter in the kernel lets nothing but RSVP through, however much data goes by; each
-//! fragment of a message is a frame of its own. Times are those at which this program was told, some microseconds late.
+//! router passes on is there twice. A filter in the kernel lets nothing but signalling through, and reports of RTP,
+//! however much data goes by; each fragment of an RSVP message is a frame of its own. Times are those at which this program was told, some microseconds late.
 //!
 //! The simulator's packets have no link layer, and its time starts at zero: [`write_tapped`] writes those.
 
@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail};
 use earmark_core::Time;
 use earmark_linux::netns::Namespace;
 use earmark_sim::Tapped;
+use earmark_wire::boomerang::iana::MAGIC;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 pub use pcap::{LinkType, PcapWriter};
@@ -35,21 +36,39 @@ const NAP: Duration = Duration::from_millis(50);
 /// Frames that are still taken once the capture was told to end: what was waiting then, however much follows.
 const MOST_LATE: usize = 10_000;
 
-/// RSVP over IP in Ethernet, as classic BPF. IPv4: EtherType 0x0800 at octet 12, protocol 46 at octet 23. IPv6: EtherType
-/// 0x86dd, next header 46 at octet 20, or 0 there and 46 at octet 54, behind hop-by-hop options.
-const RSVP: [SockFilter; 12] = [
-    SockFilter::new(0x28, 0, 0, 12),          // load the half-word at 12
-    SockFilter::new(0x15, 0, 2, 0x0800),      // not IPv4: two on
-    SockFilter::new(0x30, 0, 0, 23),          // load the octet at 23
-    SockFilter::new(0x15, 6, 7, 46),          // RSVP: take it; else nothing
-    SockFilter::new(0x15, 0, 6, 0x86dd),      // not IPv6: nothing
-    SockFilter::new(0x30, 0, 0, 20),          // load the octet at 20
-    SockFilter::new(0x15, 3, 0, 46),          // RSVP: take it
-    SockFilter::new(0x15, 0, 3, 0),           // no hop-by-hop options: nothing
-    SockFilter::new(0x30, 0, 0, 54),          // load the octet at 54
-    SockFilter::new(0x15, 0, 1, 46),          // not RSVP: nothing
-    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // take all of it
-    SockFilter::new(0x06, 0, 0, 0),           // take nothing
+/// Signalling over IP in Ethernet, as classic BPF: RSVP (protocol 46, all fragments); echoes of ICMP (1) and ICMPv6 (58) whose
+/// data begin with Boomerang's MAGIC; and UDP packets (17) that begin as a report of RTCP does, version 2 and type 200 or 201,
+/// in which YESSIR may ride. The register X holds the length of the IP header, hop-by-hop options of IPv6 included, so that
+/// what the packet carries begins at octet 14 + X of the frame.
+const SIGNALLING: [SockFilter; 28] = [
+    SockFilter::new(0x28, 0, 0, 12), //  0 load the half-word at 12, the EtherType
+    SockFilter::new(0x15, 0, 3, 0x0800), //  1 not IPv4: to 5
+    SockFilter::new(0xb1, 0, 0, 14), //  2 X = length of the IPv4 header
+    SockFilter::new(0x30, 0, 0, 23), //  3 load the protocol
+    SockFilter::new(0x05, 0, 0, 9),  //  4 to 14
+    SockFilter::new(0x15, 0, 21, 0x86dd), //  5 not IPv6: to 27
+    SockFilter::new(0x01, 0, 0, 40), //  6 X = 40
+    SockFilter::new(0x30, 0, 0, 20), //  7 load the next header
+    SockFilter::new(0x15, 0, 5, 0),  //  8 no hop-by-hop options: to 14
+    SockFilter::new(0x30, 0, 0, 55), //  9 load their length, in eights behind the first eight octets
+    SockFilter::new(0x64, 0, 0, 3),  // 10 times eight
+    SockFilter::new(0x04, 0, 0, 48), // 11 with the first eight, and the IPv6 header
+    SockFilter::new(0x07, 0, 0, 0),  // 12 X = that
+    SockFilter::new(0x30, 0, 0, 54), // 13 load the header behind them
+    SockFilter::new(0x15, 11, 0, 46), // 14 RSVP: to 26
+    SockFilter::new(0x15, 2, 0, 1),  // 15 ICMP: to 18
+    SockFilter::new(0x15, 1, 0, 58), // 16 ICMPv6: to 18
+    SockFilter::new(0x15, 2, 9, 17), // 17 UDP: to 20; else to 27
+    SockFilter::new(0x40, 0, 0, 14 + 8), // 18 load the first word of the echo's data
+    SockFilter::new(0x15, 6, 7, MAGIC), // 19 MAGIC: to 26; else to 27
+    SockFilter::new(0x50, 0, 0, 14 + 8), // 20 load the first octet of what UDP carries
+    SockFilter::new(0x54, 0, 0, 0xc0), // 21 its version
+    SockFilter::new(0x15, 0, 4, 0x80), // 22 not 2: to 27
+    SockFilter::new(0x50, 0, 0, 14 + 9), // 23 load the second octet
+    SockFilter::new(0x15, 1, 0, 200), // 24 a sender's report: to 26
+    SockFilter::new(0x15, 0, 1, 201), // 25 no receiver's report: to 27
+    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // 26 take all of it
+    SockFilter::new(0x06, 0, 0, 0),  // 27 take nothing
 ];
 
 /// A capture at work, on a thread of its own. Dropped, it ends as well; its file is whole in either case.
@@ -61,7 +80,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins to write the RSVP packets on all interfaces of a namespace to `file`, in place of what it held.
+    /// Begins to write the signalling on all interfaces of a namespace to `file`, in place of what it held.
     ///
     /// # Errors
     /// The file cannot be written; no packet socket is to be had (it takes CAP_NET_RAW).
@@ -110,7 +129,7 @@ fn open() -> io::Result<Socket> {
     let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
     let mut socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    socket.attach_filter(&RSVP)?;
+    socket.attach_filter(&SIGNALLING)?;
     // What came before the filter stood is anything; after it nothing else can come.
     socket.set_nonblocking(true)?;
     let mut nowhere = [0; 1];
@@ -178,6 +197,8 @@ pub fn write_tapped(file: &Path, tapped: &[Tapped]) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use earmark_sim::Protocol as By;
+
     use super::*;
     use crate::demo::{OnSimulator, Plan, ROUTER, Stage, Stream};
     use crate::topology::{DEMO, Topology};
@@ -188,16 +209,12 @@ mod tests {
         let plan = Plan::default();
         let mut stage = OnSimulator::new(Topology::parse(DEMO).unwrap(), plan.clone(), 1);
         stage.tap(ROUTER).unwrap();
-        stage
-            .reserve(
-                earmark_sim::Protocol::Rsvp,
-                Stream::Measured,
-                plan.stream.rate,
-                Duration::from_secs(1),
-            )
-            .unwrap();
-        stage.release(Stream::Measured).unwrap();
-        stage.wait(Duration::from_secs(1)).unwrap();
+        for by in [By::Rsvp, By::Boomerang, By::Yessir] {
+            let within = Duration::from_secs(1);
+            stage.reserve(by, Stream::Measured, plan.stream.rate, within).unwrap();
+            stage.release(Stream::Measured).unwrap();
+            stage.wait(within).unwrap();
+        }
         let tapped = stage.take_tapped(ROUTER).unwrap();
         let name = format!("earmark-tapped-{}.pcap", std::process::id());
         let file = std::env::temp_dir().join(name);
@@ -209,8 +226,12 @@ mod tests {
         let summary = earmark::decode::decode(&octets[..], &mut lines, format).unwrap();
         assert_eq!((summary.messages, summary.malformed), (packets, 0));
         let text = String::from_utf8(lines).unwrap();
-        for kind in ["Path", "Resv", "ResvConf", "PathTear"] {
-            assert_eq!(text.matches(&format!("\"message\":\"{kind}\"")).count(), 2, "{kind}");
+        for (kind, count) in [("Path", 2), ("Resv", 2), ("ResvConf", 2), ("PathTear", 2)] {
+            assert_eq!(text.matches(&format!("\"message\":\"{kind}\"")).count(), count, "{kind}");
+        }
+        // There, and back; once to reserve and once to release.
+        for (kind, count) in [("echo", 4), ("echo reply", 4), ("active", 2), ("release", 2)] {
+            assert_eq!(text.matches(&format!("\"message\":\"{kind}\"")).count(), count, "{kind}");
         }
     }
 }

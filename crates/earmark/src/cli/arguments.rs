@@ -180,7 +180,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   tcpdump -i eth0 -w signalling.pcap ip proto 46
-  tcpdump -i eth0 -w signalling.pcap 'proto 46 or icmp or udp'      # Boomerang and YESSIR, too
+  tcpdump -i eth0 -w signalling.pcap 'proto 46 or icmp or icmp6 or udp'    # Boomerang and YESSIR, too
   earmark decode signalling.pcap
   earmark decode - --json < signalling.pcap        # one object a message")]
     Decode {

@@ -77,12 +77,12 @@ pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> 
             other => Failure::new(
                 "capture",
                 format!("{}: {}", file.display(), with_cause(&other)),
-                "`tcpdump -w FILE ip proto 46` writes one",
+                "`tcpdump -w FILE` writes one",
             ),
         })?;
     if !out.json {
         let decode::Summary { frames, messages, malformed, unknown_link_type } = summary;
-        eprintln!("{frames} frames, {messages} RSVP messages, {malformed} of them malformed");
+        eprintln!("{frames} frames, {messages} messages, {malformed} of them malformed");
         if unknown_link_type > 0 {
             eprintln!("{unknown_link_type} frames have a link type that is not known here");
         }

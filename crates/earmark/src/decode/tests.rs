@@ -4,10 +4,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{
-    Body, Bundle, Carried, FilterSpec, Path, RsvpHop, SenderDescriptor, Session, SourceSelector,
+    Body, Bundle, Carried, FilterSpec, Message, Path, RsvpHop, SenderDescriptor, Session,
+    SourceSelector,
 };
 
 use super::*;
+
+mod light;
 
 const ETHERNET: u32 = 1;
 
