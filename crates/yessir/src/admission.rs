@@ -11,7 +11,7 @@ use earmark_wire::yessir::{FailureReason, Style};
 use crate::api::{Change, Event, Stream};
 use crate::instance::{Turn, Yessir};
 use crate::reserve::Failure;
-use crate::state::{Holder, Index, Leg, NOTHING};
+use crate::state::{Holder, Index, Leg, NOTHING, Session};
 
 impl Yessir {
     /// Brings what a leg holds in line with what is wanted.
@@ -56,6 +56,11 @@ impl Yessir {
         self.wait_no_more(turn, index);
         let interface = leg.interface;
         turn.out.install(Installation { claim, interface, flow, demand: want });
+        if leg.claim.is_none()
+            && let Some(reports) = self.reports(leg.holder)
+        {
+            turn.out.add_flow(claim, reports);
+        }
         if leg.told && change != Change::Grabbed {
             self.counters.retried += 1;
         }
@@ -225,6 +230,19 @@ impl Yessir {
             Holder::Session(_) => stream.flow(),
             Holder::Pool(_) => Flow { source: None, ..stream.flow() },
         }
+    }
+
+    /// The reports of a stream, where they go with the data because nobody else sees to them.
+    fn reports(&self, holder: Holder) -> Option<Flow> {
+        let Holder::Session(session) = holder else { return None };
+        let Session { stream, extra, .. } = self.store.session(session);
+        extra.as_ref().filter(|extra| extra.plain)?;
+        let source_port = match stream.source_port {
+            0 => 0,
+            port => port + 1, // it is even, and so is the other one
+        };
+        let destination_port = stream.destination_port + 1;
+        Some(Flow { source_port, destination_port, ..stream.flow() })
     }
 
     /// The stream of a holder; that of a pool comes from anywhere.

@@ -165,6 +165,7 @@ impl Yessir {
                 found: passing.hint.found,
                 sender: report.sender.unwrap_or_default(),
                 sequence,
+                plain: false,
             };
             self.note_request(turn, &request, ways)
         });
@@ -217,6 +218,7 @@ impl Yessir {
             found: None,
             sender,
             sequence: None,
+            plain: true,
         };
         let Ok(session) = self.note_request(turn, &request, ways) else { return };
         for (interface, takes_part) in ways.iter(turn.context.interfaces) {

@@ -39,6 +39,8 @@ pub(crate) struct Request {
     pub(crate) sender: SenderInfo,
     /// Where it was signed.
     pub(crate) sequence: Option<u64>,
+    /// It says nothing of YESSIR.
+    pub(crate) plain: bool,
 }
 
 /// Why a link has not reserved.
@@ -158,9 +160,9 @@ impl Yessir {
             Asked::Demand(demand) => (demand, None),
             Asked::Measured(_) => (NOTHING, Some(Measurement::new(turn.now, request.sender))),
         };
-        let sequence = request.sequence;
+        let &Request { sequence, plain, .. } = request;
         let extra = (measurement.is_some() || sequence.is_some())
-            .then(|| alloc::boxed::Box::new(Extra { measurement, sequence }));
+            .then(|| alloc::boxed::Box::new(Extra { measurement, sequence, plain }));
         let expires_at = turn.now + Duration::from_millis(u64::from(request.lifetime_ms));
         let session = Session {
             stream: request.stream,

@@ -58,6 +58,9 @@ pub(crate) struct Extra {
     pub(crate) measurement: Option<Measurement>,
     /// Number of the last message that proved to be its sender's.
     pub(crate) sequence: Option<u64>,
+    /// Its reports have no YESSIR in them. They go their own way, like the data, and so need a part of what is reserved:
+    /// routers further on would miss them behind a full queue.
+    pub(crate) plain: bool,
 }
 
 /// Senders of one RTP session that share what they reserve.

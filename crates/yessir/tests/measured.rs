@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Ask, DOWN, Node};
-use earmark_core::Rate;
+use earmark_core::{Flow, Rate};
 use earmark_wire::rtcp::SenderInfo;
 use earmark_wire::yessir::{FailureReason, Flowspec};
 use earmark_yessir::{Change, Config, Event, Measuring};
@@ -148,6 +148,34 @@ fn foreign_streams_end_by_bye_or_silence() {
     begin(&mut node);
     node.advance(118.0);
     assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
+}
+
+/// Reports of a foreign stream go their own way: in its class, so that routers further on hear them behind a full queue.
+#[test]
+fn reports_of_foreign_streams_share_what_is_reserved() {
+    let ask = Ask::new(1);
+    let mut node = Node::with(foreign());
+    for second in [0, 5, 10] {
+        node.arrive(&report(&ask, second).plain());
+        node.advance(5.0);
+    }
+    let (&claim, installation) = node.installed.first_key_value().expect("it is reserved");
+    let data = installation.flow;
+    let reports = Flow {
+        source_port: data.source_port + 1,
+        destination_port: data.destination_port + 1,
+        ..data
+    };
+    assert_eq!(node.added, BTreeMap::from([(reports, claim)]));
+    node.arrive(&Ask { goodbye: true, ..ask.clone() }.plain());
+    assert_eq!((node.installed.len(), node.added.len()), (0, 0));
+    // Reports with YESSIR in them are sent on by the engine.
+    let ask = measured(1);
+    for second in [0, 5] {
+        node.pass(&report(&ask, second).arrival());
+        node.advance(5.0);
+    }
+    assert_eq!((node.installed.len(), node.added.len()), (1, 0));
 }
 
 /// Nobody who sends reports that nobody asked for gets more than the operator allows.

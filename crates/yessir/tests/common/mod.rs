@@ -91,6 +91,8 @@ pub struct Node {
     pub sent: Vec<Sent>,
     /// What traffic control has.
     pub installed: BTreeMap<ClaimId, Installation>,
+    /// Flows beside those that classes were installed for.
+    pub added: BTreeMap<Flow, ClaimId>,
 }
 
 impl Node {
@@ -112,6 +114,7 @@ impl Node {
             events: Vec::new(),
             sent: Vec::new(),
             installed: BTreeMap::new(),
+            added: BTreeMap::new(),
         };
         node.set_link(UP, &["10.0.0.1", "fd00::1"], 5);
         node.set_link(DOWN, &["10.0.9.1", "fd00:9::1"], 5);
@@ -169,6 +172,11 @@ impl Node {
                 }
                 Effect::Remove(claim) => {
                     assert!(self.installed.remove(claim).is_some(), "it was there");
+                    self.added.retain(|_, of| of != claim);
+                }
+                Effect::AddFlow(claim, flow) => {
+                    assert!(self.installed.contains_key(claim), "it is there");
+                    assert_eq!(self.added.insert(*flow, *claim), None);
                 }
                 Effect::Notify(event) => self.events.push(event.clone()),
                 other => panic!("not used: {other:?}"),
