@@ -50,6 +50,10 @@ pub struct Options {
 pub struct Settings {
     /// Of the table `[rsvp]`.
     pub rsvp: String,
+    /// Of the table `[boomerang]`.
+    pub boomerang: String,
+    /// Of the table `[yessir]`.
+    pub yessir: String,
     /// Of every `[[interface]]`.
     pub interface: String,
 }

@@ -1,13 +1,20 @@
 //! What networks do for their streams: groups with branches, routes that change, neighbours that die, IPv6, ten
-//! thousand sessions. Real daemons, real traffic control, real packets, each node in a network namespace of its own.
+//! thousand sessions; loops of Boomerang, and streams that YESSIR reserves for. Real daemons, real traffic control, real
+//! packets, each node in a network namespace of its own.
 //!
 //! Without the privileges for namespaces every test is shown as ignored, with the reason. They run one after the other,
 //! since they measure losses; each cleans up what it made, also when it fails, and waits for nothing longer than a bound.
 
+#[path = "networks/boomerang.rs"]
+mod boomerang;
+#[path = "networks/captured.rs"]
+mod captured;
 #[path = "networks/changes.rs"]
 mod changes;
 #[path = "shared/classes.rs"]
 mod classes;
+#[path = "networks/ffmpeg.rs"]
+mod ffmpeg;
 #[path = "networks/multicast.rs"]
 mod multicast;
 #[path = "networks/net.rs"]
@@ -18,6 +25,8 @@ mod reduction;
 mod stream;
 #[path = "networks/unicast.rs"]
 mod unicast;
+#[path = "networks/yessir.rs"]
+mod yessir;
 
 use earmark_lab::testbed;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -29,7 +38,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 18] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -38,11 +47,39 @@ fn main() {
         ("a_daemon_that_dies_is_passed_over", changes::a_daemon_that_dies_is_passed_over),
         ("a_stream_over_ipv6_keeps_its_rate", unicast::a_stream_over_ipv6_keeps_its_rate),
         ("many_sessions_outlive_a_daemon", reduction::many_sessions_outlive_a_daemon),
+        ("a_loop_reserves_both_ways", boomerang::both_ways_over_ipv4),
+        ("a_loop_reserves_both_ways_over_ipv6", boomerang::both_ways_over_ipv6),
+        ("each_way_of_a_loop_has_its_own_route", boomerang::each_way_has_its_own_route),
+        ("a_refused_loop_tells_what_could_be_had", boomerang::a_refusal_tells_what_could_be_had),
+        ("silence_ends_a_loop", boomerang::silence_ends_a_loop),
+        ("a_loop_to_a_group_is_not_answered", boomerang::a_group_is_reserved_for_without_an_answer),
+        ("reports_reserve_for_a_stream", yessir::a_stream_over_ipv4),
+        ("reports_reserve_for_a_stream_over_ipv6", yessir::a_stream_over_ipv6),
+        ("a_stream_may_have_a_part_of_its_way", yessir::a_stream_may_have_a_part_of_its_way),
+        ("silence_ends_a_stream", yessir::silence_ends_a_stream),
     ];
-    let trials = tests.into_iter().map(|(name, test)| match &obstacle {
+    let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),
         // The runner shows no reason but what is in the name.
         Some(reason) => Trial::test(format!("{name} ({reason})"), test).with_ignored_flag(true),
-    });
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    };
+    let mut trials: Vec<Trial> =
+        tests.into_iter().map(|test| trial(test, obstacle.as_ref())).collect();
+    let with_tools: [(&str, Test, Option<String>); 3] = [
+        ("messages_can_be_read", captured::messages_can_be_read_over_ipv4, captured::obstacle()),
+        (
+            "messages_can_be_read_over_ipv6",
+            captured::messages_can_be_read_over_ipv6,
+            captured::obstacle(),
+        ),
+        (
+            "a_stream_of_ffmpeg_is_measured",
+            ffmpeg::a_stream_of_ffmpeg_is_measured,
+            ffmpeg::obstacle(),
+        ),
+    ];
+    for (name, test, missing) in with_tools {
+        trials.push(trial((name, test), obstacle.as_ref().or(missing.as_ref())));
+    }
+    libtest_mimic::run(&arguments, trials).exit();
 }

@@ -28,10 +28,13 @@ pub(super) fn configuration(
 ) -> String {
     let name = &topology.nodes[node].name;
     let mut text = format!(
-        "[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n\n[rsvp]\nrefresh = \"{}ms\"\n{}",
+        "[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n\n[rsvp]\nrefresh = \"{}ms\"\n{}\n\
+         [boomerang]\n{}\n[yessir]\n{}",
         control.display(),
         options.refresh.as_millis(),
-        options.settings.rsvp
+        options.settings.rsvp,
+        options.settings.boomerang,
+        options.settings.yessir
     );
     for (end, link) in topology.interfaces(node) {
         // Writing to a string does not fail.
@@ -106,6 +109,8 @@ mod tests {
         let control = Path::new("/run/earmark-lab/earmark/r1.sock");
         let settings = Settings {
             rsvp: "lifetime_factor = 5\n".to_owned(),
+            boomerang: "refresh = \"2s\"\n".to_owned(),
+            yessir: "refresh = \"3s\"\n".to_owned(),
             interface: "queues = \"none\"\n".to_owned(),
         };
         let options = Options::new("earmark-lab".into(), Duration::from_secs(2));
@@ -114,6 +119,7 @@ mod tests {
         assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
         assert_eq!(config.timing.refresh, Duration::from_secs(2));
         assert_eq!(config.timing.lifetime_factor, 5);
+        assert_eq!((config.boomerang.refresh_interval, config.yessir.interval), (2, 3));
         assert!(config.interfaces.iter().all(|interface| interface.queues == Queueing::None));
         let links: Vec<_> = config
             .interfaces

@@ -188,6 +188,7 @@ fn signed(keys: &std::path::Path) -> Result<Settings> {
     Ok(Settings {
         rsvp: format!("{HELLO}{integrity}"),
         interface: "integrity = \"both\"\n".to_owned(),
+        ..Settings::default()
     })
 }
 

@@ -18,7 +18,7 @@ use crate::stream::{STREAM_PORT, Stream, announcement, loss, watch};
 ///   h1 ---- r1                        r4 ---- h2
 ///              `-- 10 Mbit/s -- r3 --'
 /// ```
-const DIAMOND: &str = r#"
+pub(crate) const DIAMOND: &str = r#"
     node = [
         { name = "h1" }, { name = "r1" }, { name = "r2" }, { name = "r3" }, { name = "r4" },
         { name = "h2" },

@@ -17,7 +17,7 @@ use crate::stream::{STREAM, STREAM_PORT, Stream, announcement, loss, watch};
 ///   h1 ---- r1 -- 10 Mbit/s -- r2
 ///                              `-- 5 Mbit/s -- h3
 /// ```
-const TREE: &str = r#"
+pub(crate) const TREE: &str = r#"
     ipv6 = true
     node = [
         { name = "h1" }, { name = "r1" }, { name = "r2" }, { name = "h2" }, { name = "h3" },

@@ -28,10 +28,21 @@ pub(crate) struct Net {
 
 impl Net {
     pub(crate) fn up(topology: &str, name: &str, refresh: Duration) -> Result<Net, Failed> {
+        Net::with(topology, name, refresh, |_| {})
+    }
+
+    /// With other settings than the usual ones.
+    pub(crate) fn with(
+        topology: &str,
+        name: &str,
+        refresh: Duration,
+        set: impl FnOnce(&mut Options),
+    ) -> Result<Net, Failed> {
         let mut topology = Topology::parse(topology)?;
         topology.name = format!("earmark-{name}-{}", std::process::id());
         let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));
-        let options = Options { bound: true, ..Options::new(program, refresh) };
+        let mut options = Options { bound: true, ..Options::new(program, refresh) };
+        set(&mut options);
         Ok(Net { testbed: Testbed::up(topology, options)? })
     }
 

@@ -41,6 +41,7 @@ pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
     let settings = Settings {
         rsvp: format!("lifetime_factor = {LIFETIME_FACTOR}\n"),
         interface: "queues = \"aggregate\"\n".to_owned(),
+        ..Settings::default()
     };
     let set = Set { routers: 2, refresh: REFRESH, reduction: true, settings };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));

@@ -41,6 +41,17 @@ impl Stream {
         start(net, STREAM, [STREAM_PORT; 2], from, to, at)
     }
 
+    /// Starts a stream of the same shape between other ports.
+    pub(crate) fn between(
+        net: &Net,
+        ports: [u16; 2],
+        from: &str,
+        to: IpAddr,
+        at: &[&str],
+    ) -> Result<Stream, Failed> {
+        start(net, STREAM, ports, from, to, at)
+    }
+
     /// Starts a flood from one host to another.
     pub(crate) fn flood(net: &Net, from: &str, to: &str, ipv4: bool) -> Result<Stream, Failed> {
         start(net, FLOOD, [0, FLOOD_PORT], from, net.address(to, ipv4), &[to])
