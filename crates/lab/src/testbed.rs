@@ -86,9 +86,6 @@ pub fn obstacle() -> Option<String> {
     }
 }
 
-/// Longer than any test.
-const AN_HOUR_MS: &str = "3600000";
-
 impl Testbed {
     /// Builds a network and waits until all its daemons serve.
     ///
@@ -199,9 +196,6 @@ impl Testbed {
                     link::add_address(namespace, &end.interface, address, prefix.length())?;
                 }
                 link::set_up(namespace, &end.interface, true)?;
-                // Neighbours are asked anew now and then, by best effort; under a flood nobody may answer.
-                let lasting = format!("net.ipv4.neigh.{}.base_reachable_time_ms", end.interface);
-                link::sysctl(namespace, &lasting, AN_HOUR_MS)?;
             }
         }
         for (node, namespace) in self.namespaces.iter().enumerate() {

@@ -22,8 +22,9 @@
 // What a flow leads to is a class of its own, or a token bucket that decides whether the packet goes into the class that
 // all such flows share (bucket.h).
 //
-// Packets of protocol 46 (RSVP), and those that our own sockets or interceptors have marked already, go to the signalling
-// class.
+// Packets of protocol 46 (RSVP), those that our own sockets or interceptors have marked already, and what neighbours ask
+// and tell each other about their addresses go to the signalling class: with a full queue in front of ARP, the next hop
+// would be forgotten, and reservations with it.
 // Every other packet gets priority 0, and thereby the default class: nobody chooses a class by himself.
 //
 // Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the map.
@@ -159,6 +160,17 @@ static __always_inline __u32 look_up(struct flow *flow, const __be16 *ports, con
 	return look_up_label(flow, label);
 }
 
+// Whether a packet is of IPv6's neighbour discovery (RFC 4861): ICMPv6 types 133 to 137, which no router sends on, since
+// their hop limit must be 255 when they arrive.
+static __always_inline int is_neighbor_discovery(struct __sk_buff *packet, const struct flow *flow, __u32 transport)
+{
+	__u8 hop_limit, type;
+
+	if (flow->protocol != IPPROTO_ICMPV6 || load(packet, 7, &hop_limit, 1) || load(packet, transport, &type, 1))
+		return 0;
+	return transport && hop_limit == 255 && type >= 133 && type <= 137;
+}
+
 SEC("classifier")
 int earmark_egress(struct __sk_buff *packet)
 {
@@ -174,6 +186,10 @@ int earmark_egress(struct __sk_buff *packet)
 		packet->priority = SIGNALLING_CLASS;
 	if (packet->priority == SIGNALLING_CLASS)
 		return NEXT_PROGRAM;
+	if (packet->protocol == bpf_htons(ETH_P_ARP)) {
+		packet->priority = SIGNALLING_CLASS;
+		return NEXT_PROGRAM;
+	}
 	flow.interface = packet->ifindex;
 	if (packet->protocol == bpf_htons(ETH_P_IP))
 		failed = read_ipv4(packet, &flow, &transport);
@@ -185,7 +201,8 @@ int earmark_egress(struct __sk_buff *packet)
 		packet->priority = 0;
 		return NEXT_PROGRAM;
 	}
-	if (flow.protocol == PROTOCOL_RSVP) {
+	if (flow.protocol == PROTOCOL_RSVP ||
+	    (packet->protocol == bpf_htons(ETH_P_IPV6) && is_neighbor_discovery(packet, &flow, transport))) {
 		packet->priority = SIGNALLING_CLASS;
 		return NEXT_PROGRAM;
 	}

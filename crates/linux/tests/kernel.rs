@@ -104,6 +104,7 @@ fn main() -> ExitCode {
     trials.extend(with_both("traffic control: kinds of flows", traffic_control::kinds_of_flows));
     trials.extend(with_both("traffic control: ranges", traffic_control::ranges));
     trials.extend(with_both("traffic control: IPv6", traffic_control::ipv6));
+    trials.extend(with_both("classes: neighbours are asked first", classes::neighbors));
     trials.extend(with_both("traffic control: flow labels", traffic_control::flow_labels));
     trials.extend(with_both("traffic control: a shared class", traffic_control::shared_class));
     libtest_mimic::run(&arguments, trials).exit_code()

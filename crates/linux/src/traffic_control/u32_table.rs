@@ -25,8 +25,8 @@ const SELECTOR: u16 = 5;
 const TERMINAL: u8 = 1;
 /// The bits of a filter's handle that number it in its list; without them it is a list itself.
 const NODE: u32 = 0xfff;
-/// The priority of the filter for our own signalling; flows follow.
-const SIGNALLING_PRIORITY: u16 = 1;
+/// The first priorities are those of the filters for signalling, one each; flows follow.
+const SIGNALLING_FILTERS: u16 = 3;
 const RSVP: u8 = 46;
 
 /// A filter as the kernel names it.
@@ -90,14 +90,14 @@ impl U32Table {
         }
     }
 
-    /// Learns the filters of an interface from the kernel. Returns whether the one for signalling is among them.
+    /// Learns the filters of an interface from the kernel. Returns whether those for signalling are among them.
     fn refresh(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
         let listed = self.listed(interface)?;
         self.filters.retain(|(on, _), _| *on != interface);
-        let mut signalling = false;
+        let mut signalling = 0;
         for Listed { handle: number, class, flow } in listed {
             let Some(flow) = flow else {
-                signalling |= class == handle(SIGNALLING);
+                signalling += u16::from(class == handle(SIGNALLING));
                 continue;
             };
             let filter = Filter { class, handle: number };
@@ -106,7 +106,7 @@ impl U32Table {
                 self.delete(interface, &flow, earlier)?;
             }
         }
-        Ok(signalling)
+        Ok(signalling >= SIGNALLING_FILTERS)
     }
 
     /// The filters on our root of an interface, as the kernel lists them; none where there is no such root.
@@ -134,8 +134,11 @@ impl FlowTable for U32Table {
         self.interfaces.insert(interface);
         let signalling = self.refresh(interface)?;
         if !signalling {
-            let selector = Selector::protocol(RSVP);
-            self.add(interface, SIGNALLING_PRIORITY, &selector, handle(SIGNALLING))?;
+            let selectors =
+                [Selector::arp(), Selector::neighbor_discovery(), Selector::protocol(RSVP)];
+            for (selector, priority) in selectors.iter().zip(1..=SIGNALLING_FILTERS) {
+                self.add(interface, priority, selector, handle(SIGNALLING))?;
+            }
         }
         Ok(!signalling)
     }
@@ -223,7 +226,9 @@ impl Listed {
                 _ => {}
             }
         }
-        let flow = selector.and_then(|s| s.flow()).filter(|_| information >> 16 != 1);
+        let flow = selector
+            .and_then(|s| s.flow())
+            .filter(|_| information >> 16 > SIGNALLING_FILTERS.into());
         Ok(Some(Listed { handle, class, flow }))
     }
 }
@@ -280,12 +285,25 @@ struct Word {
 
 const IPV4: u16 = libc::ETH_P_IP as u16;
 const IPV6: u16 = libc::ETH_P_IPV6 as u16;
+const ARP: u16 = libc::ETH_P_ARP as u16;
+const ICMPV6: u8 = 58;
 
 impl Selector {
     /// All IPv4 packets of a protocol.
     fn protocol(protocol: u8) -> Selector {
         let words = vec![Word { offset: 8, mask: 0x00ff_0000, value: u32::from(protocol) << 16 }];
         Selector { ether_type: IPV4, words }
+    }
+
+    /// All of ARP: what neighbours ask about addresses must not wait behind a full queue.
+    fn arp() -> Selector {
+        Selector { ether_type: ARP, words: vec![Word { offset: 0, mask: 0, value: 0 }] }
+    }
+
+    /// The same in IPv6 (RFC 4861): ICMPv6 that no router sends on, because its hop limit is 255.
+    fn neighbor_discovery() -> Selector {
+        let value = u32::from(ICMPV6) << 8 | 255;
+        Selector { ether_type: IPV6, words: vec![Word { offset: 4, mask: 0xffff, value }] }
     }
 
     /// The packets of a flow.
@@ -444,7 +462,10 @@ mod tests {
             assert_eq!(selector.flow(), Some(flow));
             assert_eq!(Selector::decode(&selector.emit(), selector.ether_type), Some(selector));
         }
-        assert_eq!(Selector::protocol(46).flow(), None);
+        for signalling in [Selector::protocol(46), Selector::arp(), Selector::neighbor_discovery()]
+        {
+            assert_eq!(signalling.flow(), None);
+        }
         let range = |text: &str| Flow::to_range(text.parse().expect("a prefix"));
         let ports = Flow { protocol: 17, destination_port: 5_000, ..range("10.0.8.0/21") };
         let half = Some("8000::".parse().expect("an address"));

@@ -34,6 +34,35 @@ fn named(attributes: Attributes<'_>, kind: u16) -> Attribute<'_> {
     well_formed.find(|attribute| attribute.kind == kind).expect("is there")
 }
 
+/// What has gone through one of our classes, packets.
+fn packets_of(line: &Line, minor: u32) -> u32 {
+    let class = tc_header(line.outward, 0xea4d_0000 | minor, 0);
+    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS, to be echoed
+    let ask = || Connection::open()?.ask("read a class", request);
+    let answers = line.router.run_in(ask).expect("inside").expect("is there");
+    let message = answers.iter().next().expect("one").expect("well-formed");
+    let statistics = named(message.attributes(20), 7); // TCA_STATS2
+    let basic = named(statistics.nested(), 1); // TCA_STATS_BASIC
+    let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = basic.array::<12>("counters").expect("there");
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// What neighbours ask each other does not wait with best effort: without an answer nothing could be sent any more.
+pub(crate) fn neighbors(choice: ClassifierChoice) {
+    const SIGNALLING: u32 = 3;
+    let line = Line::new();
+    line.add_ipv6();
+    let _control = line.open(&line.plan(), choice);
+    let before = packets_of(&line, SIGNALLING);
+    let (source, sink) = (line.source(6_000), line.sink(5_000));
+    source.send_to(&[0; 100], SocketAddr::from((RECEIVER, 5_000))).expect("sent");
+    sink.recv(&mut [0; 200]).expect("received");
+    let by_arp = packets_of(&line, SIGNALLING);
+    assert!(by_arp > before, "ARP asked with best effort");
+    line.meet_in_ipv6();
+    assert!(packets_of(&line, SIGNALLING) > by_arp, "neighbour discovery asked with best effort");
+}
+
 /// From a bit per second to more than there is: the kernel gives back what it was told, also past 32 bits, so that
 /// nothing is put right again and again.
 pub(crate) fn any_rate() {
