@@ -1,0 +1,90 @@
+//! What happened in the demo, stage by stage, added up to its report.
+
+use std::time::Duration;
+
+use earmark_core::{Rate, Time};
+use earmark_sim::{Protocol, StageResult, Trace};
+
+use super::{
+    Denial, KillResult, NetworkKind, Part, Plan, ROUTER, Refusal, Report, Revival, Stay, Timeline,
+};
+
+/// What happened, before it is added up.
+pub(super) struct Story {
+    pub(super) start: Time,
+    /// The stages with RSVP and without, from when until when.
+    pub(super) spans: [(Time, Time); 3],
+    /// Those of Boomerang and of YESSIR.
+    pub(super) light: [Stay; 2],
+    /// The one that all share.
+    pub(super) shared: Stay,
+    /// What each protocol was refused in it.
+    pub(super) parts: Vec<Denial>,
+    /// The streams beside the measured one, of Boomerang and of YESSIR.
+    pub(super) sharers: [Trace; 2],
+    pub(super) setup: Duration,
+    pub(super) refusal: Option<Refusal>,
+    pub(super) refused: Time,
+    pub(super) revival: Option<Revival>,
+    pub(super) longest_refresh: Duration,
+    pub(super) stream: Trace,
+    pub(super) flood: Trace,
+}
+
+impl Story {
+    /// The report of it.
+    pub(super) fn report(self, network: NetworkKind, plan: &Plan) -> Report {
+        let [before, during, after] = self.spans;
+        let stream = &self.stream;
+        let reserved_bps = plan.stream.rate.as_bps();
+        let stage = |protocol, reserved_bps, setup, (from, until)| {
+            StageResult::new(protocol, reserved_bps, setup, &stream.figures(from, until))
+        };
+        let mut marks = Vec::new();
+        marks.extend(self.refusal.as_ref().map(|_| ("second one refused", self.refused)));
+        marks.extend(self.revival.map(|revival| ("daemon killed", revival.killed)));
+        marks.extend(self.revival.map(|revival| ("state formed again", revival.reformed)));
+        let streams = [stream, &self.flood];
+        let spans = [before, during, after, self.light[0].0, self.light[1].0, self.shared.0];
+        Report {
+            network,
+            stages: vec![
+                stage(Protocol::None, 0, None, before),
+                stage(Protocol::Rsvp, reserved_bps, Some(self.setup), during),
+                stage(Protocol::None, 0, None, after),
+                stage(Protocol::Boomerang, reserved_bps, Some(self.light[0].1), self.light[0].0),
+                stage(Protocol::Yessir, reserved_bps, Some(self.light[1].1), self.light[1].0),
+                stage(Protocol::Shared, reserved_bps, Some(self.shared.1), self.shared.0),
+            ],
+            parts: {
+                let (from, until) = self.shared.0;
+                let part = |(protocol, rate, trace): (Protocol, Rate, &Trace)| {
+                    let figures = trace.figures(from, until);
+                    Part {
+                        protocol,
+                        reserved_bps: rate.as_bps(),
+                        received_bps: figures.received_bps,
+                        loss: figures.loss,
+                    }
+                };
+                let [by_boomerang, by_yessir] = &self.sharers;
+                [
+                    (Protocol::Rsvp, plan.stream.rate, stream),
+                    (Protocol::Boomerang, plan.sharer.rate, by_boomerang),
+                    (Protocol::Yessir, plan.sharer.rate, by_yessir),
+                ]
+                .map(part)
+                .into()
+            },
+            denials: self.parts,
+            refusal: self.refusal.map(|refusal| Refusal {
+                stream_bps_after: stream.figures(self.refused, during.1).received_bps,
+                ..refusal
+            }),
+            kill: self
+                .revival
+                .map(|revival| KillResult::new(ROUTER, revival, self.longest_refresh, stream)),
+            timeline: Timeline::new(self.start, &spans, &marks, reserved_bps, streams),
+        }
+    }
+}
