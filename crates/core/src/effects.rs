@@ -177,6 +177,15 @@ impl<E> Effects<E> {
         });
     }
 
+    /// Takes those of the effects since `from` out that `keep` does not want; it may also change how messages leave.
+    pub fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Effect<E>) -> bool) {
+        let mut number = 0;
+        self.list.retain_mut(|effect| {
+            number += 1;
+            number <= from || keep(effect)
+        });
+    }
+
     /// All effects so far, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Effect<E>> {
         self.list.iter()

@@ -22,8 +22,9 @@
 // What a flow leads to is a class of its own, or a token bucket that decides whether the packet goes into the class that
 // all such flows share (bucket.h).
 //
-// Packets of protocol 46 (RSVP), those that our own sockets or interceptors have marked already, and what neighbours ask
-// and tell each other about their addresses go to the signalling class: with a full queue in front of ARP, the next hop
+// Packets of protocols 46 (RSVP) and 134 (RSVP that only the edges of a core look at), those that our own sockets or
+// interceptors have marked already, and what neighbours ask and tell each other about their addresses go to the signalling
+// class: with a full queue in front of ARP, the next hop
 // would be forgotten, and reservations with it.
 // Every other packet gets priority 0, and thereby the default class: nobody chooses a class by himself.
 //
@@ -201,7 +202,7 @@ int earmark_egress(struct __sk_buff *packet)
 		packet->priority = 0;
 		return NEXT_PROGRAM;
 	}
-	if (flow.protocol == PROTOCOL_RSVP ||
+	if (flow.protocol == PROTOCOL_RSVP || flow.protocol == PROTOCOL_RSVP_E2E_IGNORE ||
 	    (packet->protocol == bpf_htons(ETH_P_IPV6) && is_neighbor_discovery(packet, &flow, transport))) {
 		packet->priority = SIGNALLING_CLASS;
 		return NEXT_PROGRAM;

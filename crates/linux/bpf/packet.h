@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 
 #define PROTOCOL_RSVP 46
+#define PROTOCOL_RSVP_E2E_IGNORE 134
 // ea4d:3, as in the module `plan` of traffic control. An interceptor marks with it what flows on by itself and is to leave
 // like our own messages: a packet keeps its mark while it is forwarded, but not its priority.
 #define SIGNALLING_CLASS 0xea4d0003u

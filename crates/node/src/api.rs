@@ -1,17 +1,18 @@
 //! What goes into a node and what comes out of it: settings, inputs, commands, events.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, RetryPolicy};
-use earmark_core::{Datagram, Flow, Interface, InterfaceId, MulticastRoute, Rate, Route};
+use earmark_core::{Datagram, Flow, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::SenderTemplate;
 use earmark_yessir as yessir;
 use serde::{Deserialize, Serialize};
 
+use crate::edge::{AggregateChange, Border};
 use crate::receiver::{Listen, Unanswerable};
 
 /// Settings of a node.
@@ -32,6 +33,9 @@ pub struct NodeConfig {
     /// Settings of YESSIR.
     #[serde(default)]
     pub yessir: yessir::Config,
+    /// Interfaces that face a core, by name, and what crosses it in aggregates.
+    #[serde(default)]
+    pub borders: BTreeMap<String, Border>,
     /// How eagerly refused requests are retried when bandwidth is given back.
     #[serde(default)]
     pub retry: RetryPolicy,
@@ -40,7 +44,8 @@ pub struct NodeConfig {
 /// One thing that happens to a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input<'a> {
-    /// A message of IP protocol `.0` arrived: 46 for RSVP, 1 and 58 for Boomerang, 17 for YESSIR.
+    /// A message of IP protocol `.0` arrived: 46 for RSVP, 134 for what of it was hidden from a core,
+    /// 1 and 58 for Boomerang, 17 for YESSIR.
     Datagram(u8, Datagram<'a>),
     /// The deadline of [`Node::next_deadline`] has come.
     Expire,
@@ -147,6 +152,19 @@ pub enum Event {
         flow: Flow,
         /// Why not.
         reason: String,
+    },
+    /// An aggregate across a core has changed.
+    Aggregate {
+        /// What happened.
+        change: AggregateChange,
+        /// The far edge.
+        to: IpAddr,
+        /// The destinations behind it.
+        range: Prefix,
+        /// What the core has granted.
+        granted: Rate,
+        /// What its flows need together.
+        need: Rate,
     },
 }
 

@@ -23,6 +23,9 @@ impl Node {
                     self.ledger.set_link(id, capacity);
                 }
                 let takes_part = interface.takes_part();
+                if takes_part {
+                    self.edges.enter(&interface.name, id, &mut self.ledger);
+                }
                 self.enter(interface);
                 if !takes_part {
                     self.lose_link(now, id, ENODEV, out);
@@ -86,10 +89,18 @@ impl Node {
     }
 
     /// Nothing can be reserved on a link any more: whoever holds something of it must know.
-    fn lose_link(&mut self, now: Time, id: InterfaceId, errno: u16, out: &mut Effects<Event>) {
-        for (claim, owner) in self.ledger.remove_link(id).claims {
-            let event = HostEvent::TrafficControlRefused { claim, owner, errno };
-            self.tell_owner(now, owner, event, out);
+    pub(crate) fn lose_link(
+        &mut self,
+        now: Time,
+        id: InterfaceId,
+        errno: u16,
+        out: &mut Effects<Event>,
+    ) {
+        for link in core::iter::once(id).chain(self.edges.lanes_of(id)) {
+            for (claim, owner) in self.ledger.remove_link(link).claims {
+                let event = HostEvent::TrafficControlRefused { claim, owner, errno };
+                self.tell_owner(now, owner, event, out);
+            }
         }
     }
 

@@ -6,19 +6,21 @@
 //!
 //! A node speaks RSVP, Boomerang and YESSIR at once. The engines know nothing of each other: what they share is the
 //! ledger. When one of them gives bandwidth back, or takes it from another, the node tells those whom it concerns before
-//! the input is done with.
+//! the input is done with. At the edge of a core it lets one aggregate of Boomerang carry the flows of RSVP (module `edge`).
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod api;
+mod edge;
 mod host;
 mod node;
 mod receiver;
 mod show;
 
 pub use api::{Command, Event, HostUpdate, Input, NodeConfig};
+pub use edge::{Across, AggregateChange, AggregateRow, Border, RSVP_E2E_IGNORE};
 pub use node::Node;
 pub use receiver::{Ask, Listen, Unanswerable};
 pub use show::{

@@ -18,6 +18,7 @@ use earmark_yessir as yessir;
 use earmark_yessir::Yessir;
 
 use crate::api::{Command, Event, Input, NodeConfig};
+use crate::edge::{Edges, RSVP_E2E_IGNORE};
 use crate::receiver::{Listen, Receivers};
 
 /// Displaced claims and waiting requests that are served after one input at most; the rest is due at once again.
@@ -38,6 +39,7 @@ pub struct Node {
     pub(crate) boomerang: Boomerang,
     pub(crate) yessir: Yessir,
     receivers: Receivers,
+    pub(crate) edges: Edges,
     /// When there was more to settle than one turn may take.
     unsettled: Option<Time>,
 }
@@ -60,6 +62,7 @@ impl Node {
             boomerang: Boomerang::new(config.boomerang, &random),
             yessir: Yessir::new(config.yessir, &random),
             receivers: Receivers::default(),
+            edges: Edges::new(config.borders),
             unsettled: None,
         }
     }
@@ -68,6 +71,11 @@ impl Node {
     pub fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Effects<Event>) {
         let before = out.len();
         match input {
+            Input::Datagram(protocol @ (rsvp::PROTOCOL | RSVP_E2E_IGNORE), datagram)
+                if !self.edges.is_empty() =>
+            {
+                self.rsvp_at_edge(now, protocol, datagram, out);
+            }
             Input::Datagram(rsvp::PROTOCOL, datagram) => {
                 self.rsvp(now, EngineInput::Datagram(datagram), out);
             }
@@ -106,6 +114,9 @@ impl Node {
         if !self.receivers.is_empty() && self.answer(now, before, out) {
             self.settle(now, out);
         }
+        if !self.edges.is_empty() {
+            self.tend_edges(now, before, out);
+        }
     }
 
     /// A last step over the effects of one input, or of several in their order, before they are carried out: messages
@@ -122,6 +133,7 @@ impl Node {
             self.boomerang.next_deadline().map(|(at, _)| at),
             self.yessir.next_deadline().map(|(at, _)| at),
             self.unsettled,
+            self.edges.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -180,12 +192,17 @@ impl Node {
         }
     }
 
-    fn rsvp(&mut self, now: Time, input: EngineInput<'_, rsvp::Command>, out: &mut Effects<Event>) {
+    pub(crate) fn rsvp(
+        &mut self,
+        now: Time,
+        input: EngineInput<'_, rsvp::Command>,
+        out: &mut Effects<Event>,
+    ) {
         let Node { rsvp, routes, rsvp_interfaces: interfaces, ledger, .. } = self;
         rsvp.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
     }
 
-    fn boomerang(
+    pub(crate) fn boomerang(
         &mut self,
         now: Time,
         input: EngineInput<'_, boomerang::Command>,
@@ -246,7 +263,7 @@ impl Node {
 
     /// What one protocol took, another may have lost; what one gave back, another may be waiting for. First those learn
     /// of it that have lost something, for what they give up on other links is there to be had.
-    fn settle(&mut self, now: Time, out: &mut Effects<Event>) {
+    pub(crate) fn settle(&mut self, now: Time, out: &mut Effects<Event>) {
         self.unsettled = None;
         for _ in 0..SETTLED_PER_TURN {
             if let Some(displaced) = self.ledger.next_displaced() {

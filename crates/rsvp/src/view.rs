@@ -100,6 +100,21 @@ impl Rsvp {
         (self.store.session_blocks.len(), self.store.psbs.len(), self.store.rsbs.len())
     }
 
+    /// The claim that a request from behind `interface` for a sender, or, without one, for all that share a reservation,
+    /// would change.
+    pub fn claim_for(
+        &self,
+        session: &Session,
+        sender: Option<&SenderTemplate>,
+        interface: InterfaceId,
+    ) -> Option<ClaimId> {
+        let holder = match sender {
+            Some(sender) => Holder::Sender(self.store.find_sender(session, sender)?),
+            None => Holder::Pool(self.store.pool_of(self.store.find_session(session)?)?),
+        };
+        self.store.tcsb(self.store.find_tcsb(holder, Some(interface))?).claim
+    }
+
     /// All senders.
     pub fn senders(&self) -> impl Iterator<Item = SenderView<'_>> {
         self.store.psbs.iter().map(|(index, psb)| SenderView {

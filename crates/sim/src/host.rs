@@ -119,6 +119,12 @@ impl Host {
             MessageKind::Rsvp if here || (packet.router_alert && self.forwards) => {
                 Interception::Taken
             }
+            MessageKind::HiddenRsvp
+                if packet.router_alert
+                    && self.config.borders.values().any(|border| border.hide) =>
+            {
+                Interception::Taken
+            }
             MessageKind::Boomerang if here || self.forwards => Interception::Taken,
             // The application that it is for is to have its report, too.
             MessageKind::Yessir if here => Interception::Copied,
@@ -158,7 +164,7 @@ impl Host {
         }
         packet.ttl -= 1;
         // A queue of their own is for what the daemon sends; and RSVP has it by its IP protocol.
-        packet.urgent &= packet.kind() == MessageKind::Rsvp;
+        packet.urgent &= matches!(packet.kind(), MessageKind::Rsvp | MessageKind::HiddenRsvp);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),

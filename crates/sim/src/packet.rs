@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_node::RSVP_E2E_IGNORE;
 use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp::{self, Echo, Ends, Kind};
 use earmark_wire::rtcp::PacketType;
@@ -68,6 +69,7 @@ impl Packet {
         let Body::Signalling(octets) = &self.body else { return MessageKind::Foreign };
         match self.protocol {
             RSVP => MessageKind::Rsvp,
+            RSVP_E2E_IGNORE => MessageKind::HiddenRsvp,
             icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6 => {
                 let data = octets.get(icmp::HEADER..).unwrap_or_default();
                 match data.starts_with(&MAGIC.to_be_bytes()) {
@@ -114,6 +116,8 @@ impl Packet {
 pub(crate) enum MessageKind {
     /// A message of RSVP.
     Rsvp,
+    /// One that only the edges of a core look at.
+    HiddenRsvp,
     /// A ping whose data begin with MAGIC.
     Boomerang,
     /// An RTCP compound with YSSR in it.

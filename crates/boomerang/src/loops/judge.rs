@@ -17,7 +17,7 @@ impl Boomerang {
     ) {
         let state = self.loops.get_mut(index);
         state.heard_at = turn.now;
-        state.lost = false;
+        let was_lost = core::mem::take(&mut state.lost);
         state.attempts = 0;
         let wanted_by_nodes = view.refresh_interval().max(1);
         state.interval = state.asked_interval.min(wanted_by_nodes);
@@ -47,7 +47,13 @@ impl Boomerang {
                 state.key = view.key();
                 self.ask(turn, index);
             }
-            Phase::Reserve => self.granted(turn, index, said),
+            Phase::Reserve => {
+                if was_lost {
+                    // Whoever was told of the loss is to know of its end, too.
+                    state.granted = None;
+                }
+                self.granted(turn, index, said);
+            }
         }
     }
 

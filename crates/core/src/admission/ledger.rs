@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::lanes::Lanes;
 use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
 use super::preemption::Preemption;
 use super::queue::{EnqueueError, RetryPolicy, Waiting};
@@ -28,6 +29,8 @@ pub struct Ledger {
     policy: RetryPolicy,
     /// Only where claims may displace each other.
     pub(super) preemption: Option<Box<Preemption>>,
+    /// Where some flows claim instead.
+    pub(super) lanes: Lanes,
 }
 
 /// A place for a claim. The parts of a [`Claim`] stand in it one by one, so that nothing is lost between them.
@@ -171,6 +174,10 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
+        let place = self.place_of(link, owner, flow);
+        if place != link {
+            return self.claim_in_lane((link, place), owner, flow, demand);
+        }
         let entry = self.links.get_mut(&link).ok_or(UNKNOWN)?;
         // There are none but for some minutes after a restart.
         let adopted =
@@ -185,6 +192,24 @@ impl Ledger {
         wake(&mut self.freed, link, entry); // the flow may want less than before
         let claim = self.enter(Claim { link, owner, demand });
         self.rank(link, claim);
+        Ok(claim)
+    }
+
+    /// A lane that has nothing yet refuses like one that has not enough.
+    #[cold]
+    fn claim_in_lane(
+        &mut self,
+        (link, lane): (InterfaceId, InterfaceId),
+        owner: Owner,
+        flow: &Flow,
+        demand: Demand,
+    ) -> Result<ClaimId, Refusal> {
+        let claim =
+            self.claim(lane, owner, flow, demand).map_err(|refusal| match refusal.reason {
+                Reason::NoSuchLink => Refusal { reason: Reason::Bandwidth, ..refusal },
+                _ => refusal,
+            })?;
+        self.drop_adopted(link, flow);
         Ok(claim)
     }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Rate;
 
 mod demand;
+mod lanes;
 mod ledger;
 mod link;
 mod preemption;

@@ -140,6 +140,7 @@ impl Ledger {
         demand: Demand,
         priority: Priority,
     ) -> Result<ClaimId, Refusal> {
+        let link = self.place_of(link, owner, flow);
         let claim = match self.claim(link, owner, flow, demand) {
             Err(refusal) => {
                 let adopted = self.adopted_rate(link, flow);

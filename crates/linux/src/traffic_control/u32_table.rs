@@ -26,8 +26,10 @@ const TERMINAL: u8 = 1;
 /// The bits of a filter's handle that number it in its list; without them it is a list itself.
 const NODE: u32 = 0xfff;
 /// The first priorities are those of the filters for signalling, one each; flows follow.
-const SIGNALLING_FILTERS: u16 = 3;
+const SIGNALLING_FILTERS: u16 = 4;
 const RSVP: u8 = 46;
+/// RSVP that only the edges of a core look at (RFC 3175).
+const RSVP_E2E_IGNORE: u8 = 134;
 
 /// A filter as the kernel names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,8 +136,12 @@ impl FlowTable for U32Table {
         self.interfaces.insert(interface);
         let signalling = self.refresh(interface)?;
         if !signalling {
-            let selectors =
-                [Selector::arp(), Selector::neighbor_discovery(), Selector::protocol(RSVP)];
+            let selectors = [
+                Selector::arp(),
+                Selector::neighbor_discovery(),
+                Selector::protocol(RSVP),
+                Selector::protocol(RSVP_E2E_IGNORE),
+            ];
             for (selector, priority) in selectors.iter().zip(1..=SIGNALLING_FILTERS) {
                 self.add(interface, priority, selector, handle(SIGNALLING))?;
             }

@@ -51,6 +51,14 @@ impl Bench {
         node
     }
 
+    /// A router with settings of its own.
+    #[allow(dead_code, reason = "not every test has one")]
+    pub(crate) fn router_with(&mut self, name: &str, config: NodeConfig) -> NodeId {
+        let node = self.network.add_node(name, true, config);
+        self.routers.insert(node, true);
+        node
+    }
+
     /// A host behind a router, and its link.
     pub(crate) fn host(&mut self, name: &str, router: NodeId, bandwidth: Rate) -> (NodeId, usize) {
         let node = self.network.add_node(name, false, self.config.clone());

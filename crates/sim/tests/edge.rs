@@ -1,0 +1,463 @@
+//! RSVP across a core in one aggregate: the core has one reservation, whatever the number of flows, and never less than they
+//! need.
+//!
+//! ```text
+//!   h1 --0-- e1 --1-- c1 --2-- c2 --3-- e2 --4-- h2        c1 and c2 see no RSVP
+//! ```
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use common::{Bench, Family};
+use earmark_boomerang as boomerang;
+use earmark_core::{Flow, Prefix, Rate, Time};
+use earmark_node::{
+    Across, AggregateChange, AggregateRow, Border, Command, Event, Listen, NodeConfig,
+};
+use earmark_rsvp::{self as rsvp, Application};
+use earmark_sim::{NodeId, What};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
+use proptest::prelude::*;
+
+/// What a flow asks for.
+const FLOW: Rate = Rate::from_bps(64_000);
+const STEP: Rate = Rate::from_mbps(4);
+
+struct Net {
+    bench: Bench,
+    h1: NodeId,
+    e1: NodeId,
+    c1: NodeId,
+    c2: NodeId,
+    e2: NodeId,
+    h2: NodeId,
+}
+
+/// All links have 1 Gbit/s but the one in the core.
+fn net(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
+    let timing = rsvp::Timing { refresh: Duration::from_secs(30), lifetime_factor: 3 };
+    let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
+    let boomerang = boomerang::Config { refresh_interval: 10, ..boomerang::Config::default() };
+    let plain =
+        || NodeConfig { rsvp: rsvp.clone(), boomerang: boomerang.clone(), ..NodeConfig::default() };
+    let mut bench = Bench::with(5, family, plain());
+    let (to, range) = match family {
+        Family::V4 => ("10.0.3.2", "10.0.4.0/24"),
+        Family::V6 => ("2001:db8:3::2", "2001:db8:4::/48"),
+    };
+    let mut across = Across {
+        to: to.parse().expect("an address"),
+        range: range.parse().expect("a prefix"),
+        step: STEP,
+        lowest: Rate::ZERO,
+        highest: Rate::from_mbps(200),
+        margin: Rate::ZERO,
+        shrink_after: Duration::from_secs(20),
+        patience: Duration::from_secs(2),
+        waiting: 1_000,
+        pause: Duration::from_secs(5),
+        recover: Duration::from_secs(5),
+    };
+    change(&mut across);
+    let border = |name: &str, across: Vec<Across>| {
+        let borders = [(name.into(), Border { hide: true, across })].into();
+        NodeConfig { borders, ..plain() }
+    };
+    let speed = Rate::from_mbps(1_000);
+    let e1 = bench.router_with("e1", border("link1", vec![across]));
+    let [c1, c2] = ["c1", "c2"].map(|name| bench.router(name));
+    let e2 = bench.router_with("e2", border("link3", Vec::new()));
+    let (h1, _) = bench.host("h1", e1, speed);
+    for (a, b, speed) in [(e1, c1, speed), (c1, c2, core), (c2, e2, speed)] {
+        bench.connect(a, b, speed);
+    }
+    let (h2, _) = bench.host("h2", e2, speed);
+    bench.route();
+    Net { bench, h1, e1, c1, c2, e2, h2 }
+}
+
+fn usual() -> Net {
+    net(Family::V4, Rate::from_mbps(1_000), |_| {})
+}
+
+impl Net {
+    fn address(&self, link: usize, side: usize) -> IpAddr {
+        self.bench.links[link].addresses[side]
+    }
+
+    fn session(&self, port: u16) -> Session {
+        Session { destination: self.address(4, 0), protocol: 17, flags: 0, port }
+    }
+
+    /// A flow from h1 to h2, reserved by the receiver; `number` is its port.
+    fn begin(&mut self, number: u16, rate: Rate) {
+        let (session, application) = (self.session(number), Application(number.into()));
+        let source = self.address(0, 0);
+        let network = &mut self.bench.network;
+        network.command(self.h2, Command::Listen(Listen::new(application, session)));
+        let open = rsvp::Command::Session { application, session };
+        network.command(self.h1, Command::Rsvp(open));
+        let template = FilterSpec { source, selector: SourceSelector::Port(number) };
+        let tspec = TokenBucket {
+            rate: rate.as_octets_per_second(),
+            depth: 2_000.0,
+            peak: f32::INFINITY,
+            min_policed_unit: 100,
+            max_packet_size: 1_000,
+        };
+        let send = rsvp::Command::Sender { application, template, tspec, ttl: 64 };
+        network.command(self.h1, Command::Rsvp(send));
+    }
+
+    fn end(&mut self, number: u16) {
+        let application = Application(number.into());
+        for node in [self.h1, self.h2] {
+            let release = rsvp::Command::Release { application };
+            self.bench.network.command(node, Command::Rsvp(release));
+        }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let until = self.bench.network.now() + time;
+        self.bench.network.run_until(until);
+    }
+
+    fn seconds(&mut self, seconds: u64) {
+        self.run(Duration::from_secs(seconds));
+    }
+
+    fn aggregate(&self) -> AggregateRow {
+        let node = self.bench.network.node(self.e1).expect("it lives");
+        node.aggregate_rows().next().expect("there is one")
+    }
+
+    /// What each router of the core holds towards e2.
+    fn core_holds(&self) -> [Rate; 2] {
+        [(self.c1, 2), (self.c2, 3)].map(|(node, link)| {
+            let interface = self.bench.links[link].ends[0].1;
+            let node = self.bench.network.node(node).expect("it lives");
+            node.ledger().link(interface).expect("a link").held
+        })
+    }
+
+    /// What the aggregate holds on the edge's own link.
+    fn edge_holds(&self) -> Rate {
+        let interface = self.bench.links[1].ends[0].1;
+        let node = self.bench.network.node(self.e1).expect("it lives");
+        node.ledger().link(interface).expect("a link").held
+    }
+
+    /// Everywhere the aggregate has what was granted, the flows have no more than that, and traffic control of the edge has
+    /// a class for each of them and none for the aggregate; nothing of RSVP is in the core.
+    fn all_is_well(&self) {
+        let row = self.aggregate();
+        assert!(row.granted_bps >= row.need_bps, "{row:?}");
+        let network = &self.bench.network;
+        let classes = network.traffic_control(self.e1).map(|(_, reserved)| reserved.demand.rate);
+        assert_eq!(classes.fold(Rate::ZERO, |sum, rate| sum + rate), row.need_bps, "{row:?}");
+        assert_eq!(network.traffic_control(self.e1).count(), row.members as usize);
+        for node in [self.c1, self.c2] {
+            let node = network.node(node).expect("it lives");
+            assert_eq!(rsvp_state(node), 0, "{}", node.name());
+            let sessions = usize::from(row.granted_bps > Rate::ZERO);
+            assert!(node.boomerang_engine().population().0 <= 1.max(sessions));
+        }
+    }
+
+    fn nothing_is_left(&self) {
+        for id in self.bench.network.nodes() {
+            let node = self.bench.network.node(id).expect("it lives");
+            for (link, status) in node.ledger().links() {
+                assert_eq!(
+                    (status.held, status.claims),
+                    (Rate::ZERO, 0),
+                    "{} {link:?}",
+                    node.name()
+                );
+            }
+            assert_eq!(rsvp_state(node), 0, "{}", node.name());
+            assert_eq!(node.boomerang_engine().population(), (0, 0), "{}", node.name());
+            assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
+        }
+    }
+
+    /// What became of the aggregate, and what it had then, Mbit/s.
+    fn changes(&self) -> Vec<(AggregateChange, u64)> {
+        let told = self.bench.network.log().iter().filter_map(|entry| match &entry.what {
+            What::Event(Event::Aggregate { change, granted, .. }) => {
+                Some((*change, granted.as_bps() / 1_000_000))
+            }
+            _ => None,
+        });
+        told.collect()
+    }
+
+    /// Messages that a node's daemon has sent.
+    fn sent(&self, node: NodeId) -> usize {
+        let is_sent = |what: &What| matches!(what, What::Sent { .. });
+        self.bench.network.log().iter().filter(|e| e.node == node && is_sent(&e.what)).count()
+    }
+
+    /// Reservations that h2 has been refused.
+    fn refusals(&self) -> usize {
+        let entries = self.bench.network.log().iter().filter(|entry| entry.node == self.h2);
+        let refused: BTreeSet<u64> = entries
+            .filter_map(|entry| match &entry.what {
+                What::Event(Event::Rsvp(rsvp::Event::ResvError { application, .. })) => {
+                    Some(application.0)
+                }
+                _ => None,
+            })
+            .collect();
+        refused.len()
+    }
+}
+
+/// Senders and reservations.
+fn rsvp_state(node: &earmark_node::Node) -> usize {
+    let (_, senders, requests) = node.rsvp_engine().population();
+    senders + requests
+}
+
+/// A thousand flows of 64 kbit/s, a hundred a second, are 16 steps; the core learns of them by some tens of messages.
+#[test]
+fn a_thousand_flows_are_one_reservation_in_the_core() {
+    for family in [Family::V4, Family::V6] {
+        let mut net = net(family, Rate::from_mbps(1_000), |_| {});
+        for number in 1..=1_000 {
+            net.begin(number, FLOW);
+            net.run(Duration::from_millis(10));
+        }
+        net.seconds(1);
+        net.all_is_well();
+        let row = net.aggregate();
+        assert_eq!((row.members, row.waiting), (1_000, 0));
+        assert_eq!((row.need_bps, row.granted_bps), (Rate::from_mbps(64), Rate::from_mbps(64)));
+        assert_eq!(net.core_holds(), [Rate::from_mbps(64); 2]);
+        assert_eq!(net.edge_holds(), Rate::from_mbps(64), "nothing counts twice");
+        assert_eq!(net.refusals(), 0);
+        for node in [net.c1, net.c2] {
+            let node = net.bench.network.node(node).expect("it lives");
+            assert_eq!(node.boomerang_engine().population(), (1, 0));
+        }
+        let messages = net.sent(net.c1);
+        assert!(messages <= 60, "{messages} messages of the core in all");
+        let grown = net.changes().iter().filter(|(c, _)| *c == AggregateChange::Grown).count();
+        assert_eq!(grown, 16);
+
+        // Refreshes of a thousand flows are nothing to the core.
+        let before = net.sent(net.c1);
+        net.seconds(100);
+        net.all_is_well();
+        assert!(net.sent(net.c1) - before <= 2 * 100 / 5, "two a refresh of the aggregate");
+
+        for number in 1..=1_000 {
+            net.end(number);
+        }
+        net.seconds(60);
+        assert_eq!(net.aggregate().granted_bps, Rate::ZERO);
+        net.nothing_is_left();
+    }
+}
+
+/// While there is room a flow is admitted without a word to the core, and one round trip later otherwise.
+#[test]
+fn who_fits_is_admitted_at_once() {
+    let mut net = usual();
+    net.begin(1, FLOW);
+    net.seconds(1);
+    let before = net.sent(net.c1);
+    for number in 2..=62 {
+        net.begin(number, FLOW);
+    }
+    net.seconds(1);
+    assert_eq!(net.sent(net.c1), before);
+    let row = net.aggregate();
+    assert_eq!((row.members, row.granted_bps), (62, STEP));
+    net.begin(63, FLOW);
+    net.run(Duration::from_millis(100));
+    let row = net.aggregate();
+    assert_eq!((row.members, row.granted_bps), (63, Rate::from_mbps(8)));
+    net.all_is_well();
+}
+
+/// With a margin it grows before it has to.
+#[test]
+fn a_margin_is_kept_for_those_to_come() {
+    let mut net = net(Family::V4, Rate::from_mbps(1_000), |a| a.margin = Rate::from_mbps(1));
+    for number in 1..=50 {
+        net.begin(number, FLOW);
+        net.run(Duration::from_millis(50));
+    }
+    let row = net.aggregate();
+    assert_eq!((row.members, row.granted_bps), (50, Rate::from_mbps(8)), "3.2 and a margin");
+    assert_eq!(net.changes(), [(AggregateChange::Grown, 4), (AggregateChange::Grown, 8)]);
+}
+
+/// A flow that comes and goes at the border of a step makes the aggregate grow once, and not shrink.
+#[test]
+fn churn_at_a_border_does_not_make_it_swing() {
+    let mut net = usual();
+    for number in 1..=62 {
+        net.begin(number, FLOW);
+    }
+    net.seconds(2);
+    for _ in 0..20 {
+        net.begin(63, FLOW);
+        net.seconds(5);
+        net.end(63);
+        net.seconds(5);
+    }
+    assert_eq!(net.changes(), [(AggregateChange::Grown, 4), (AggregateChange::Grown, 8)]);
+    // When it has been enough for a while, it shrinks, by the step that nobody needs.
+    net.seconds(30);
+    assert_eq!(net.changes()[2..], [(AggregateChange::Shrunk, 4)]);
+    assert_eq!(net.core_holds(), [STEP; 2]);
+    net.all_is_well();
+}
+
+/// A core that has no more refuses; those that are in stay, and RSVP tells the others why.
+#[test]
+fn what_the_core_refuses_rsvp_refuses() {
+    let mut net = net(Family::V4, Rate::from_mbps(10), |_| {});
+    for number in 1..=150 {
+        net.begin(number, FLOW);
+        net.run(Duration::from_millis(20));
+    }
+    net.seconds(3);
+    let row = net.aggregate();
+    assert_eq!(row.granted_bps, Rate::from_mbps(8), "a third step does not fit");
+    assert_eq!(row.members, 125);
+    assert_eq!(net.core_holds(), [Rate::from_mbps(8); 2], "the refused step is given back");
+    assert_eq!(net.edge_holds(), Rate::from_mbps(8));
+    assert_eq!(net.refusals(), 25);
+    net.all_is_well();
+    let refused = net.changes().iter().filter(|(c, _)| *c == AggregateChange::Refused).count();
+    assert!(refused <= 2, "nobody asks again at once: {refused}");
+    // When others leave, there is room again, without a word to the core.
+    for number in 1..=30 {
+        net.end(number);
+    }
+    net.seconds(90);
+    assert_eq!(net.aggregate().members, 120, "those that were refused ask again");
+    net.all_is_well();
+    for number in 1..=150 {
+        net.end(number);
+    }
+    net.seconds(60);
+    net.nothing_is_left();
+}
+
+/// A router of the core dies and comes back: the aggregate is there again with its next refresh, and no flow has noticed.
+#[test]
+fn a_router_of_the_core_may_die() {
+    let mut net = usual();
+    for number in 1..=100 {
+        net.begin(number, FLOW);
+    }
+    net.seconds(5);
+    let before = net.aggregate();
+    net.bench.network.kill(net.c1);
+    net.seconds(20);
+    net.bench.network.restart(net.c1, Duration::from_secs(60));
+    net.seconds(30);
+    assert_eq!(net.aggregate(), before);
+    assert_eq!(net.core_holds(), [Rate::from_mbps(8); 2]);
+    net.all_is_well();
+    assert_eq!(net.refusals(), 0);
+}
+
+/// The core gives to somebody else what it has lost: the flows lose their reservations, and are told.
+#[test]
+fn what_the_core_takes_back_the_flows_lose() {
+    let mut net = net(Family::V4, Rate::from_mbps(10), |_| {});
+    for number in 1..=100 {
+        net.begin(number, FLOW);
+    }
+    net.seconds(5);
+    assert_eq!(net.aggregate().members, 100);
+    let interface = net.bench.links[2].ends[0].1;
+    net.bench.network.set_bandwidth(net.c1, interface, Rate::from_mbps(2));
+    net.bench.network.kill(net.c1);
+    net.bench.network.restart(net.c1, Duration::from_secs(1));
+    net.seconds(30);
+    let changes = net.changes();
+    assert!(changes.contains(&(AggregateChange::Failing, 8)), "{changes:?}");
+    assert!(changes.contains(&(AggregateChange::Lost, 0)), "{changes:?}");
+    assert_eq!(net.refusals(), 100);
+    assert_eq!(net.aggregate().need_bps, Rate::ZERO);
+    assert_eq!(net.core_holds(), [Rate::ZERO; 2]);
+    assert_eq!(net.bench.network.traffic_control(net.e1).count(), 0);
+}
+
+/// No router of the core breaks the path, though each lowers the TTL; the far edge sees one hop.
+#[test]
+fn the_core_is_no_break_in_the_path() {
+    let mut net = usual();
+    net.begin(1, FLOW);
+    net.seconds(1);
+    let offers = net.bench.network.log().iter().filter_map(|entry| match &entry.what {
+        What::Event(Event::Rsvp(rsvp::Event::Path { offer, .. })) if entry.node == net.h2 => {
+            offer.clone()
+        }
+        _ => None,
+    });
+    let offers: Vec<_> = offers.collect();
+    assert!(!offers.is_empty() && offers.iter().all(|offer| !offer.broken), "{offers:?}");
+    let e2 = net.bench.network.node(net.e2).expect("it lives");
+    assert_eq!(rsvp_state(e2), 2, "a sender and its reservation");
+    assert_eq!(Flow::to_range(net.aggregate().range).destinations(), prefix("10.0.4.0/24"));
+}
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().expect("a prefix")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever comes and goes, the core has at least what the flows were promised, at any time.
+    #[test]
+    fn the_core_has_what_the_flows_were_promised(
+        moves in prop::collection::vec((1_u16..40, any::<bool>(), 1_u64..12, 0_u64..3_000), 1..60),
+        core in 5_u64..60,
+        margin in 0_u64..3,
+    ) {
+        let mut net = net(Family::V4, Rate::from_mbps(core), |across| {
+            across.margin = Rate::from_mbps(margin);
+            across.shrink_after = Duration::from_secs(3);
+        });
+        let mut there = BTreeSet::new();
+        for (number, begins, rate, pause) in moves {
+            if begins && there.insert(number) {
+                net.begin(number, Rate::from_bps(rate * 300_000));
+            } else if !begins && there.remove(&number) {
+                net.end(number);
+            }
+            let until = net.bench.network.now() + Duration::from_millis(pause);
+            loop {
+                let row = net.aggregate();
+                prop_assert!(row.granted_bps >= row.need_bps, "{:?}", row);
+                if row.need_bps > Rate::ZERO {
+                    let core = net.core_holds();
+                    prop_assert!(core.iter().all(|held| *held >= row.need_bps), "{:?} {:?}", core, row);
+                }
+                if net.bench.network.now() >= until {
+                    break;
+                }
+                let next = net.bench.network.now() + Duration::from_millis(5);
+                net.bench.network.run_until(next.min(until));
+            }
+        }
+        for number in there {
+            net.end(number);
+        }
+        net.seconds(60);
+        net.nothing_is_left();
+        prop_assert!(net.bench.network.now() > Time::ZERO);
+    }
+}
