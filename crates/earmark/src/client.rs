@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use crate::control::protocol::{
-    ApplicationRow, Keep, LinkRow, Listen, Listing, NeighborRow, Notice, Opened, Problem,
-    ProblemCode, Release, Released, Request, ReservationRow, Response, Rows, Send, SessionRow,
-    Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
+    AggregateRow, ApplicationRow, Keep, LinkRow, Listen, Listing, NeighborRow, Notice, Opened,
+    Problem, ProblemCode, Release, Released, Request, ReservationRow, Response, Rows, Send,
+    SessionRow, Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
 };
 
 /// Why the daemon could not be asked, or said no.
@@ -134,6 +134,11 @@ impl Client {
     /// Neighbours.
     pub fn show_neighbors(&mut self) -> Result<Rows<NeighborRow>, ClientError> {
         self.show(Listing::Neighbors)
+    }
+
+    /// Aggregates across cores.
+    pub fn show_aggregates(&mut self) -> Result<Rows<AggregateRow>, ClientError> {
+        self.show(Listing::Aggregates)
     }
 
     /// What was opened on this host.

@@ -259,6 +259,10 @@ pub(crate) fn node_config(
             let silent = config.interfaces.iter().filter(|interface| !interface.protocols.rsvp);
             silent.map(|interface| interface.name.clone()).collect()
         },
+        borders: {
+            let facing = config.interfaces.iter();
+            facing.filter_map(|i| Some((i.name.clone(), i.border.clone()?))).collect()
+        },
         boomerang: config.boomerang.clone(),
         yessir: earmark_yessir::Config {
             auth: earmark_yessir::auth::Settings {

@@ -5,7 +5,7 @@ mod light;
 use std::net::IpAddr;
 
 use earmark_core::Rate;
-use earmark_node::Event;
+use earmark_node::{AggregateChange, Event};
 use earmark_rsvp::diagnostics::TraceEnd;
 use earmark_rsvp::{self as rsvp, Change};
 use earmark_wire::intserv::FlowSpec;
@@ -29,6 +29,17 @@ pub fn event(event: &Event) -> String {
                 "reservation for {of} on interface {} could not be adopted: {reason}",
                 interface.0
             )
+        }
+        Event::Aggregate { change, to, range, granted, need } => {
+            let what = match change {
+                AggregateChange::Grown => "has grown",
+                AggregateChange::Shrunk => "has shrunk",
+                AggregateChange::Released => "is not needed any more",
+                AggregateChange::Refused => "cannot grow",
+                AggregateChange::Failing => "is refused or not answered any more",
+                AggregateChange::Lost => "is lost, and its flows' reservations with it",
+            };
+            format!("aggregate to {range} by {to} {what}: {need} of {granted} in use")
         }
     }
 }

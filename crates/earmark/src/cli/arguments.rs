@@ -75,7 +75,8 @@ what waits for a restart, and a file with a mistake changes nothing.")]
     /// Write an example configuration, or check one.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// List what the daemon knows: sessions, reservations, links, neighbors, applications or counters.
+    /// List what the daemon knows: sessions, reservations, links, neighbors, aggregates,
+    /// applications or counters.
     #[command(after_help = "\
 Examples:
   earmark show sessions          # senders that were announced (path state)
@@ -236,6 +237,8 @@ pub(super) enum What {
     Links,
     /// Nodes that this one talks to.
     Neighbors,
+    /// What crosses cores in one reservation for many flows.
+    Aggregates,
     /// What `send`, `listen` and `reserve` opened on this host.
     Applications,
     /// Messages by kind, what was dropped and why, sockets and traffic control.
@@ -249,6 +252,7 @@ impl From<What> for Listing {
             What::Reservations => Listing::Reservations,
             What::Links => Listing::Links,
             What::Neighbors => Listing::Neighbors,
+            What::Aggregates => Listing::Aggregates,
             What::Applications => Listing::Applications,
             What::Counters => Listing::Counters,
         }

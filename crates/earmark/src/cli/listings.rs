@@ -14,8 +14,8 @@ use super::arguments::What;
 use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{
-    ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role, Rows, SenderName,
-    SessionRow, Show, StyleName, TrafficRow,
+    AggregateRow, ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role, Rows,
+    SenderName, SessionRow, Show, StyleName, TrafficRow,
 };
 use crate::describe::{ip_protocol, with_port};
 use crate::units::{show_duration, show_octets};
@@ -33,6 +33,7 @@ pub(super) fn show(
         What::Reservations => listing.print::<ReservationRow>(),
         What::Links => listing.print::<LinkRow>(),
         What::Neighbors => listing.print::<NeighborRow>(),
+        What::Aggregates => listing.print::<AggregateRow>(),
         What::Applications => listing.print::<ApplicationRow>(),
         What::Counters => listing.print_counters(),
     }
@@ -294,6 +295,25 @@ impl Row for NeighborRow {
             },
             Cell::new(self.hello.as_deref().unwrap_or("-")),
             number(format!("{} ago", seconds(self.heard_s))),
+        ]
+    }
+}
+
+impl Row for AggregateRow {
+    const HEADER: &'static [&'static str] =
+        &["range", "far edge", "link", "members", "needed", "granted", "waiting", "state"];
+    const NOTHING: &'static str = "no aggregate is configured";
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(self.range),
+            Cell::new(self.to),
+            Cell::new(&self.interface),
+            number(self.members),
+            number(self.need_bps),
+            number(self.granted_bps),
+            number(self.waiting),
+            Cell::new(if self.failing { "failing" } else { "fine" }),
         ]
     }
 }

@@ -174,7 +174,10 @@ fn verdict(event: &Event) -> Verdict {
         Event::Rsvp(event) => event,
         Event::NoAnswer { reason, .. } => return Verdict::Impossible(reason.to_string()),
         // Of other applications.
-        Event::NotAdopted { .. } | Event::Boomerang(_) | Event::Yessir(_) => return Verdict::Open,
+        Event::NotAdopted { .. }
+        | Event::Aggregate { .. }
+        | Event::Boomerang(_)
+        | Event::Yessir(_) => return Verdict::Open,
     };
     match event {
         rsvp::Event::Resv { flowspec, .. } => {

@@ -12,6 +12,7 @@ use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::across::AcrossTable;
 use super::exchange::{HelloTable, ReductionTable};
 use super::light::{BoomerangTable, YessirInterceptName, YessirTable};
 use super::policy::PolicyTable;
@@ -87,6 +88,10 @@ struct InterfaceTable {
     overhead: Option<Spanned<u32>>,
     #[serde(default)]
     dscp: Vec<Spanned<u8>>,
+    #[serde(default)]
+    faces_core: bool,
+    #[serde(default)]
+    across: Vec<AcrossTable>,
 }
 
 /// The names of [`Intercept`].
@@ -285,6 +290,7 @@ impl Source<'_> {
             },
             measure_rtp: table.measure_rtp.unwrap_or(false) && protocols.yessir,
             udp_encapsulation: table.udp_encapsulation.unwrap_or(false),
+            border: self.border(table.faces_core, &table.across)?,
             limits,
             dscp,
             place: Some(place),

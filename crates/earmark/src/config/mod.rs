@@ -4,6 +4,7 @@
 //! what to write instead. What cannot be known before the daemon runs (whether an interface exists) gives the same kind of
 //! error then ([`InterfaceConfig::unknown`]), from the line that each interface remembers.
 
+mod across;
 mod error;
 mod exchange;
 mod file;
@@ -21,6 +22,7 @@ use earmark_core::Rate;
 use earmark_core::admission::RetryPolicy;
 use earmark_linux::Intercept;
 use earmark_linux::{Queues, Yessir};
+use earmark_node::Border;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
 use earmark_rsvp::{HelloTiming, Reduction, Timing, limits};
@@ -197,6 +199,8 @@ pub struct InterfaceConfig {
     pub limits: limits::Interface,
     /// What senders behind it shall mark their packets with (RFC 2996).
     pub dscp: Vec<Dscp>,
+    /// Whether it faces a core, and what crosses that in aggregates.
+    pub border: Option<Border>,
     /// Where the file says so; `None` in settings that come from no file.
     pub place: Option<Place>,
 }
@@ -220,6 +224,7 @@ impl InterfaceConfig {
             udp_encapsulation: false,
             limits: limits::Interface::default(),
             dscp: Vec::new(),
+            border: None,
             place: None,
         }
     }

@@ -89,6 +89,7 @@ impl InterfaceConfig {
             ("integrity", self.integrity != new.integrity),
             ("protocols (rsvp)", self.protocols.rsvp != new.protocols.rsvp),
             ("measure_rtp", self.measure_rtp != new.measure_rtp),
+            ("faces_core and across", self.border != new.border),
         ] {
             if differs {
                 waiting.push(format!("interface {}: {key}", self.name));
@@ -100,6 +101,7 @@ impl InterfaceConfig {
             integrity: self.integrity,
             protocols: Protocols { rsvp: self.protocols.rsvp, ..new.protocols },
             measure_rtp: self.measure_rtp,
+            border: self.border.clone(),
             ..new.clone()
         }
     }

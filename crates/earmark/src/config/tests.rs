@@ -48,6 +48,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[node]",
         "[control]",
         "[[interface]]",
+        "[[interface.across]]",
         "[boomerang]",
         "[[boomerang.user]]",
         "[[boomerang.aggregate]]",

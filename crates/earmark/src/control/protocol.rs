@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 pub use answers::*;
 /// The rows of the other listings; those of `show applications` are the control socket's own.
-pub use earmark_node::{LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow};
+pub use earmark_node::{
+    AggregateRow, LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow,
+};
 pub use light::*;
 
 /// The version of this protocol. It grows when a client or daemon of the version before would misunderstand something,
@@ -87,6 +89,8 @@ pub enum Listing {
     Links,
     /// Nodes that this one exchanges messages with.
     Neighbors,
+    /// Aggregates across cores.
+    Aggregates,
     /// What `send`, `listen` and `reserve` opened on this host.
     Applications,
     /// Counters; one row.

@@ -118,6 +118,7 @@ impl<K: Kernel> Desk<'_, K> {
             Listing::Reservations => rows(self.driver.reservation_rows(now), limit),
             Listing::Links => rows(self.driver.node().link_rows(), limit),
             Listing::Neighbors => rows(self.driver.node().neighbor_rows(now), limit),
+            Listing::Aggregates => rows(self.driver.node().aggregate_rows(), limit),
             Listing::Applications => {
                 rows(self.hub.applications.values().map(|application| &application.row), limit)
             }
