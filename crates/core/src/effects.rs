@@ -285,6 +285,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_wanted_is_taken_out_from_a_place_on() {
+        let mut effects = Effects::<u8>::new();
+        for number in 0..3 {
+            effects.notify(number);
+            effects.send(HOW, 1).fill(number);
+        }
+        effects.retain_from(1, |effect| match effect {
+            Effect::Notify(number) => *number != 1,
+            Effect::Send(how, _) => {
+                how.ttl = 7;
+                true
+            }
+            _ => false,
+        });
+        let left: Vec<_> = effects
+            .iter()
+            .map(|effect| match effect {
+                Effect::Notify(number) => (0, *number),
+                Effect::Send(how, range) => (how.ttl, effects.octets(range)[0]),
+                _ => panic!("{effect:?}"),
+            })
+            .collect();
+        assert_eq!(left, [(0, 0), (7, 0), (7, 1), (0, 2), (7, 2)]);
+    }
+
+    #[test]
     fn a_copy_can_be_changed_where_it_stands_and_taken_back() {
         let mut effects = Effects::<u8>::new();
         effects.send(HOW, 2).fill(0xaa);

@@ -17,6 +17,7 @@
 mod daemon;
 mod state;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -56,6 +57,8 @@ pub struct Settings {
     pub yessir: String,
     /// Of every `[[interface]]`.
     pub interface: String,
+    /// Of the `[[interface]]` of this node and name.
+    pub own: BTreeMap<(String, String), String>,
 }
 
 impl Options {

@@ -15,6 +15,8 @@ mod changes;
 mod classes;
 #[path = "networks/ffmpeg.rs"]
 mod ffmpeg;
+#[path = "networks/interworking.rs"]
+mod interworking;
 #[path = "networks/multicast.rs"]
 mod multicast;
 #[path = "networks/net.rs"]
@@ -38,7 +40,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 18] = [
+    let tests: [(&str, Test); 19] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -46,6 +48,7 @@ fn main() {
         ("a_neighbor_that_dies_is_forgotten", changes::a_neighbor_that_dies_is_forgotten),
         ("a_daemon_that_dies_is_passed_over", changes::a_daemon_that_dies_is_passed_over),
         ("a_stream_over_ipv6_keeps_its_rate", unicast::a_stream_over_ipv6_keeps_its_rate),
+        ("flows_cross_a_core_in_one_aggregate", interworking::flows_cross_a_core_in_one_aggregate),
         ("many_sessions_outlive_a_daemon", reduction::many_sessions_outlive_a_daemon),
         ("a_loop_reserves_both_ways", boomerang::both_ways_over_ipv4),
         ("a_loop_reserves_both_ways_over_ipv6", boomerang::both_ways_over_ipv6),

@@ -401,9 +401,7 @@ fn the_core_is_no_break_in_the_path() {
     net.begin(1, FLOW);
     net.seconds(1);
     let offers = net.bench.network.log().iter().filter_map(|entry| match &entry.what {
-        What::Event(Event::Rsvp(rsvp::Event::Path { offer, .. })) if entry.node == net.h2 => {
-            offer.clone()
-        }
+        What::Event(Event::Rsvp(rsvp::Event::Path { offer, .. })) if entry.node == net.h2 => *offer,
         _ => None,
     });
     let offers: Vec<_> = offers.collect();

@@ -1,6 +1,7 @@
 //! The ledger's promises, one by one. Random sequences of everything are in `tests/ledger_model.rs`.
 
 use alloc::vec;
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
 use super::*;
@@ -316,4 +317,46 @@ fn a_lower_threshold_shuts_out_at_once() {
     ledger.set_retry_policy(RetryPolicy { threshold: 8, ..RetryPolicy::default() });
     assert_eq!(ledger.next_grantable(), Some((LINK, owner(2))));
     assert_eq!(ledger.next_grantable(), None);
+}
+
+/// What a lane carries claims there and not on the link; what it has is for its owner to say.
+#[test]
+fn flows_of_a_lane_claim_on_it() {
+    const LANE: InterfaceId = InterfaceId(u32::MAX);
+    const NARROW: InterfaceId = InterfaceId(u32::MAX - 1);
+    let mut ledger = ledger();
+    let prefix = |text: &str| text.parse().expect("a prefix");
+    ledger.open_lane(LINK, prefix("10.0.0.0/16"), LANE, mbps(100));
+    ledger.open_lane(LINK, prefix("10.0.9.0/24"), NARROW, mbps(100));
+    let inside = flow(1);
+    let outside = Flow { destination: IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), ..inside };
+    let narrow = Flow { destination: IpAddr::V4(Ipv4Addr::new(10, 0, 9, 1)), ..inside };
+    assert_eq!(
+        ledger.claim(LINK, owner(1), &inside, demand(1)),
+        Err(refused(Reason::Bandwidth, 0))
+    );
+    ledger.widen_lane(LANE, mbps(3));
+    ledger.widen_lane(NARROW, mbps(1));
+    let claim = ledger.claim(LINK, owner(1), &inside, demand(2)).expect("fits");
+    assert_eq!((ledger.link_of(claim), held(&ledger)), (Some(LANE), Rate::ZERO));
+    assert_eq!(ledger.change(claim, demand(4)), Err(refused(Reason::Bandwidth, 3)));
+    let claim_of_narrow = ledger.claim(LINK, owner(2), &narrow, demand(1)).expect("fits");
+    assert_eq!(ledger.link_of(claim_of_narrow), Some(NARROW), "the longer prefix");
+    let plain = ledger.claim(LINK, owner(3), &outside, demand(2)).expect("fits");
+    assert_eq!((ledger.link_of(plain), held(&ledger)), (Some(LINK), mbps(2)));
+    // The aggregate itself, and flows of other protocols, claim on the link.
+    let boomerang = Owner { protocol: Protocol::Boomerang, block: 1 };
+    let aggregate = Flow::to_range(prefix("10.0.0.0/16"));
+    let own = ledger.claim(LINK, boomerang, &aggregate, demand(3)).expect("fits");
+    assert_eq!((ledger.link_of(own), held(&ledger)), (Some(LINK), mbps(5)));
+    let also = Flow { destination_port: 9, ..inside };
+    assert_eq!(
+        ledger
+            .claim_with_priority(LINK, owner(4), &also, demand(1), Priority::default())
+            .map(|c| ledger.link_of(c)),
+        Ok(Some(LANE))
+    );
+    // A lane that goes takes its claims along.
+    let lost: Vec<Owner> = ledger.remove_link(LANE).claims.into_iter().map(|(_, o)| o).collect();
+    assert_eq!(lost, [owner(1), owner(4)]);
 }

@@ -49,6 +49,9 @@ pub(super) fn configuration(
             link.queue_packets,
             options.settings.interface
         );
+        if let Some(own) = options.settings.own.get(&(name.clone(), end.interface.clone())) {
+            text.push_str(own);
+        }
     }
     text
 }
@@ -112,6 +115,7 @@ mod tests {
             boomerang: "refresh = \"2s\"\n".to_owned(),
             yessir: "refresh = \"3s\"\n".to_owned(),
             interface: "queues = \"none\"\n".to_owned(),
+            own: [(("r1".to_owned(), "eth0".to_owned()), "faces_core = true\n".to_owned())].into(),
         };
         let options = Options::new("earmark-lab".into(), Duration::from_secs(2));
         let text = configuration(&topology, 1, control, &Options { settings, ..options });
@@ -121,6 +125,8 @@ mod tests {
         assert_eq!(config.timing.lifetime_factor, 5);
         assert_eq!((config.boomerang.refresh_interval, config.yessir.interval), (2, 3));
         assert!(config.interfaces.iter().all(|interface| interface.queues == Queueing::None));
+        let faces_core = config.interfaces.iter().map(|interface| interface.border.is_some());
+        assert!(faces_core.eq([true, false]));
         let links: Vec<_> = config
             .interfaces
             .iter()

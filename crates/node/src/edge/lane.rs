@@ -186,6 +186,9 @@ impl Lane {
     /// What is to be done now that the flows hold `held`.
     pub(super) fn plan(&mut self, now: Time, held: Rate, steps: &mut Vec<Step>) {
         self.let_in(now, held, steps);
+        if now >= self.pause_until {
+            self.pause_until = Time::ZERO; // and no deadline any more
+        }
         if self.failing_since.is_some_and(|since| now >= since + self.across.recover) {
             self.failing_since = None;
             self.granted = Rate::ZERO;
@@ -203,6 +206,12 @@ impl Lane {
         }
         let need = held + self.wanted();
         let nobody = need == Rate::ZERO;
+        if nobody && self.is_failing() && self.session == SessionState::None {
+            // Nobody misses it.
+            self.failing_since = None;
+            self.granted = Rate::ZERO;
+            steps.push(Step::Narrow(self.link, Rate::ZERO));
+        }
         let floor = if nobody { self.across.lowest } else { self.steps_for(need) };
         let too_little =
             need + self.margin(need) > self.granted || self.granted < floor.min(self.across.lowest);
@@ -214,8 +223,7 @@ impl Lane {
                 self.ask(floor, steps);
             }
         } else if floor < self.granted
-            && need + self.margin(need) + self.across.step <= self.granted
-            || nobody && floor < self.granted
+            && (nobody || need + self.margin(need) + self.across.step <= self.granted)
         {
             let since = *self.spare_since.get_or_insert(now);
             if now >= since + self.across.shrink_after {

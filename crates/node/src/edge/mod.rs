@@ -37,7 +37,7 @@ mod guard;
 mod hide;
 mod lane;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -163,7 +163,7 @@ pub(crate) struct Edges {
     /// By number, which names the lane and the session as well.
     lanes: Vec<Lane>,
     /// Claims of aggregates on this node's own links. Their flows have classes of their own here.
-    own: BTreeMap<ClaimId, ()>,
+    own: BTreeSet<ClaimId>,
 }
 
 impl Edges {
@@ -323,11 +323,11 @@ impl Node {
             Effect::Install(installation) => {
                 let own = edges.is_own(installation.interface, &installation.flow);
                 if own {
-                    edges.own.insert(installation.claim, ());
+                    edges.own.insert(installation.claim);
                 }
                 !own
             }
-            Effect::Remove(claim) => edges.own.remove(claim).is_none(),
+            Effect::Remove(claim) => !edges.own.remove(claim),
             _ => true,
         });
         self.hide_from_core(from, out);

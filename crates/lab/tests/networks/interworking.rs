@@ -1,0 +1,81 @@
+//! RSVP across a core of a router that speaks Boomerang only, in one aggregate.
+
+use std::time::Duration;
+
+use earmark::control::protocol::{AggregateRow, Listen, Send};
+use earmark_core::Rate;
+
+use crate::Outcome;
+use crate::net::{Net, REFRESH, SLACK, wait_for};
+
+/// h1 -- e1 -- c1 -- e2 -- h2
+const NETWORK: &str = r#"
+    node = [{ name = "h1" }, { name = "e1" }, { name = "c1" }, { name = "e2" }, { name = "h2" }]
+    link = [
+        { ends = ["h1", "e1"], bandwidth = "100Mbit" },
+        { ends = ["e1", "c1"], bandwidth = "100Mbit" },
+        { ends = ["c1", "e2"], bandwidth = "10Mbit" },
+        { ends = ["e2", "h2"], bandwidth = "100Mbit" },
+    ]"#;
+const EDGE: &str = "[[interface.across]]\nto = \"10.0.2.2\"\nranges = [\"10.0.3.0/24\"]\n\
+    step = \"2Mbit\"\nhighest = \"50Mbit\"\nshrink_after = \"1s\"\n";
+const FLOW: Rate = Rate::from_bps(64_000);
+const FLOWS: u16 = 40;
+const FIRST_PORT: u16 = 6_000;
+
+/// Forty flows are one class at the router of the core, which has no state of RSVP; what the core has no room for, RSVP
+/// refuses; and when the flows have gone, nothing is left.
+pub(crate) fn flows_cross_a_core_in_one_aggregate() -> Outcome {
+    let of_core = "protocols = [\"boomerang\"]\n";
+    let own = [
+        (("e1", "eth1"), EDGE),
+        (("c1", "eth0"), of_core),
+        (("c1", "eth1"), of_core),
+        (("e2", "eth0"), "faces_core = true\n"),
+    ];
+    let own = own.map(|((node, interface), lines)| {
+        ((node.to_owned(), interface.to_owned()), lines.to_owned())
+    });
+    let net = Net::with(NETWORK, "across", REFRESH, |options| options.settings.own = own.into())?;
+    let h2 = net.address("h2", true);
+    let (mut sender, mut receiver) = (net.client("h1")?, net.client("h2")?);
+    for number in 0..FLOWS {
+        let to = (h2, FIRST_PORT + number).into();
+        receiver.listen(Listen::new(to))?;
+        sender.sender(Send::new(to, FLOW))?;
+    }
+    let aggregate = || -> Result<AggregateRow, libtest_mimic::Failed> {
+        let rows = net.client("e1")?.show_aggregates()?.rows;
+        Ok(rows.into_iter().next().ok_or("e1 has no aggregate")?)
+    };
+    wait_for("all flows are in the aggregate", SLACK * 3, || {
+        let row = aggregate()?;
+        Ok((row.members == u32::from(FLOWS) && row.waiting == 0).then_some(()))
+    })?;
+    let row = aggregate()?;
+    assert_eq!((row.need_bps, row.granted_bps), (Rate::from_bps(2_560_000), Rate::from_mbps(4)));
+    net.await_reserved(("c1", "eth1"), &[4], SLACK)?;
+    assert_eq!(net.reserved("e1", "eth1")?, vec![FLOW; usize::from(FLOWS)], "a class each");
+    let of_c1 = net.client("c1")?.show_reservations()?.rows;
+    assert_eq!(of_c1.len(), 1, "{of_c1:?}");
+    assert_eq!(net.client("c1")?.show_sessions()?.rows.len(), 1);
+
+    // 7.5 of 10 Mbit/s may be reserved.
+    let to = (h2, FIRST_PORT + FLOWS).into();
+    receiver.listen(Listen::new(to))?;
+    sender.sender(Send::new(to, Rate::from_mbps(5)))?;
+    wait_for("e1 has asked, and given up", SLACK, || {
+        let refused = net.client("e1")?.show_counters()?;
+        let sent = refused["rsvp"]["sent"]["resv_err"].as_u64().unwrap_or(0);
+        Ok((sent > 0).then_some(()))
+    })?;
+    assert_eq!(aggregate()?.members, u32::from(FLOWS), "the others stay");
+    net.await_reserved(("c1", "eth1"), &[4], SLACK)?;
+
+    sender.release_all()?;
+    receiver.release_all()?;
+    net.await_reserved(("c1", "eth1"), &[], Duration::from_secs(1) + SLACK)?;
+    net.await_reserved(("e1", "eth1"), &[], SLACK)?;
+    assert_eq!(aggregate()?.granted_bps, Rate::ZERO);
+    Ok(())
+}
