@@ -58,7 +58,8 @@ fn the_demo_keeps_its_promises() -> Outcome {
     let began = Instant::now();
     let pcap = std::env::temp_dir().join(format!("earmark-demo-test-{}.pcap", std::process::id()));
     let report = demo(&["demo", "--json", "--pcap", &pcap.to_string_lossy()])?;
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    // It takes less than a minute by itself; a machine that does other things as well may take longer.
+    assert!(began.elapsed() < Duration::from_secs(150), "{:?}", began.elapsed());
     assert_eq!(report["network"], "netns");
     let stages = report["stages"].as_array().ok_or("no stages")?;
     let protocols: Vec<_> = stages.iter().map(|stage| &stage["protocol"]).collect();
