@@ -101,7 +101,7 @@ impl<E> Effects<E> {
     }
 
     /// Likewise for a message that leaves as it came, or nearly so: the room holds a copy of `octets`.
-    #[inline]
+    #[inline(always)]
     pub fn send_copy(&mut self, how: Outgoing, octets: &[u8]) -> &mut [u8] {
         let start = self.octets.len();
         self.octets.extend_from_slice(octets);

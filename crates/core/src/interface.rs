@@ -86,8 +86,13 @@ impl Interfaces {
     /// The interface with this index.
     #[inline]
     pub fn by_id(&self, id: InterfaceId) -> Option<&Interface> {
-        let place = self.by_id.partition_point(|other| other.id < id);
-        self.by_id.get(place).filter(|interface| interface.id == id)
+        let is_it = |interface: &&Interface| interface.id == id;
+        // As a rule the kernel's numbers begin at 1 and have no gaps.
+        let guess = self.by_id.get((id.0 as usize).wrapping_sub(1)).filter(is_it);
+        guess.or_else(|| {
+            let place = self.by_id.partition_point(|other| other.id < id);
+            self.by_id.get(place).filter(is_it)
+        })
     }
 
     /// The interface with this name.

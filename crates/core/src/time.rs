@@ -36,6 +36,11 @@ impl Time {
         Time(secs.saturating_mul(1_000_000_000))
     }
 
+    /// So many milliseconds later.
+    pub const fn after_millis(self, millis: u64) -> Time {
+        Time(self.0.saturating_add(Time::from_millis(millis).0))
+    }
+
     /// Nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
@@ -88,6 +93,8 @@ mod tests {
         assert_eq!(Time::from_secs(1) + Duration::from_millis(1_000), later);
         assert_eq!(later + Duration::MAX, Time::MAX);
         assert_eq!(Time::MAX + Duration::from_nanos(1), Time::MAX);
+        assert_eq!(Time::from_secs(1).after_millis(500), Time::from_millis(1_500));
+        assert_eq!(Time::from_secs(1).after_millis(u64::MAX), Time::MAX);
         assert_eq!(Time::from_secs(u64::MAX), Time::MAX);
         assert_eq!(Time::from_millis(u64::MAX), Time::MAX);
         assert_eq!(later - Time::from_millis(500), Duration::from_millis(1_500));

@@ -8,6 +8,25 @@
 /// Over octets that contain a right checksum it is `0xffff`.
 #[inline]
 pub fn sum(octets: &[u8]) -> u16 {
+    fold(wide_sum(octets))
+}
+
+/// The checksum to be written over `octets`, whose checksum field holds zero: the complement of their [`sum`].
+#[inline]
+pub fn checksum(octets: &[u8]) -> u16 {
+    !sum(octets)
+}
+
+/// [`sum`] of whole words. Where their number is known when this is compiled, it is one addition each.
+#[inline]
+pub(crate) fn sum_of_words(words: &[[u8; 8]]) -> u16 {
+    fold(add_words(0, words))
+}
+
+/// A sum in words of the machine, for [`fold`]. Sums of parts that begin an even number of octets apart may be
+/// [added](add).
+#[inline]
+pub(crate) fn wide_sum(octets: &[u8]) -> u64 {
     let (blocks, rest) = octets.as_chunks::<32>();
     let mut total: u64 = 0;
     for block in blocks {
@@ -15,7 +34,7 @@ pub fn sum(octets: &[u8]) -> u16 {
     }
     let (words, tail) = rest.as_chunks();
     total = add_words(total, words);
-    total = match tail {
+    match tail {
         [] => total,
         &[a, b, c, d] => add(total, u64::from(u32::from_ne_bytes([a, b, c, d]))),
         _ => {
@@ -25,20 +44,33 @@ pub fn sum(octets: &[u8]) -> u16 {
             }
             add(total, u64::from_ne_bytes(last))
         }
-    };
-    u16::from_be(fold_words(total))
+    }
 }
 
-/// [`sum`] of whole words. Where their number is known when this is compiled, it is one addition each.
+/// The 16-bit sum that a wide one stands for.
 #[inline]
-pub(crate) fn sum_of_words(words: &[[u8; 8]]) -> u16 {
-    u16::from_be(fold_words(add_words(0, words)))
+pub(crate) fn fold(total: u64) -> u16 {
+    let total = (total & 0xffff_ffff) + (total >> 32);
+    let total = (total & 0xffff) + ((total >> 16) & 0xffff) + (total >> 32);
+    let total = (total & 0xffff) + (total >> 16);
+    u16::from_be(((total & 0xffff) + (total >> 16)) as u16) // below 2^16 after the last fold
 }
 
-/// The checksum to be written over `octets`, whose checksum field holds zero: the complement of their [`sum`].
+/// One's complement addition: the carry comes in again at the low end.
 #[inline]
-pub fn checksum(octets: &[u8]) -> u16 {
-    !sum(octets)
+pub(crate) fn add(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u64::from(carry)
+}
+
+/// Adds whole machine words. Each carry goes into the next addition, the last one comes in again at the low end.
+#[inline]
+fn add_words(total: u64, words: &[[u8; 8]]) -> u64 {
+    let (mut total, mut carry) = (total, false);
+    for word in words {
+        (total, carry) = total.carrying_add(u64::from_ne_bytes(*word), carry);
+    }
+    add(total, u64::from(carry))
 }
 
 /// What a checksum changes by when octets that it covers do, so that it need not be computed anew (RFC 1624).
@@ -53,42 +85,14 @@ impl Difference {
     /// changes its place in a word.
     #[inline]
     pub fn replace(&mut self, old: &[u8], new: &[u8]) {
-        let change = u64::from(!sum(old)) + u64::from(sum(new));
-        self.0 = add(self.0, change);
+        self.0 = add(self.0, add(!wide_sum(old), wide_sum(new)));
     }
 
     /// The checksum after the changes, where `checksum` was right, or wrong, before: equation 3 of RFC 1624.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
-        !fold_words(self.0 + u64::from(!checksum))
+        !fold(add(self.0, u64::from((!checksum).to_be())))
     }
-}
-
-/// Adds whole machine words. Each carry goes into the next addition, the last one comes in again at the low end.
-#[inline]
-fn add_words(total: u64, words: &[[u8; 8]]) -> u64 {
-    let (mut total, mut carry) = (total, false);
-    for word in words {
-        (total, carry) = total.carrying_add(u64::from_ne_bytes(*word), carry);
-    }
-    add(total, u64::from(carry))
-}
-
-/// A sum of 16-bit words with its carries brought in.
-#[inline]
-fn fold_words(total: u64) -> u16 {
-    let total = (total & 0xffff_ffff) + (total >> 32);
-    let total = (total & 0xffff) + ((total >> 16) & 0xffff) + (total >> 32);
-    let total = (total & 0xffff) + (total >> 16);
-    let total = (total & 0xffff) + (total >> 16);
-    total as u16 // below 2^16 after the last fold
-}
-
-/// One's complement addition: the carry comes in again at the low end.
-#[inline]
-fn add(a: u64, b: u64) -> u64 {
-    let (sum, carry) = a.overflowing_add(b);
-    sum + u64::from(carry)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use crate::checksum;
+use crate::checksum::{self, add};
 use crate::writer::EmitError;
 
 /// Length of the header, octets.
@@ -79,7 +79,7 @@ impl<'a> Packet<'a> {
 
     /// Looks at the checksum. Addresses of two families make it [`Checksum::Wrong`], and so does leaving it out in IPv6
     /// (RFC 8200 section 8.1).
-    #[inline]
+    #[inline(always)]
     pub fn verify(&self, source: IpAddr, destination: IpAddr) -> Checksum {
         let length = self.octets.len() as u16; // it was read from 16 bits
         let Some(pseudo) = pseudo_header(source, destination, length) else {
@@ -88,9 +88,9 @@ impl<'a> Packet<'a> {
         if self.checksum == 0 {
             return if source.is_ipv4() { Checksum::Absent } else { Checksum::Wrong };
         }
-        match add(pseudo, checksum::sum(self.octets)) {
+        match checksum::fold(add(pseudo, checksum::wide_sum(self.octets))) {
             0xffff => Checksum::Right,
-            _ if self.checksum == pseudo => Checksum::LeftToHardware,
+            _ if self.checksum == checksum::fold(pseudo) => Checksum::LeftToHardware,
             _ => Checksum::Wrong,
         }
     }
@@ -98,22 +98,20 @@ impl<'a> Packet<'a> {
 
 /// The sum of the pseudo-header: RFC 768, and RFC 8200 section 8.1. `None` where the families differ.
 #[inline]
-fn pseudo_header(source: IpAddr, destination: IpAddr, length: u16) -> Option<u16> {
+fn pseudo_header(source: IpAddr, destination: IpAddr, length: u16) -> Option<u64> {
+    let word = |octets| u64::from(u32::from_ne_bytes(octets));
     let addresses = match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let words = [source.to_bits(), destination.to_bits()];
-            let all: u64 = words.map(u64::from).into_iter().sum::<u64>();
-            let all = (all & 0xffff_ffff) + (all >> 32);
-            let all = (all & 0xffff) + (all >> 16);
-            let all = (all & 0xffff) + (all >> 16);
-            (all & 0xffff) as u16 + (all >> 16) as u16 // no more than 0xffff by now
+            word(source.octets()) + word(destination.octets())
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            add(checksum::sum(&source.octets()), checksum::sum(&destination.octets()))
+            let [source, destination] = [source, destination].map(|a| a.octets());
+            add(checksum::wide_sum(&source), checksum::wide_sum(&destination))
         }
         _ => return None,
     };
-    Some(add(add(addresses, u16::from(PROTOCOL)), length))
+    let [l0, l1] = length.to_be_bytes();
+    Some(add(addresses, word([0, PROTOCOL, l0, l1])))
 }
 
 /// What a header says. The addresses are IP's; UDP's checksum covers them.
@@ -144,20 +142,13 @@ impl Repr {
         let pseudo = pseudo_header(self.source, self.destination, length);
         let pseudo = pseudo.ok_or(EmitError::Contradiction)?;
         // Zero would say that there is no checksum; all ones is the same number and does not.
-        let check = match !add(pseudo, checksum::sum(packet)) {
+        let check = match !checksum::fold(add(pseudo, checksum::wide_sum(packet))) {
             0 => 0xffff,
             check => check,
         };
         packet[6..HEADER].copy_from_slice(&check.to_be_bytes());
         Ok(())
     }
-}
-
-/// One's complement addition: the carry comes in again at the low end.
-#[inline]
-fn add(a: u16, b: u16) -> u16 {
-    let (sum, carry) = a.overflowing_add(b);
-    sum + u16::from(carry)
 }
 
 #[cfg(test)]

@@ -44,8 +44,16 @@ impl Yessir {
         match message {
             Some((message, places)) => {
                 let edit = self.edit(turn.context, passing, message, places, interface, failure);
-                let target = turn.out.send(how, octets.len() + edit.growth(places));
-                if edit.write(octets, places, target).is_err() {
+                let (target, written) = if edit.note.is_none() {
+                    let target = turn.out.send_copy(how, octets);
+                    let written = edit.amend(target, places);
+                    (target, written)
+                } else {
+                    let target = turn.out.send(how, octets.len() + edit.growth(places));
+                    let written = edit.write(octets, places, target);
+                    (target, written)
+                };
+                if written.is_err() {
                     // There are as many notes as a message can hold: enough to tell that it failed.
                     turn.out.take_back();
                     self.counters.notes_left_out += 1;
@@ -127,7 +135,7 @@ pub(crate) fn a_hop_further(
 }
 
 /// LINK_INFO with a link more.
-#[inline]
+#[inline(always)]
 fn composed(info: &LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
     let left = context.ledger.left(interface.id).as_octets_per_second();
     LinkInfo {

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Time};
 use earmark_wire::udp;
@@ -120,10 +121,11 @@ impl Yessir {
     /// An engine without state. It draws from the streams `yessir/hash`, `yessir/jitter` and `yessir/ssrc`.
     pub fn new(config: Config, random: &RandomStreams) -> Yessir {
         let mut keys = random.stream("yessir/hash");
+        let mut hash = || KeyedHash::draw(&mut keys);
         Yessir {
             config,
-            store: Store::new(keys.hash_key()),
-            sources: Sources::new(keys.hash_key()),
+            store: Store::new(hash()),
+            sources: Sources::new(hash()),
             roles: Roles::default(),
             counters: Counters::default(),
             routes_version: 1,

@@ -4,8 +4,6 @@
 //! asks for on some links and not on others (partial reservation). Such a leg tries again with each refresh, and waits for
 //! others to give back; see [`crate::admission`].
 
-use core::time::Duration;
-
 use earmark_core::admission::Demand;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{InterfaceId, Rate, Time};
@@ -73,7 +71,7 @@ impl Yessir {
             Ok(index) => index,
             Err(place) => return self.create(turn, request, place),
         };
-        let expires_at = turn.now + Duration::from_millis(u64::from(request.lifetime_ms));
+        let expires_at = turn.now.after_millis(request.lifetime_ms.into());
         let session = self.store.session_mut(index);
         session.expires_at = expires_at;
         // What is refused may be granted the next time that it is said.
@@ -150,9 +148,10 @@ impl Yessir {
     ) -> Result<Index, FailureReason> {
         let limits = self.config.limits;
         let source = request.stream.source;
+        let hash = self.sources.hash(source);
         if self.store.sessions.len() >= limits.sessions as usize
-            || !self.sources.may_ask(turn.now, source, limits.changes_per_second)
-            || !self.sources.enter(source, limits.sessions_per_source)
+            || !self.sources.may_ask(turn.now, hash, limits.changes_per_second)
+            || !self.sources.enter(hash, source, limits.sessions_per_source)
         {
             return Err(self.limit_reached().reason);
         }
@@ -163,7 +162,7 @@ impl Yessir {
         let &Request { sequence, plain, .. } = request;
         let extra = (measurement.is_some() || sequence.is_some())
             .then(|| alloc::boxed::Box::new(Extra { measurement, sequence, plain }));
-        let expires_at = turn.now + Duration::from_millis(u64::from(request.lifetime_ms));
+        let expires_at = turn.now.after_millis(request.lifetime_ms.into());
         let session = Session {
             stream: request.stream,
             legs: NONE,
@@ -205,7 +204,7 @@ impl Yessir {
         let more = asked.rate > session.asked.rate || asked.max_packet > session.asked.max_packet;
         let rate = self.config.limits.changes_per_second;
         if (more || request.shared != shared)
-            && !self.sources.may_ask(turn.now, request.stream.source, rate)
+            && !self.sources.may_ask(turn.now, self.sources.hash(request.stream.source), rate)
         {
             return Err(self.limit_reached().reason);
         }

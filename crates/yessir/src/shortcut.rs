@@ -3,8 +3,6 @@
 //! That is what nearly all messages are. It is recognised by its octets (see [`Usual`]), so that neither what it asks for
 //! nor its way is worked out again. Whatever is not as usual takes the long way, which comes to the same.
 
-use core::time::Duration;
-
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, Outgoing};
 use earmark_wire::udp::{self, Checksum};
@@ -58,7 +56,7 @@ impl Yessir {
         if destination.is_multicast() || !matches!(checksum, Checksum::Right | Checksum::Absent) {
             return false;
         }
-        session.expires_at = turn.now + Duration::from_millis(u64::from(session.lifetime_ms));
+        session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
         self.counters.active += 1;
         self.counters.refreshed += 1;
         self.counters.forwarded += 1;

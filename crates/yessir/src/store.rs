@@ -2,7 +2,7 @@
 //!
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
-//! | `streams` | stream | one a [`Session`] | peers, so SipHash with a random key |
+//! | `streams` | stream | one a [`Session`] | peers, so a [`KeyedHash`] |
 //! | `pools_by_session` | (destination, port) | one a [`Pool`] | an ordered map |
 //!
 //! No index is ever walked; what is listed is listed in slab order, so that order never depends on a hash.
@@ -10,10 +10,10 @@
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
+use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimingWheel;
 use earmark_core::{InterfaceId, growth};
 use hashbrown::HashTable;
-use siphasher::sip::SipHasher13;
 use slab::Slab;
 
 use crate::api::Stream;
@@ -28,12 +28,12 @@ pub(crate) struct Store {
     pub(crate) timers: TimingWheel<Timer>,
     streams: HashTable<Index>,
     pools_by_session: BTreeMap<(IpAddr, u16), Index>,
-    hash_key: (u64, u64),
+    hash: KeyedHash,
 }
 
 impl Store {
-    /// An empty store whose index hashes with `hash_key`.
-    pub(crate) fn new(hash_key: (u64, u64)) -> Store {
+    /// An empty store whose index hashes with `hash`.
+    pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {
             sessions: Slab::new(),
             legs: Slab::new(),
@@ -41,7 +41,7 @@ impl Store {
             timers: TimingWheel::new(),
             streams: HashTable::new(),
             pools_by_session: BTreeMap::new(),
-            hash_key,
+            hash,
         }
     }
 
@@ -82,16 +82,16 @@ impl Store {
     }
 
     /// The session of a stream; where there is none, where it belongs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_up(&self, stream: &Stream) -> Result<Index, Place> {
-        let place = hash(self.hash_key, stream);
+        let place = hash(&self.hash, stream);
         let same = |&index: &Index| self.session(index).stream == *stream;
         self.streams.find(place, same).copied().ok_or(Place(place))
     }
 
     /// Enters the session of a stream that has none, where a look-up has found that it belongs.
     pub(crate) fn insert(&mut self, session: Session, place: Place) -> Index {
-        let key = self.hash_key;
+        let key = &self.hash;
         let index = insert(&mut self.sessions, session);
         let sessions = &self.sessions;
         let hasher = |&other: &Index| hash(key, &sessions[other as usize].stream);
@@ -102,7 +102,7 @@ impl Store {
     /// Takes a session out; its legs must be gone.
     pub(crate) fn remove(&mut self, index: Index) -> Session {
         let session = self.sessions.remove(index as usize);
-        let key = hash(self.hash_key, &session.stream);
+        let key = hash(&self.hash, &session.stream);
         if let Ok(place) = self.streams.find_entry(key, |&other| other == index) {
             place.remove();
         }
@@ -207,34 +207,28 @@ fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
     slab.insert(block) as Index
 }
 
-/// Peers choose the key, so the hash is SipHash with a random key. Fixed places, so that different streams are different
-/// octets; those of IPv4 are short ones.
+/// Those of IPv4 are short ones.
 #[inline]
-fn hash(key: (u64, u64), stream: &Stream) -> u64 {
-    let hasher = SipHasher13::new_with_keys(key.0, key.1);
-    let [s0, s1] = stream.source_port.to_be_bytes();
-    let [d0, d1] = stream.destination_port.to_be_bytes();
+fn hash(hash: &KeyedHash, stream: &Stream) -> u64 {
+    let ports = u64::from(stream.source_port) << 16 | u64::from(stream.destination_port);
     match (stream.source, stream.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let mut octets = [0; 12];
-            octets[..4].copy_from_slice(&source.octets());
-            octets[4..8].copy_from_slice(&destination.octets());
-            octets[8..].copy_from_slice(&[s0, s1, d0, d1]);
-            hasher.hash(&octets)
+            let addresses = [source, destination].map(|address| u64::from(address.to_bits()));
+            hash.of_two([addresses[0] << 32 | addresses[1], ports])
         }
         (source, destination) => {
-            let mut octets = [0; 36];
-            octets[..16].copy_from_slice(&mapped(source));
-            octets[16..32].copy_from_slice(&mapped(destination));
-            octets[32..].copy_from_slice(&[s0, s1, d0, d1]);
-            hasher.hash(&octets)
+            let [source, destination] = [source, destination].map(mapped);
+            let (upper, lower) = (|bits: u128| (bits >> 64) as u64, |bits: u128| bits as u64);
+            let addresses = [upper(source), lower(source), upper(destination), lower(destination)];
+            let [a, b, c, d] = addresses;
+            hash.of_six([a, b, c, d, ports, 0])
         }
     }
 }
 
-fn mapped(address: IpAddr) -> [u8; 16] {
+fn mapped(address: IpAddr) -> u128 {
     match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }

@@ -70,12 +70,11 @@ impl Edit {
     ///
     /// # Errors
     /// `places` was read of another packet.
-    #[inline]
+    #[inline(always)]
     pub fn amend(&self, packet: &mut [u8], places: &Places) -> Result<(), EmitError> {
+        let (Some(info), Some(at)) = (&self.link_info, places.link_info) else { return Ok(()) };
         let mut editor = Editor { target: packet, difference: Difference::default() };
-        if let (Some(info), Some(at)) = (&self.link_info, places.link_info) {
-            editor.put(udp::HEADER + at + HEADER, info.body())?;
-        }
+        editor.put(udp::HEADER + at + HEADER, info.body())?;
         editor.finish()
     }
 }
@@ -160,14 +159,16 @@ impl Editor<'_> {
     /// Puts the checksum right, where there is one.
     #[inline]
     fn finish(self) -> Result<(), EmitError> {
-        let old = read_u16(self.target, 6)?;
-        if old != 0 && self.difference != Difference::default() {
+        let header = self.target.first_chunk_mut::<{ udp::HEADER }>();
+        let [.., c0, c1] = header.ok_or(EmitError::Contradiction)?;
+        let old = u16::from_be_bytes([*c0, *c1]);
+        if old != 0 {
             // Zero would say that there is no checksum; all ones is the same number and does not.
             let new = match self.difference.apply(old) {
                 0 => u16::MAX,
                 new => new,
             };
-            self.target[6..8].copy_from_slice(&new.to_be_bytes());
+            [*c0, *c1] = new.to_be_bytes();
         }
         Ok(())
     }
