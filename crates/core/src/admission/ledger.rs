@@ -1,11 +1,12 @@
 //! The ledger: links, and the claims on them in a slab.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::lanes::Lanes;
 use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
+use super::links::Links;
 use super::preemption::Preemption;
 use super::queue::{EnqueueError, RetryPolicy, Waiting};
 use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Service};
@@ -20,7 +21,7 @@ use crate::{Flow, InterfaceId, Rate, growth};
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// By outgoing interface; a few.
-    links: BTreeMap<InterfaceId, Link>,
+    links: Links,
     claims: Vec<Slot>,
     /// Free slots, the last one is used next.
     free: Vec<u32>,
@@ -101,7 +102,7 @@ impl Ledger {
     /// Enters a link, or changes what it has to give. Where it has less than is held, the old grants stay, but nothing
     /// new is granted before enough was given back. Requests that wait but can never be granted now are dropped.
     pub fn set_link(&mut self, link: InterfaceId, capacity: LinkCapacity) {
-        let entry = self.links.entry(link).or_insert_with(|| Link::new(capacity));
+        let entry = self.links.obtain(link, || Link::new(capacity));
         entry.capacity = capacity;
         entry.queue.retain(|waiting| entry.capacity.could_ever_grant(&waiting.demand));
         wake(&mut self.freed, link, entry);
@@ -109,7 +110,7 @@ impl Ledger {
 
     /// Takes a link out, with all that stands on it. Walks all claims of the ledger.
     pub fn remove_link(&mut self, link: InterfaceId) -> LostLink {
-        let Some(gone) = self.links.remove(&link) else {
+        let Some(gone) = self.links.remove(link) else {
             return LostLink::default();
         };
         self.freed.remove(&link);
@@ -134,32 +135,32 @@ impl Ledger {
 
     /// How a link stands.
     pub fn link(&self, link: InterfaceId) -> Option<LinkStatus> {
-        self.links.get(&link).map(Link::status)
+        self.links.get(link).map(Link::status)
     }
 
     /// Sets aside what somebody has been lent of a link and may have granted to others already; none of it is claimed. It is
     /// no claim itself and nothing is held for it: when the grants become known, each is claimed, and the rest is less by
     /// as much. A link that is not known lends nothing.
     pub fn lend(&mut self, link: InterfaceId, rate: Rate) {
-        let Some(entry) = self.links.get_mut(&link) else { return };
+        let Some(entry) = self.links.get_mut(link) else { return };
         entry.lent = rate;
         wake(&mut self.freed, link, entry);
     }
 
     /// What is set aside of a link by [`lend`](Ledger::lend).
     pub fn lent(&self, link: InterfaceId) -> Rate {
-        self.links.get(&link).map_or(Rate::ZERO, |link| link.lent)
+        self.links.get(link).map_or(Rate::ZERO, |link| link.lent)
     }
 
     /// What nobody holds of a link, nor has been lent; nothing, where it is not known.
     #[inline]
     pub fn left(&self, link: InterfaceId) -> Rate {
-        self.links.get(&link).map_or(Rate::ZERO, Link::free)
+        self.links.get(link).map_or(Rate::ZERO, Link::free)
     }
 
     /// How all links stand, by index.
     pub fn links(&self) -> impl Iterator<Item = (InterfaceId, LinkStatus)> {
-        self.links.iter().map(|(&id, link)| (id, link.status()))
+        self.links.iter().map(|(id, link)| (id, link.status()))
     }
 }
 
@@ -178,7 +179,7 @@ impl Ledger {
         if place != link {
             return self.claim_in_lane((link, place), owner, flow, demand);
         }
-        let entry = self.links.get_mut(&link).ok_or(UNKNOWN)?;
+        let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
         // There are none but for some minutes after a restart.
         let adopted =
             if entry.adopted.is_empty() { None } else { entry.adopted.get(flow).copied() };
@@ -292,7 +293,7 @@ impl Ledger {
     /// Holds `rate` of `link` for a flow that traffic control already serves, until a claim for the flow takes its
     /// place or it is dropped. A flow that is adopted already changes its rate.
     pub fn adopt(&mut self, link: InterfaceId, flow: Flow, rate: Rate) -> Result<(), AdoptError> {
-        let entry = self.links.get_mut(&link).ok_or(AdoptError::NoSuchLink)?;
+        let entry = self.links.get_mut(link).ok_or(AdoptError::NoSuchLink)?;
         if entry.capacity.reservable == Rate::ZERO {
             return Err(AdoptError::NoSuchLink);
         }
@@ -312,13 +313,13 @@ impl Ledger {
 
     /// What is held for an adopted flow.
     pub(super) fn adopted_rate(&self, link: InterfaceId, flow: &Flow) -> Rate {
-        let adopted = self.links.get(&link).and_then(|link| link.adopted.get(flow));
+        let adopted = self.links.get(link).and_then(|link| link.adopted.get(flow));
         adopted.copied().unwrap_or(Rate::ZERO)
     }
 
     /// Gives up what is held for an adopted flow: its rate. `None` where it was not adopted, or has an owner by now.
     pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
-        let entry = self.links.get_mut(&link)?;
+        let entry = self.links.get_mut(link)?;
         let rate = entry.adopted.remove(flow)?;
         entry.replace(rate, Rate::ZERO);
         wake(&mut self.freed, link, entry);
@@ -328,7 +329,7 @@ impl Ledger {
     /// Gives up all adopted flows: which, by link and flow, for the driver to take them out of traffic control.
     pub fn drop_all_adopted(&mut self) -> Vec<(InterfaceId, Flow)> {
         let mut dropped = Vec::new();
-        for (&id, link) in &mut self.links {
+        for (id, link) in self.links.iter_mut() {
             while let Some((flow, rate)) = link.adopted.pop_first() {
                 link.replace(rate, Rate::ZERO);
                 dropped.push((id, flow));
@@ -345,7 +346,7 @@ impl Ledger {
     /// capacity lets those wait that wait already.
     pub fn set_retry_policy(&mut self, policy: RetryPolicy) {
         self.policy = policy;
-        for (&id, link) in &mut self.links {
+        for (id, link) in self.links.iter_mut() {
             link.queue.retain(|waiting| waiting.refusals <= policy.threshold);
             wake(&mut self.freed, id, link); // another may be the head now
         }
@@ -354,7 +355,7 @@ impl Ledger {
     /// Lets a request that was just refused wait for `link` to have more. Who waits already keeps the place, with the
     /// new demand and count; where it may not wait any more, it is taken out.
     pub fn enqueue(&mut self, link: InterfaceId, waiting: Waiting) -> Result<(), EnqueueError> {
-        let entry = self.links.get_mut(&link).ok_or(EnqueueError::NoSuchLink)?;
+        let entry = self.links.get_mut(link).ok_or(EnqueueError::NoSuchLink)?;
         let result = if !entry.capacity.could_ever_grant(&waiting.demand) {
             Err(EnqueueError::NeverFits)
         } else if waiting.refusals > self.policy.threshold {
@@ -371,7 +372,7 @@ impl Ledger {
 
     /// Takes a waiting request out; `false` where none waits.
     pub fn withdraw(&mut self, link: InterfaceId, owner: Owner) -> bool {
-        let Some(entry) = self.links.get_mut(&link) else {
+        let Some(entry) = self.links.get_mut(link) else {
             return false;
         };
         let withdrawn = entry.queue.withdraw(owner);
@@ -382,7 +383,7 @@ impl Ledger {
     /// Takes the request out of a link's queue whose turn it is ([`Discipline`](super::Discipline)), if the link can
     /// grant it now; its owner should claim at once. Call it until it gives `None`.
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
-        let entry = self.links.get_mut(&link)?;
+        let entry = self.links.get_mut(link)?;
         let fits = |waiting: &Waiting| entry.admit(Rate::ZERO, &waiting.demand).is_ok();
         match entry.queue.next(self.policy.discipline, fits) {
             Some(next) => {
@@ -421,12 +422,12 @@ fn wake(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
 /// A claim, where it stands, and its link. Apart from `self`, so that the rest of the ledger can be used beside them.
 fn find<'a>(
     claims: &'a mut [Slot],
-    links: &'a mut BTreeMap<InterfaceId, Link>,
+    links: &'a mut Links,
     id: ClaimId,
 ) -> Option<(&'a mut Slot, Claim, &'a mut Link)> {
     let slot = claims.get_mut(id.slot as usize).filter(|s| s.generation == id.generation)?;
     let claim = slot.claim()?;
-    let link = links.get_mut(&claim.link)?;
+    let link = links.get_mut(claim.link)?;
     Some((slot, claim, link))
 }
 

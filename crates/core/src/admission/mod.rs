@@ -18,6 +18,7 @@ mod demand;
 mod lanes;
 mod ledger;
 mod link;
+mod links;
 mod preemption;
 mod queue;
 #[cfg(test)]

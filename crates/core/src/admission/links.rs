@@ -1,0 +1,91 @@
+//! The links of a ledger, by outgoing interface.
+//!
+//! They are few, and each claim looks for one, so they stand in a list in the order of their interfaces. As a rule the
+//! kernel's numbers begin at 1 and have no gaps, so the first look is at the place that a link has then.
+
+use alloc::vec::Vec;
+
+use super::link::Link;
+use crate::InterfaceId;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Links {
+    list: Vec<(InterfaceId, Link)>,
+}
+
+impl Links {
+    /// Where a link is, or would have to be.
+    #[inline]
+    fn place(&self, id: InterfaceId) -> Result<usize, usize> {
+        let guess = (id.0 as usize).wrapping_sub(1);
+        match self.list.get(guess) {
+            Some((other, _)) if *other == id => Ok(guess),
+            _ => self.list.binary_search_by_key(&id, |(other, _)| *other),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: InterfaceId) -> Option<&Link> {
+        let place = self.place(id).ok()?;
+        self.list.get(place).map(|(_, link)| link)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: InterfaceId) -> Option<&mut Link> {
+        let place = self.place(id).ok()?;
+        self.list.get_mut(place).map(|(_, link)| link)
+    }
+
+    /// The link of an interface; where there is none, the one that `new` makes.
+    pub(super) fn obtain(&mut self, id: InterfaceId, new: impl FnOnce() -> Link) -> &mut Link {
+        let place = self.place(id).unwrap_or_else(|place| {
+            self.list.insert(place, (id, new()));
+            place
+        });
+        &mut self.list[place].1
+    }
+
+    pub(super) fn remove(&mut self, id: InterfaceId) -> Option<Link> {
+        let place = self.place(id).ok()?;
+        Some(self.list.remove(place).1)
+    }
+
+    /// All of them, by interface.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (InterfaceId, &Link)> {
+        self.list.iter().map(|(id, link)| (*id, link))
+    }
+
+    /// Likewise, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (InterfaceId, &mut Link)> {
+        self.list.iter_mut().map(|(id, link)| (*id, link))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::link::LinkCapacity;
+    use super::*;
+    use crate::Rate;
+
+    #[test]
+    fn links_are_found_whatever_numbers_they_have() {
+        let mut links = Links::default();
+        let mut enter = |id: u32| {
+            let bandwidth = Rate::from_mbps(id.into());
+            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
+            links.obtain(InterfaceId(id), || Link::new(capacity)).capacity.bandwidth
+        };
+        for id in [7, 1, 2, 40, 3, 0, 7] {
+            assert_eq!(enter(id), Rate::from_mbps(id.into()));
+        }
+        let ids: Vec<u32> = links.iter().map(|(id, _)| id.0).collect();
+        assert_eq!(ids, [0, 1, 2, 3, 7, 40]);
+        for id in 0..50 {
+            let expected = ids.contains(&id).then_some(Rate::from_mbps(id.into()));
+            assert_eq!(links.get(InterfaceId(id)).map(|link| link.capacity.bandwidth), expected);
+            assert_eq!(links.get_mut(InterfaceId(id)).is_some(), expected.is_some());
+        }
+        assert!(links.remove(InterfaceId(2)).is_some() && links.remove(InterfaceId(2)).is_none());
+        assert!(links.get(InterfaceId(3)).is_some() && links.get(InterfaceId(2)).is_none());
+    }
+}
