@@ -6,6 +6,8 @@
 mod both_paths;
 #[path = "kernel/host.rs"]
 mod host;
+#[path = "kernel/limits.rs"]
+mod limits;
 
 use std::net::UdpSocket;
 use std::process::{Command, ExitCode};
@@ -22,7 +24,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 17] = [
+    let tests: [Test; 21] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -42,7 +44,14 @@ fn main() -> ExitCode {
             a_host_without_raw_sockets_signals_inside_udp,
         ),
         ("the_kernel_refreshes_loops_of_boomerang", the_kernel_refreshes_loops_of_boomerang),
+        ("the_kernel_sets_up_loops_of_boomerang", the_kernel_sets_up_loops_of_boomerang),
         ("kernel_and_daemon_agree", both_paths::agree),
+        ("a_flood_of_loops_is_limited", limits::a_flood_of_loops_is_limited),
+        (
+            "a_flood_of_loops_is_limited_in_the_kernel_too",
+            limits::a_flood_of_loops_is_limited_in_the_kernel_too,
+        ),
+        ("a_flood_of_reports_is_limited", limits::a_flood_of_reports_is_limited),
         ("an_interface_may_come_back", an_interface_may_come_back),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (
@@ -500,6 +509,60 @@ fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
     check(held(&r)? == both, "all is held")?;
     a.client()?.release_all()?;
     until("all is given back", || Ok((held(&r)? == [Rate::ZERO; 2]).then_some(())))?;
+    drop(b);
+    Ok(())
+}
+
+/// Out of what it is lent, without the daemon, which sees the first loop only, and has all of them in its ledger, in traffic
+/// control and in its listings. When their initiating node is gone, it lets them expire.
+fn the_kernel_sets_up_loops_of_boomerang() -> Outcome {
+    let [mut a, mut r, b] = line()?;
+    a.start(&format!("[boomerang]\nrefresh = \"1s\"\n{ETH0}"))?;
+    let kernel = "[boomerang]\nkernel = { share = \"100%\" }\n";
+    r.start(&format!("{kernel}{ETH0}{}", ETH0.replace("eth0", "eth1")))?;
+    let reserve = |port: u16| -> Outcome {
+        let (from, to) = (format!("10.0.1.1:{port}"), format!("10.0.2.2:{port}"));
+        let flow = ["--protocol", "boomerang", "--from", &from, "--to", &to];
+        let rates = ["--forward", "600kbit", "--reverse", "300kbit"];
+        let output = a.earmark(&[&["reserve"], &flow[..], &rates].concat())?;
+        check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))
+    };
+    let held = |r: &Host| -> Result<Vec<(Rate, u32)>, Failed> {
+        let rows = r.client()?.show_links()?.rows;
+        Ok(rows.iter().map(|link| (link.held_bps, link.claims)).collect())
+    };
+    let received = |r: &Host| -> Result<u64, Failed> {
+        let all = r.client()?.show_counters()?;
+        Ok(all["driver"]["received"].as_u64().ok_or("no counter")?)
+    };
+    reserve(5_000)?;
+    let first = received(&r)?;
+    for port in 5_001..5_006 {
+        reserve(port)?;
+        let count = u32::from(port) - 4_999;
+        let both = [300_u64, 600].map(|k| (Rate::from_bps(k * 1_000 * u64::from(count)), count));
+        let now = held(&r)?;
+        check(now == both, &format!("{now:?}, not {both:?}"))?;
+    }
+    let others = received(&r)? - first;
+    check(others <= 2, &format!("{others} messages came to the daemon"))?;
+    let rows = r.client()?.show_reservations()?.rows;
+    let queued = rows.iter().filter(|row| row.traffic.is_some()).count();
+    check(queued == 12, &format!("{queued} have queues: {rows:?}"))?;
+    check(
+        rows.iter().all(|row| row.expires_in_s.is_some_and(|s| s > 0.0 && s <= 3.1)),
+        &format!("{rows:?}"),
+    )?;
+    // Longer than they live without refreshes.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    check(held(&r)?[1].1 == 6, "refreshed")?;
+    let daemon = received(&r)? - first;
+    check(daemon <= 4, &format!("{daemon} messages came to the daemon"))?;
+    a.earmark(&["release", "1"])?;
+    until("one is released", || Ok((held(&r)?[1].1 == 5).then_some(())))?;
+    check(received(&r)? - first <= 6, "by the kernel")?;
+    a.end(Signal::KILL)?;
+    until("all have expired", || Ok((held(&r)? == [(Rate::ZERO, 0); 2]).then_some(())))?;
     drop(b);
     Ok(())
 }

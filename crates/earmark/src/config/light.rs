@@ -23,7 +23,7 @@ pub(super) struct BoomerangTable {
     lifetime_factor: Option<Spanned<u32>>,
     burst: Option<Spanned<String>>,
     lock: Option<bool>,
-    kernel: Option<KernelSetting>,
+    kernel: Option<Spanned<KernelSetting>>,
     max_sessions: Option<Spanned<u32>>,
     max_per_source: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
@@ -36,7 +36,7 @@ pub(super) struct BoomerangTable {
 
 /// What the kernel does by itself.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "true, false, or a share such as { share = \"25%\" }")]
 enum KernelSetting {
     /// With the usual share, or nothing.
     Switch(bool),
@@ -46,7 +46,7 @@ enum KernelSetting {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LentTable {
-    share: Spanned<Share>,
+    share: Share,
 }
 
 /// The part of each link that the kernel may have, where nothing else is said.
@@ -136,9 +136,8 @@ impl Source<'_> {
         table: BoomerangTable,
     ) -> Result<(earmark_boomerang::Config, f64), ConfigError> {
         let lent = match &table.kernel {
-            None | Some(KernelSetting::Switch(false)) => None,
-            Some(KernelSetting::Switch(true)) => Some(KERNEL_SHARE),
-            Some(KernelSetting::Lent(LentTable { share })) => Some(self.part(share)?),
+            None => None,
+            Some(kernel) => self.lent(kernel)?,
         };
         let defaults = earmark_boomerang::Config::default();
         let limits = defaults.limits;
@@ -182,20 +181,26 @@ impl Source<'_> {
         Ok((config, lent.unwrap_or(0.0)))
     }
 
-    /// A part of what can be reserved.
-    fn part(&self, share: &Spanned<Share>) -> Result<f64, ConfigError> {
-        let part = match share.get_ref() {
+    /// The part of what can be reserved that the kernel may have, if it is to do anything.
+    fn lent(&self, kernel: &Spanned<KernelSetting>) -> Result<Option<f64>, ConfigError> {
+        let share = match kernel.get_ref() {
+            KernelSetting::Switch(false) => return Ok(None),
+            KernelSetting::Switch(true) => return Ok(Some(KERNEL_SHARE)),
+            KernelSetting::Lent(LentTable { share }) => share,
+        };
+        let part = match share {
             Share::Number(part) => Some(*part),
             Share::Text(text) => {
                 let percent = text.trim().strip_suffix('%');
                 percent.and_then(|percent| percent.trim().parse().ok()).map(|p: f64| p / 100.0)
             }
         };
-        part.filter(|part| (0.0..=1.0).contains(part)).ok_or_else(|| {
-            let hint = "a share of what can be reserved, such as \"25%\" or 0.25; with \"0%\" the \
+        let part = part.filter(|part| (0.0..=1.0).contains(part)).ok_or_else(|| {
+            let hint = "a share of what can be reserved, such as { share = \"25%\" }; with \"0%\" the \
                         kernel refreshes and sets nothing up";
-            self.error(share.span(), "this is no share", hint)
-        })
+            self.error(kernel.span(), "the kernel cannot be lent such a share", hint)
+        })?;
+        Ok(Some(part))
     }
 
     fn aggregates(&self, tables: &[AggregateTable]) -> Result<Vec<AggregateRule>, ConfigError> {

@@ -393,3 +393,21 @@ fn a_rule_is_read_as_it_is_meant() {
     assert!(first.users[0].fits("CN=Alice, O=Example"));
     assert_eq!(second.action, earmark_rsvp::policy::Action::Refuse);
 }
+
+#[test]
+fn the_kernel_is_lent_a_share_or_nothing() {
+    for (setting, offload, share) in [
+        ("false", false, 0.0),
+        ("true", true, 0.25),
+        ("{ share = \"10%\" }", true, 0.1),
+        ("{ share = 1.0 }", true, 1.0),
+        ("{ share = \"0%\" }", true, 0.0),
+    ] {
+        let config = read(&format!("[boomerang]\nkernel = {setting}\n")).unwrap();
+        assert_eq!((config.boomerang.offload, config.boomerang_share), (offload, share));
+    }
+    for wrong in ["\"much\"", "{ share = \"101%\" }", "{ share = \"5Mbit\" }", "{ part = 0.1 }"] {
+        let error = read(&format!("[boomerang]\nkernel = {wrong}\n")).unwrap_err();
+        assert_eq!(error.place.key, "boomerang.kernel", "{error}");
+    }
+}
