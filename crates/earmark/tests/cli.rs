@@ -353,7 +353,7 @@ fn what_is_no_capture_is_refused() {
     std::fs::write(&empty, header).unwrap();
     let output = earmark(&["decode", empty.to_str().unwrap()]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
-    assert!(stderr(&output).starts_with("0 frames, 0 RSVP messages"), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("0 frames, 0 messages"), "{}", stderr(&output));
 }
 
 /// Files and sockets that are not what they should be: each is status 1 and one error that names the file and the
