@@ -90,9 +90,10 @@ fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]>
     let path = socket.fast_path_mut().context("no BPF to be had")?;
     path.set_longest_interval(Some(30))?;
     path.lend(link, u64::from(RATE) * u64::from(IN_TURN))?;
+    path.allow(INITIATOR, IN_TURN)?;
     let mut change = |rate| -> Result<u64> {
         let path = socket.fast_path().context("no BPF to be had")?;
-        let mean = one_by_one(path, (0..IN_TURN).map(|number| u32::MAX - number), rate)?;
+        let mean = one_by_one(path, (0..IN_TURN).map(|number| MOST + number), rate)?;
         // What the kernel has settled is told to the daemon, and makes room for more.
         while socket.receive(|_| {})? > 0 {}
         Ok(mean)
@@ -118,7 +119,8 @@ fn key(number: u32) -> FastKey {
     let (mut classifier, mut mask) = ([0; 16], [0xff; 16]);
     classifier[..4].copy_from_slice(&INITIATOR.octets());
     classifier[4..8].copy_from_slice(&FAR_END.octets());
-    classifier[8..12].copy_from_slice(&number.to_be_bytes());
+    // Both ports, none of them zero.
+    classifier[8..12].copy_from_slice(&(number + 0x0001_0001).to_be_bytes());
     classifier[12] = 17;
     mask[13..].fill(0);
     FastKey { classifier, mask }
