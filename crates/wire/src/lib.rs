@@ -9,6 +9,7 @@
 //! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
 //! | [`rtcp`] | the control packets of RTP (RFC 3550), and [`yessir`] that rides in them |
 //! | [`udp`] | the header of UDP |
+//! | [`nsis`] | the objects that the protocols of NSIS are made of (RFC 5971 A.2) |
 //! | [`checksum`] | the sum that IP, UDP and RSVP share (RFC 1071), and how it follows changes (RFC 1624) |
 //!
 //! Two promises hold for every format, and are tested as properties: `parse(emit(m)) == m` for every value `m`, and
@@ -31,6 +32,7 @@ pub mod icmp;
 pub mod intserv;
 pub mod ipv4;
 pub mod ipv6;
+pub mod nsis;
 pub mod rsvp;
 pub mod rtcp;
 pub mod udp;

@@ -1,0 +1,340 @@
+//! The type-length-value objects that messages of GIST (RFC 5971 A.2) and of its applications (RFC 5974 section 5.1.3)
+//! are made of.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! |A|B|r|r|         Type          |r|r|r|r|        Length         |
+//! //                             Value                           //
+//! ```
+//!
+//! Length counts the 32-bit words of the value, without the header. Reserved bits are ignored when read and zero when
+//! written; an object that is only forwarded keeps [its octets](Object::octets), reserved bits and all.
+//!
+//! [`objects`] walks a list of them and looks at headers alone; what a value means is for the protocol to say.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::writer::{EmitError, Writer};
+
+/// Octets of the header.
+pub const HEADER: usize = 4;
+
+/// Octets of a word, the unit of all lengths.
+pub const WORD: usize = 4;
+
+/// The longest value, octets: a length of twelve bits, in words.
+pub const MAXIMUM_VALUE: usize = 0xfff * WORD;
+
+/// The bits of the second half word that are the length, and of the first one that are the type.
+const TWELVE_BITS: u16 = 0x0fff;
+
+/// What to do with an object whose type is not known: the flags A and B (RFC 5971 A.2.1, RFC 5974 section 5.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Treatment {
+    /// AB=00: refuse the message.
+    Mandatory,
+    /// AB=01: go on without the object.
+    Ignore,
+    /// AB=10: keep the object in what is forwarded, and do not store it.
+    Forward,
+    /// AB=11: store the object, forward it and put it into refreshes. GIST has no such thing and refuses the message.
+    Refresh,
+}
+
+impl Treatment {
+    /// What the bits mean; `a` and `b` as they stand in the header.
+    #[inline]
+    pub const fn from_bits(a: bool, b: bool) -> Treatment {
+        match (a, b) {
+            (false, false) => Treatment::Mandatory,
+            (false, true) => Treatment::Ignore,
+            (true, false) => Treatment::Forward,
+            (true, true) => Treatment::Refresh,
+        }
+    }
+
+    /// The bits A and B, where they stand in the first half word of the header.
+    #[inline]
+    const fn code(self) -> u16 {
+        match self {
+            Treatment::Mandatory => 0x0000,
+            Treatment::Ignore => 0x4000,
+            Treatment::Forward => 0x8000,
+            Treatment::Refresh => 0xc000,
+        }
+    }
+}
+
+/// One object where it stands. The header and the value are there; nothing else has been checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Object<'a> {
+    /// The header's halves: flags and type, then the length.
+    header: [u16; 2],
+    octets: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Object<'a> {
+    /// Which object it is, 12 bits.
+    #[inline]
+    pub fn object_type(&self) -> u16 {
+        self.header[0] & TWELVE_BITS
+    }
+
+    /// What the sender wants done by whoever does not know the type.
+    #[inline]
+    pub fn treatment(&self) -> Treatment {
+        Treatment::from_bits(self.header[0] & 0x8000 != 0, self.header[0] & 0x4000 != 0)
+    }
+
+    /// The value, a whole number of words.
+    #[inline]
+    pub fn value(&self) -> &'a [u8] {
+        self.octets.get(HEADER..).unwrap_or_default()
+    }
+
+    /// Header and value as they came.
+    #[inline]
+    pub fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// Where the header begins, octets from what the walk was told to count from.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Where the value begins, counted likewise.
+    #[inline]
+    pub fn value_offset(&self) -> usize {
+        self.offset + HEADER
+    }
+}
+
+impl fmt::Debug for Object<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("object_type", &self.object_type())
+            .field("treatment", &self.treatment())
+            .field("value", &self.value())
+            .field("offset", &self.offset)
+            .finish()
+    }
+}
+
+/// The objects of `octets`, one after the other; `offset` is what the first octet counts as in offsets and errors, such
+/// as the length of the header in front of them.
+///
+/// The walk ends with the octets or with the first error. An empty list is no error here.
+#[inline]
+pub fn objects(octets: &[u8], offset: usize) -> Objects<'_> {
+    Objects { rest: octets, offset }
+}
+
+/// The walk that [`objects`] begins.
+#[derive(Clone, Debug)]
+pub struct Objects<'a> {
+    rest: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Objects<'a> {
+    /// What has not been walked yet. Empty after an error.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Where the rest begins.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    fn fail(&mut self, kind: ErrorKind) -> ObjectError {
+        self.rest = &[];
+        ObjectError { kind, offset: self.offset }
+    }
+}
+
+impl<'a> Iterator for Objects<'a> {
+    type Item = Result<Object<'a>, ObjectError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let Some(&[t0, t1, l0, l1]) = self.rest.first_chunk() else {
+            return Some(Err(self.fail(ErrorKind::Truncated)));
+        };
+        let header = [u16::from_be_bytes([t0, t1]), u16::from_be_bytes([l0, l1])];
+        let len = HEADER + usize::from(header[1] & TWELVE_BITS) * WORD;
+        let Some((octets, rest)) = self.rest.split_at_checked(len) else {
+            return Some(Err(self.fail(ErrorKind::Length)));
+        };
+        let object = Object { header, octets, offset: self.offset };
+        self.rest = rest;
+        self.offset += len;
+        Some(Ok(object))
+    }
+}
+
+impl core::iter::FusedIterator for Objects<'_> {}
+
+/// What is wrong with a list of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Fewer octets are left than a header has.
+    Truncated,
+    /// The length leads past the end of the list.
+    Length,
+}
+
+impl ErrorKind {
+    /// A short fixed name for counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Truncated => "object_truncated",
+            ErrorKind::Length => "object_length",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ErrorKind::Truncated => "fewer than four octets are left for an object header",
+            ErrorKind::Length => "the length of the object leads past the end",
+        })
+    }
+}
+
+/// Octets are no list of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("octet {offset}: {kind}")]
+pub struct ObjectError {
+    /// What.
+    pub kind: ErrorKind,
+    /// Where the header of the object begins.
+    pub offset: usize,
+}
+
+/// Octets that an object with a value of `value` octets takes, padding to whole words included.
+#[inline]
+pub const fn object_len(value: usize) -> usize {
+    HEADER + value.next_multiple_of(WORD)
+}
+
+/// Writes an object whose value `value` writes; it is padded with zeros to whole words, and its length is filled in.
+///
+/// # Errors
+/// What `value` says; the type has more than twelve bits; the value is longer than [`MAXIMUM_VALUE`].
+pub(crate) fn emit_object(
+    writer: &mut Writer<'_>,
+    treatment: Treatment,
+    object_type: u16,
+    value: impl FnOnce(&mut Writer<'_>) -> Result<(), EmitError>,
+) -> Result<(), EmitError> {
+    if object_type > TWELVE_BITS {
+        return Err(EmitError::Contradiction);
+    }
+    let start = writer.written().len();
+    writer.put((treatment.code() | object_type).to_be_bytes())?;
+    writer.put([0, 0])?;
+    value(writer)?;
+    let len = writer.written().len() - start - HEADER;
+    pad(writer, len)?;
+    let words = u16::try_from(len.div_ceil(WORD)).map_err(|_| EmitError::TooLong)?;
+    if words > TWELVE_BITS {
+        return Err(EmitError::TooLong);
+    }
+    writer.patch(start + 2, words.to_be_bytes())
+}
+
+/// Zeros behind `len` octets until the end of the word.
+pub(crate) fn pad(writer: &mut Writer<'_>, len: usize) -> Result<(), EmitError> {
+    writer.put_slice(&[0; WORD][..len.next_multiple_of(WORD) - len])
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn emit(treatment: Treatment, object_type: u16, value: &[u8]) -> Result<Vec<u8>, EmitError> {
+        let mut buffer = vec![0xaa; object_len(value.len())];
+        let mut writer = Writer::new(&mut buffer);
+        emit_object(&mut writer, treatment, object_type, |writer| writer.put_slice(value))?;
+        assert_eq!(writer.written().len(), object_len(value.len()));
+        Ok(buffer)
+    }
+
+    #[test]
+    fn headers_octet_by_octet() {
+        let cases: [(Treatment, u16, &[u8], &[u8]); 4] = [
+            (Treatment::Mandatory, 0x001, &[], &[0x00, 0x01, 0x00, 0x00]),
+            (Treatment::Ignore, 0x234, &[1, 2, 3, 4], &[0x42, 0x34, 0x00, 0x01, 1, 2, 3, 4]),
+            (Treatment::Forward, 0xfff, &[9], &[0x8f, 0xff, 0x00, 0x01, 9, 0, 0, 0]),
+            (Treatment::Refresh, 0x800, &[], &[0xc8, 0x00, 0x00, 0x00]),
+        ];
+        for (treatment, object_type, value, octets) in cases {
+            assert_eq!(emit(treatment, object_type, value).unwrap(), octets);
+            let object = objects(octets, 8).next().unwrap().unwrap();
+            assert_eq!((object.treatment(), object.object_type()), (treatment, object_type));
+            assert_eq!((object.octets(), object.offset()), (octets, 8));
+            assert_eq!(object.value().get(..value.len()), Some(value));
+        }
+    }
+
+    #[test]
+    fn reserved_bits_are_ignored() {
+        let octets = [0x30, 0x05, 0xf0, 0x00];
+        let object = objects(&octets, 0).next().unwrap().unwrap();
+        assert_eq!((object.treatment(), object.object_type()), (Treatment::Mandatory, 5));
+        assert!(object.value().is_empty());
+    }
+
+    #[test]
+    fn what_leads_past_the_end_is_found_and_ends_the_walk() {
+        let octets = [0, 1, 0, 1, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0];
+        let mut walk = objects(&octets, 8);
+        assert_eq!(walk.next().unwrap().unwrap().object_type(), 1);
+        let error = ObjectError { kind: ErrorKind::Length, offset: 16 };
+        assert_eq!(walk.next(), Some(Err(error)));
+        assert_eq!(walk.next(), None);
+        let error = ObjectError { kind: ErrorKind::Truncated, offset: 0 };
+        assert_eq!(objects(&[0, 1, 0], 0).next(), Some(Err(error)));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_header_is_not_written() {
+        assert_eq!(emit(Treatment::Mandatory, 0x1000, &[]), Err(EmitError::Contradiction));
+        assert!(emit(Treatment::Mandatory, 1, &vec![7; MAXIMUM_VALUE]).is_ok());
+        let longer = vec![7; MAXIMUM_VALUE + 1];
+        assert_eq!(emit(Treatment::Mandatory, 1, &longer), Err(EmitError::TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_give_objects_or_one_error(
+            octets in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let mut at = 0;
+            for object in objects(&octets, 0) {
+                let Ok(object) = object else { break };
+                prop_assert_eq!(object.offset(), at);
+                at += object.octets().len();
+            }
+            prop_assert!(at <= octets.len());
+        }
+    }
+}
