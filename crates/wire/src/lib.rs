@@ -9,6 +9,7 @@
 //! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
 //! | [`rtcp`] | the control packets of RTP (RFC 3550), and [`yessir`] that rides in them |
 //! | [`udp`] | the header of UDP |
+//! | [`gist`] | GIST, the transport of NSIS signalling (RFC 5971) |
 //! | [`nsis`] | the objects that the protocols of NSIS are made of (RFC 5971 A.2) |
 //! | [`checksum`] | the sum that IP, UDP and RSVP share (RFC 1071), and how it follows changes (RFC 1624) |
 //!
@@ -28,6 +29,7 @@ mod code_points;
 
 pub mod boomerang;
 pub mod checksum;
+pub mod gist;
 pub mod icmp;
 pub mod intserv;
 pub mod ipv4;

@@ -1,0 +1,183 @@
+//! How the body of each message is read, object by object.
+
+use super::error::{ErrorKind, ParseError};
+use super::grammar::Known;
+use super::header::{Flags, at};
+use super::iana::{MessageType, ObjectType};
+use super::message::{
+    Confirm, Data, Error, Hello, Query, ResponderPart, Response, Returned, SessionId,
+    is_loose_upstream,
+};
+use super::mri::Mri;
+use super::nat::NatTraversal;
+use super::nli::NetworkLayerInformation;
+use super::report::ErrorObject;
+use super::stack::{Profiles, Stack, StackConfiguration};
+
+impl<'a> Known<'a> {
+    fn mri(&self) -> Result<Mri, ParseError> {
+        Mri::parse(self.need(ObjectType::MessageRoutingInformation)?)
+    }
+
+    /// That of a message that finds its way by it alone.
+    fn q_mode_mri(&self) -> Result<Mri, ParseError> {
+        let mri = self.mri()?;
+        if is_loose_upstream(&mri) {
+            let reader = self.need(ObjectType::MessageRoutingInformation)?;
+            return Err(reader.error_at(ErrorKind::Combination, reader.offset() + 2));
+        }
+        Ok(mri)
+    }
+
+    fn session(&self) -> Result<SessionId, ParseError> {
+        SessionId::parse(self.need(ObjectType::SessionId)?)
+    }
+
+    fn nli(&self) -> Result<NetworkLayerInformation<'a>, ParseError> {
+        NetworkLayerInformation::parse(self.need(ObjectType::NetworkLayerInformation)?)
+    }
+
+    fn optional_nli(&self) -> Result<Option<NetworkLayerInformation<'a>>, ParseError> {
+        self.get(ObjectType::NetworkLayerInformation)
+            .map(NetworkLayerInformation::parse)
+            .transpose()
+    }
+
+    fn nat_traversal(&self) -> Result<Option<NatTraversal<'a>>, ParseError> {
+        self.get(ObjectType::NatTraversal).map(NatTraversal::parse).transpose()
+    }
+
+    fn proposal(&self) -> Result<Option<Profiles<'a>>, ParseError> {
+        self.get(ObjectType::StackProposal).map(Profiles::parse).transpose()
+    }
+
+    fn configuration(&self) -> Result<Option<StackConfiguration<'a>>, ParseError> {
+        self.get(ObjectType::StackConfigurationData).map(StackConfiguration::parse).transpose()
+    }
+
+    /// Proposal and configuration, which go together.
+    fn stack(&self) -> Result<Option<Stack<'a>>, ParseError> {
+        let (Some(proposal), Some(configuration)) = (self.proposal()?, self.configuration()?)
+        else {
+            return Ok(None);
+        };
+        let stack = Stack { proposal, configuration };
+        if stack.is_consistent() {
+            Ok(Some(stack))
+        } else {
+            self.bad_stack(ErrorKind::StackMismatch)
+        }
+    }
+
+    fn bad_stack<T>(&self, kind: ErrorKind) -> Result<T, ParseError> {
+        Err(self.need(ObjectType::StackConfigurationData)?.error(kind))
+    }
+
+    /// A value that is taken as it is.
+    fn octets(&self, object_type: ObjectType) -> Option<&'a [u8]> {
+        self.get(object_type).map(|reader| reader.rest())
+    }
+
+    fn needed_octets(&self, object_type: ObjectType) -> Result<&'a [u8], ParseError> {
+        Ok(self.need(object_type)?.rest())
+    }
+}
+
+impl<'a> Query<'a> {
+    pub(super) fn parse(known: &Known<'a>) -> Result<Query<'a>, ParseError> {
+        known.check_groups(MessageType::Query)?;
+        Ok(Query {
+            nat_traversal: known.nat_traversal()?,
+            mri: known.q_mode_mri()?,
+            session: known.session()?,
+            nli: known.nli()?,
+            query_cookie: known.needed_octets(ObjectType::QueryCookie)?,
+            stack: known.stack()?,
+            nslp_data: known.octets(ObjectType::NslpData),
+        })
+    }
+}
+
+impl<'a> Response<'a> {
+    pub(super) fn parse(known: &Known<'a>, flags: Flags) -> Result<Response<'a>, ParseError> {
+        known.check_groups(MessageType::Response)?;
+        let cookie = known.octets(ObjectType::ResponderCookie);
+        if cookie.is_some() && !flags.reply_requested {
+            return Err(ParseError::header(ErrorKind::ReplyFlag, at::FLAGS));
+        }
+        let response = Response {
+            nat_traversal: known.nat_traversal()?,
+            mri: known.mri()?,
+            session: known.session()?,
+            nli: known.nli()?,
+            query_cookie: known.needed_octets(ObjectType::QueryCookie)?,
+            responder: match cookie {
+                Some(cookie) => Some(ResponderPart { cookie, stack: known.stack()? }),
+                None => None,
+            },
+            confirm_requested: flags.reply_requested,
+            nslp_data: known.octets(ObjectType::NslpData),
+        };
+        match response.responder.and_then(|part| part.stack) {
+            Some(stack) if !stack.has_ports() => known.bad_stack(ErrorKind::Length),
+            _ => Ok(response),
+        }
+    }
+}
+
+impl<'a> Confirm<'a> {
+    pub(super) fn parse(known: &Known<'a>) -> Result<Confirm<'a>, ParseError> {
+        known.check_groups(MessageType::Confirm)?;
+        Ok(Confirm {
+            mri: known.mri()?,
+            session: known.session()?,
+            nli: known.nli()?,
+            returned: match known.octets(ObjectType::ResponderCookie) {
+                Some(cookie) => Some(Returned {
+                    cookie,
+                    proposal: known.proposal()?,
+                    configuration: known.configuration()?,
+                }),
+                None => None,
+            },
+            nslp_data: known.octets(ObjectType::NslpData),
+        })
+    }
+}
+
+impl<'a> Data<'a> {
+    pub(super) fn parse(known: &Known<'a>, flags: Flags) -> Result<Data<'a>, ParseError> {
+        Ok(Data {
+            nat_traversal: known.nat_traversal()?,
+            mri: if flags.context_free { known.q_mode_mri()? } else { known.mri()? },
+            session: known.session()?,
+            nli: known.optional_nli()?,
+            nslp_data: known.needed_octets(ObjectType::NslpData)?,
+            context_free: flags.context_free,
+            explicitly_routed: flags.explicitly_routed,
+        })
+    }
+}
+
+impl<'a> Error<'a> {
+    pub(super) fn parse(known: &Known<'a>) -> Result<Error<'a>, ParseError> {
+        Ok(Error {
+            nat_traversal: known.nat_traversal()?,
+            nli: known.optional_nli()?,
+            error: ErrorObject::parse(known.need(ObjectType::Error)?)?,
+        })
+    }
+}
+
+impl Hello {
+    pub(super) fn parse(known: &Known<'_>, flags: Flags) -> Result<Hello, ParseError> {
+        let mut reader = known.need(ObjectType::HelloId)?;
+        let id_at = reader.offset();
+        let id = u32::from_be_bytes(reader.take()?);
+        reader.finish()?;
+        if flags.reply_requested && id == 0 {
+            return Err(reader.error_at(ErrorKind::NotSupported, id_at));
+        }
+        Ok(Hello { id, reply_requested: flags.reply_requested })
+    }
+}

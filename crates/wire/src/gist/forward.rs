@@ -1,0 +1,55 @@
+//! A message that is only passed on: with all that is in it, known here or not, except what its sender wants dropped.
+
+use super::grammar::Mode;
+use super::header::{HEADER, at};
+use super::iana::{MAGIC, ObjectType};
+use super::message::Message;
+use crate::nsis::{Treatment, WORD, objects};
+use crate::writer::{EmitError, Writer};
+
+/// Why a message is not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForwardError {
+    /// It is not well formed.
+    #[error(transparent)]
+    Parse(#[from] super::ParseError),
+    /// Its hop count does not allow for another node: Hop Limit Exceeded (RFC 5971 A.4.4.2).
+    #[error("GIST, octet 1: the hop count is used up")]
+    HopLimit,
+    /// The buffer is too short.
+    #[error(transparent)]
+    Emit(#[from] EmitError),
+}
+
+/// Writes a message of D-mode that is for somebody else to the start of `buffer`, as the next node shall see it, and gives
+/// its length, which is at most that of `octets` and of the magic number in front of it.
+///
+/// Every object keeps its octets, reserved bits included; those unknown here that are marked to be ignored are left out
+/// (RFC 5971 A.2.1), and the hop count is one less.
+///
+/// # Errors
+/// The message is not well formed; its hop count is below 2; the buffer is too short.
+pub fn forward(octets: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> {
+    let message = Message::parse(octets, Mode::D)?;
+    if message.hops < 2 {
+        return Err(ForwardError::HopLimit);
+    }
+    let mut writer = Writer::new(buffer);
+    writer.put(MAGIC.to_be_bytes())?;
+    let start = writer.written().len();
+    let (header, body) = octets.split_at_checked(HEADER).unwrap_or_default();
+    writer.put_slice(header)?;
+    for object in objects(body, HEADER).map_while(Result::ok) {
+        let object_type = ObjectType::from_code(object.object_type());
+        let unknown = matches!(object_type, ObjectType::Unknown(_));
+        if !(unknown && object.treatment() == Treatment::Ignore) {
+            writer.put_slice(object.octets())?;
+        }
+    }
+    let len = writer.written().len();
+    let words = (len - start - HEADER) / WORD;
+    let words = u16::try_from(words).map_err(|_| EmitError::TooLong)?;
+    writer.patch(start + at::HOPS, [message.hops - 1])?;
+    writer.patch(start + at::LENGTH, words.to_be_bytes())?;
+    Ok(len)
+}

@@ -1,0 +1,234 @@
+//! Which objects a message has, and in which order (RFC 5971 section 5.1), as a table.
+//!
+//! All messages keep to one order of objects, [`ORDER`]; a message's type and the way it came say which of them must and
+//! which may be there. Objects that are there only beside others are looked at afterwards.
+
+use super::error::{ErrorKind, Origin, ParseError};
+use super::header::{self, HEADER, Header};
+use super::iana::{MessageType, ObjectType};
+use super::reader::Reader;
+use crate::nsis::{Object, Treatment, WORD, objects};
+
+/// How a message travels (RFC 5971 section 5.5). Q-mode is D-mode with the C-flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// In a datagram.
+    D,
+    /// Over a messaging association.
+    C,
+}
+
+/// Number of object types that are known.
+const TYPES: usize = 11;
+
+/// The order of objects in all messages.
+pub const ORDER: [ObjectType; TYPES] = [
+    ObjectType::NatTraversal,
+    ObjectType::MessageRoutingInformation,
+    ObjectType::SessionId,
+    ObjectType::NetworkLayerInformation,
+    ObjectType::QueryCookie,
+    ObjectType::ResponderCookie,
+    ObjectType::StackProposal,
+    ObjectType::StackConfigurationData,
+    ObjectType::NslpData,
+    ObjectType::Error,
+    ObjectType::HelloId,
+];
+
+/// What must and what may be in a message.
+struct Grammar {
+    required: &'static [ObjectType],
+    optional: &'static [ObjectType],
+}
+
+/// The grammars of RFC 5971 section 5.1.
+const fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
+    use ObjectType::{
+        Error, HelloId, MessageRoutingInformation as Mri, NatTraversal,
+        NetworkLayerInformation as Nli, NslpData, QueryCookie, ResponderCookie, SessionId,
+        StackConfigurationData, StackProposal,
+    };
+    let (required, optional): (&[ObjectType], &[ObjectType]) = match (message_type, mode) {
+        (MessageType::Query, _) => (
+            &[Mri, SessionId, Nli, QueryCookie],
+            &[NatTraversal, StackProposal, StackConfigurationData, NslpData],
+        ),
+        (MessageType::Response, _) => (
+            &[Mri, SessionId, Nli, QueryCookie],
+            &[NatTraversal, ResponderCookie, StackProposal, StackConfigurationData, NslpData],
+        ),
+        (MessageType::Confirm, _) => (
+            &[Mri, SessionId, Nli],
+            &[ResponderCookie, StackProposal, StackConfigurationData, NslpData],
+        ),
+        (MessageType::Data, Mode::D) => (&[Mri, SessionId, Nli, NslpData], &[NatTraversal]),
+        (MessageType::Data, Mode::C) => (&[Mri, SessionId, NslpData], &[NatTraversal]),
+        (MessageType::Error, Mode::D) => (&[Nli, Error], &[NatTraversal]),
+        (MessageType::Error, Mode::C) => (&[Error], &[NatTraversal, Nli]),
+        (MessageType::Hello, _) => (&[HelloId], &[]),
+        (MessageType::Unknown(_), _) => (&[], &[]),
+    };
+    Grammar { required, optional }
+}
+
+/// Place of an object in [`ORDER`]; none for types that are not known.
+const fn place(object_type: ObjectType) -> Option<usize> {
+    Some(match object_type {
+        ObjectType::NatTraversal => 0,
+        ObjectType::MessageRoutingInformation => 1,
+        ObjectType::SessionId => 2,
+        ObjectType::NetworkLayerInformation => 3,
+        ObjectType::QueryCookie => 4,
+        ObjectType::ResponderCookie => 5,
+        ObjectType::StackProposal => 6,
+        ObjectType::StackConfigurationData => 7,
+        ObjectType::NslpData => 8,
+        ObjectType::Error => 9,
+        ObjectType::HelloId => 10,
+        ObjectType::Unknown(_) => return None,
+    })
+}
+
+/// The objects of a message that are known, each at most once and all that must be there.
+pub(super) struct Known<'a> {
+    objects: [Option<Object<'a>>; TYPES],
+    /// Where the message ends.
+    end: usize,
+    /// Whether there are objects that are to be passed on though unknown.
+    pub(super) extended: bool,
+}
+
+impl<'a> Known<'a> {
+    /// Checks the header and walks the objects of a whole message.
+    pub(super) fn parse(octets: &'a [u8], mode: Mode) -> Result<(Header, Known<'a>), ParseError> {
+        let header = Header::parse(octets)?;
+        check_header(&header, mode)?;
+        if header.message_len() != octets.len() {
+            return Err(length_error(octets));
+        }
+        let grammar = grammar(header.message_type, mode);
+        let mut known = Known { objects: [None; TYPES], end: octets.len(), extended: false };
+        let mut last = None;
+        for object in objects(octets.get(HEADER..).unwrap_or_default(), HEADER) {
+            let Ok(object) = object else { return Err(length_error(octets)) };
+            let fail =
+                |kind| Err(ParseError::in_object(kind, object.offset(), Origin::of(&object)));
+            if object.treatment() == Treatment::Refresh {
+                return fail(ErrorKind::ExtensibilityFlags);
+            }
+            let object_type = ObjectType::from_code(object.object_type());
+            let Some(place) = place(object_type) else {
+                match object.treatment() {
+                    Treatment::Mandatory => return fail(ErrorKind::Unrecognised),
+                    Treatment::Forward => known.extended = true,
+                    Treatment::Ignore | Treatment::Refresh => {}
+                }
+                continue;
+            };
+            if !grammar.required.contains(&object_type) && !grammar.optional.contains(&object_type)
+            {
+                return fail(ErrorKind::InvalidObject);
+            }
+            let Some(slot) = known.objects.get_mut(place) else { continue };
+            if slot.is_some() {
+                return fail(ErrorKind::Duplicate);
+            }
+            if last > Some(place) {
+                return fail(ErrorKind::Order);
+            }
+            last = Some(place);
+            *slot = Some(object);
+        }
+        grammar.required.iter().try_for_each(|required| known.need(*required).map(drop))?;
+        Ok((header, known))
+    }
+
+    /// A reader of an object, if it is there.
+    #[inline]
+    pub(super) fn get(&self, object_type: ObjectType) -> Option<Reader<'a>> {
+        self.object(object_type).map(|object| Reader::of(&object))
+    }
+
+    /// A reader of an object.
+    #[inline]
+    pub(super) fn need(&self, object_type: ObjectType) -> Result<Reader<'a>, ParseError> {
+        self.get(object_type).ok_or_else(|| {
+            let origin = Origin { object_type: object_type.code(), offset: self.end };
+            ParseError::in_object(ErrorKind::Missing, self.end, origin)
+        })
+    }
+
+    fn object(&self, object_type: ObjectType) -> Option<Object<'a>> {
+        *self.objects.get(place(object_type)?)?
+    }
+
+    /// Objects that are there only with others (RFC 5971 section 5.1): a Stack-Proposal has its configuration beside it,
+    /// except in a Confirm, the configuration always has its proposal, and in Response and Confirm both have the
+    /// Responder-Cookie in front of them.
+    pub(super) fn check_groups(&self, message_type: MessageType) -> Result<(), ParseError> {
+        let has = |object_type| self.object(object_type).is_some();
+        let (proposal, configuration) =
+            (has(ObjectType::StackProposal), has(ObjectType::StackConfigurationData));
+        if configuration {
+            self.need(ObjectType::StackProposal)?;
+        }
+        if proposal && message_type != MessageType::Confirm {
+            self.need(ObjectType::StackConfigurationData)?;
+        }
+        if proposal && message_type != MessageType::Query {
+            self.need(ObjectType::ResponderCookie)?;
+        }
+        Ok(())
+    }
+}
+
+/// Type, flags and encapsulation (RFC 5971 A.1, A.4.4.1 and section 5.5).
+fn check_header(header: &Header, mode: Mode) -> Result<(), ParseError> {
+    use header::at;
+    let fail = |kind, offset| Err(ParseError::header(kind, offset));
+    let (message_type, flags) = (header.message_type, header.flags);
+    if let MessageType::Unknown(_) = message_type {
+        return fail(ErrorKind::Type, at::TYPE);
+    }
+    let context_free = match message_type {
+        MessageType::Query => flags.context_free,
+        MessageType::Data => !flags.context_free || mode == Mode::D,
+        _ => !flags.context_free,
+    };
+    if !context_free {
+        return fail(ErrorKind::ContextFlag, at::TYPE);
+    }
+    let reply = match message_type {
+        MessageType::Query => flags.reply_requested,
+        MessageType::Response | MessageType::Hello => true,
+        _ => !flags.reply_requested,
+    };
+    if !reply {
+        return fail(ErrorKind::ReplyFlag, at::FLAGS);
+    }
+    if flags.explicitly_routed && message_type != MessageType::Data {
+        return fail(ErrorKind::ExplicitFlag, at::FLAGS);
+    }
+    match (message_type, mode) {
+        (MessageType::Query, Mode::C) | (MessageType::Hello, Mode::D) => {
+            fail(ErrorKind::Encapsulation, at::TYPE)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The message has another length than its header says, or than its objects have: says what they add up to, the one that
+/// leads past the end taken to be as long as it says.
+#[cold]
+fn length_error(octets: &[u8]) -> ParseError {
+    let mut words = 0;
+    let mut rest = octets.get(HEADER..).unwrap_or_default();
+    while let Some(&[_, _, l0, l1]) = rest.first_chunk() {
+        let object = 1 + usize::from(u16::from_be_bytes([l0, l1]) & 0x0fff);
+        words += object;
+        rest = rest.get(object * WORD..).unwrap_or_default();
+    }
+    let calculated = u16::try_from(words).unwrap_or(u16::MAX);
+    ParseError::header(ErrorKind::MessageLength { calculated }, header::at::LENGTH)
+}

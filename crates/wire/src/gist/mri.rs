@@ -1,0 +1,325 @@
+//! Message-Routing-Information: which way a message goes (RFC 5971 A.3.1).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{ErrorKind, ParseError};
+use super::iana::RoutingMethod;
+use super::reader::Reader;
+use crate::writer::{EmitError, Writer};
+
+/// NATs need not translate this MRI; not true of any method there is.
+const N: u8 = 0x80;
+
+/// Bits of the flags of a path-coupled MRI, in the half word that begins with the IP version.
+mod flag {
+    pub(super) const PROTOCOL: u16 = 0x0800;
+    pub(super) const DS_FIELD: u16 = 0x0400;
+    pub(super) const FLOW_LABEL: u16 = 0x0200;
+    pub(super) const SPI: u16 = 0x0100;
+    pub(super) const SOURCE_PORT: u16 = 0x0080;
+    pub(super) const DESTINATION_PORT: u16 = 0x0040;
+    pub(super) const UPSTREAM: u16 = 0x0020;
+    /// In an MRI of the loose-end method the direction is the first bit.
+    pub(super) const LOOSE_UPSTREAM: u16 = 0x0800;
+}
+
+/// Which way along the flow: the D-flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Direction {
+    /// As the flow goes; with a loose end, towards the edge of the network.
+    Downstream,
+    /// Against the flow; with a loose end, from the edge.
+    Upstream,
+}
+
+impl Direction {
+    /// The other one.
+    pub const fn inverted(self) -> Direction {
+        match self {
+            Direction::Downstream => Direction::Upstream,
+            Direction::Upstream => Direction::Downstream,
+        }
+    }
+
+    const fn of(upstream: bool) -> Direction {
+        if upstream { Direction::Upstream } else { Direction::Downstream }
+    }
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mri {
+    /// Along the path of a flow.
+    PathCoupled(PathCoupled),
+    /// Towards an address, or from it.
+    LooseEnd(LooseEnd),
+}
+
+/// A flow (RFC 5971 A.3.1.1). What is `None` is not looked at, and not on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PathCoupled {
+    /// Where its packets come from.
+    pub source: IpAddr,
+    /// Where they go to; of the same family.
+    pub destination: IpAddr,
+    /// Leading bits of the source address that matter; at most 32 or 128.
+    pub source_prefix: u8,
+    /// Leading bits of the destination address that matter.
+    pub destination_prefix: u8,
+    /// IP protocol; in IPv6 that behind all extension headers.
+    pub protocol: Option<u8>,
+    /// Diffserv codepoint, 6 bits.
+    pub ds_field: Option<u8>,
+    /// IPv6 flow label, 20 bits.
+    pub flow_label: Option<u32>,
+    /// IPsec SPI; needs the protocol, and goes without ports.
+    pub spi: Option<u32>,
+    /// Source port; needs the protocol. 0 is one that is not known yet.
+    pub source_port: Option<u16>,
+    /// Destination port likewise.
+    pub destination_port: Option<u16>,
+    /// Which way along the flow.
+    pub direction: Direction,
+}
+
+/// A pair of addresses (RFC 5971 A.3.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LooseEnd {
+    /// Who looks for something.
+    pub source: IpAddr,
+    /// Towards whom it is looked for; of the same family.
+    pub destination: IpAddr,
+    /// Which way.
+    pub direction: Direction,
+}
+
+impl Mri {
+    /// Which way along the flow.
+    pub const fn direction(&self) -> Direction {
+        match self {
+            Mri::PathCoupled(mri) => mri.direction,
+            Mri::LooseEnd(mri) => mri.direction,
+        }
+    }
+
+    /// The same flow the other way, as a Response has it (RFC 5971 section 5.1).
+    #[must_use]
+    pub const fn inverted(mut self) -> Mri {
+        match &mut self {
+            Mri::PathCoupled(mri) => mri.direction = mri.direction.inverted(),
+            Mri::LooseEnd(mri) => mri.direction = mri.direction.inverted(),
+        }
+        self
+    }
+
+    /// Its source and destination.
+    pub const fn addresses(&self) -> (IpAddr, IpAddr) {
+        match self {
+            Mri::PathCoupled(mri) => (mri.source, mri.destination),
+            Mri::LooseEnd(mri) => (mri.source, mri.destination),
+        }
+    }
+
+    /// Octets of the value.
+    pub fn value_len(&self) -> usize {
+        let word = |present: bool| if present { 4 } else { 0 };
+        let addresses = match self.addresses() {
+            (IpAddr::V4(_), _) => 8,
+            (IpAddr::V6(_), _) => 32,
+        };
+        match self {
+            Mri::PathCoupled(mri) => {
+                let ports = mri.source_port.is_some() || mri.destination_port.is_some();
+                8 + addresses
+                    + word(mri.flow_label.is_some())
+                    + word(mri.spi.is_some())
+                    + word(ports)
+            }
+            Mri::LooseEnd(_) => 4 + addresses,
+        }
+    }
+
+    pub(super) fn parse(mut reader: Reader<'_>) -> Result<Mri, ParseError> {
+        let start = reader.offset();
+        let [method, n, b0, b1] = reader.take()?;
+        let bits = u16::from_be_bytes([b0, b1]);
+        let mri = match RoutingMethod::from_code(method) {
+            RoutingMethod::PathCoupled => {
+                Mri::PathCoupled(PathCoupled::parse(&mut reader, bits, start + 2)?)
+            }
+            RoutingMethod::LooseEnd => {
+                let (source, destination) = addresses(&mut reader, bits, start + 2)?;
+                let direction = Direction::of(bits & flag::LOOSE_UPSTREAM != 0);
+                Mri::LooseEnd(LooseEnd { source, destination, direction })
+            }
+            RoutingMethod::Unknown(_) => {
+                return Err(reader.error_at(ErrorKind::NotSupported, start));
+            }
+        };
+        reader.finish()?;
+        if n & N != 0 {
+            return Err(reader.error_at(ErrorKind::Combination, start + 1));
+        }
+        Ok(mri)
+    }
+
+    pub(super) fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        match self {
+            Mri::PathCoupled(mri) => mri.emit(writer),
+            Mri::LooseEnd(LooseEnd { source, destination, direction }) => {
+                let bits =
+                    version(*source) | set(*direction == Direction::Upstream, flag::LOOSE_UPSTREAM);
+                let [b0, b1] = bits.to_be_bytes();
+                writer.put([RoutingMethod::LooseEnd.code(), 0, b0, b1])?;
+                put_addresses(writer, *source, *destination)
+            }
+        }
+    }
+}
+
+impl PathCoupled {
+    /// Reads what is behind the first word, of which `bits` are the second half, at `bits_at`.
+    fn parse(
+        reader: &mut Reader<'_>,
+        bits: u16,
+        bits_at: usize,
+    ) -> Result<PathCoupled, ParseError> {
+        let has = |flag: u16| bits & flag != 0;
+        let (source, destination) = addresses(reader, bits, bits_at)?;
+        let ports = has(flag::SOURCE_PORT | flag::DESTINATION_PORT);
+        if has(flag::FLOW_LABEL) && source.is_ipv4()
+            || (has(flag::SPI) || ports) && !has(flag::PROTOCOL)
+            || has(flag::SPI) && ports
+        {
+            return Err(reader.error_at(ErrorKind::Combination, bits_at));
+        }
+        let prefixes_at = reader.offset();
+        let [source_prefix, destination_prefix, protocol, ds_field] = reader.take()?;
+        for (prefix, at) in [(source_prefix, 0), (destination_prefix, 1)] {
+            if prefix > address_bits(source) {
+                return Err(reader.error_at(ErrorKind::Combination, prefixes_at + at));
+            }
+        }
+        let mut word = |present: bool| -> Result<Option<u32>, ParseError> {
+            if present { Ok(Some(u32::from_be_bytes(reader.take()?))) } else { Ok(None) }
+        };
+        let flow_label = word(has(flag::FLOW_LABEL))?.map(|label| label & 0x000f_ffff);
+        let spi = word(has(flag::SPI))?;
+        let ports = word(ports)?.unwrap_or_default();
+        Ok(PathCoupled {
+            source,
+            destination,
+            source_prefix,
+            destination_prefix,
+            protocol: has(flag::PROTOCOL).then_some(protocol),
+            ds_field: has(flag::DS_FIELD).then_some(ds_field >> 2),
+            flow_label,
+            spi,
+            source_port: has(flag::SOURCE_PORT).then_some((ports >> 16) as u16),
+            destination_port: has(flag::DESTINATION_PORT).then_some((ports & 0xffff) as u16),
+            direction: Direction::of(has(flag::UPSTREAM)),
+        })
+    }
+
+    fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        self.check()?;
+        let bits = version(self.source)
+            | set(self.protocol.is_some(), flag::PROTOCOL)
+            | set(self.ds_field.is_some(), flag::DS_FIELD)
+            | set(self.flow_label.is_some(), flag::FLOW_LABEL)
+            | set(self.spi.is_some(), flag::SPI)
+            | set(self.source_port.is_some(), flag::SOURCE_PORT)
+            | set(self.destination_port.is_some(), flag::DESTINATION_PORT)
+            | set(self.direction == Direction::Upstream, flag::UPSTREAM);
+        let [b0, b1] = bits.to_be_bytes();
+        writer.put([RoutingMethod::PathCoupled.code(), 0, b0, b1])?;
+        put_addresses(writer, self.source, self.destination)?;
+        writer.put([
+            self.source_prefix,
+            self.destination_prefix,
+            self.protocol.unwrap_or_default(),
+            self.ds_field.unwrap_or_default() << 2,
+        ])?;
+        if let Some(label) = self.flow_label {
+            writer.put(label.to_be_bytes())?;
+        }
+        if let Some(spi) = self.spi {
+            writer.put(spi.to_be_bytes())?;
+        }
+        if self.source_port.is_some() || self.destination_port.is_some() {
+            writer.put(self.source_port.unwrap_or_default().to_be_bytes())?;
+            writer.put(self.destination_port.unwrap_or_default().to_be_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Whether anybody could read it (RFC 5971 A.3.1.1).
+    fn check(&self) -> Result<(), EmitError> {
+        let bits = address_bits(self.source);
+        let ports = self.source_port.is_some() || self.destination_port.is_some();
+        let sound = self.source_prefix <= bits
+            && self.destination_prefix <= bits
+            && self.ds_field.is_none_or(|field| field < 0x40)
+            && self.flow_label.is_none_or(|label| self.source.is_ipv6() && label < 0x0010_0000)
+            && (self.protocol.is_some() || self.spi.is_none() && !ports)
+            && !(self.spi.is_some() && ports);
+        if sound { Ok(()) } else { Err(EmitError::Contradiction) }
+    }
+}
+
+fn address_bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// The bits of IP-Ver.
+fn version(address: IpAddr) -> u16 {
+    if address.is_ipv4() { 0x4000 } else { 0x6000 }
+}
+
+fn set(set: bool, bits: u16) -> u16 {
+    if set { bits } else { 0 }
+}
+
+/// Both addresses, of the version that is in the high bits of `bits`.
+fn addresses(
+    reader: &mut Reader<'_>,
+    bits: u16,
+    bits_at: usize,
+) -> Result<(IpAddr, IpAddr), ParseError> {
+    let source = address(reader, (bits >> 12) as u8, bits_at)?;
+    Ok((source, address(reader, (bits >> 12) as u8, bits_at)?))
+}
+
+/// An address of IP version `version`, which was read at `version_at`.
+pub(super) fn address(
+    reader: &mut Reader<'_>,
+    version: u8,
+    version_at: usize,
+) -> Result<IpAddr, ParseError> {
+    match version {
+        4 => Ok(IpAddr::V4(Ipv4Addr::from(reader.take::<4>()?))),
+        6 => Ok(IpAddr::V6(Ipv6Addr::from(reader.take::<16>()?))),
+        _ => Err(reader.error_at(ErrorKind::NotSupported, version_at)),
+    }
+}
+
+pub(super) fn put_address(writer: &mut Writer<'_>, address: IpAddr) -> Result<(), EmitError> {
+    match address {
+        IpAddr::V4(address) => writer.put(address.octets()),
+        IpAddr::V6(address) => writer.put(address.octets()),
+    }
+}
+
+fn put_addresses(
+    writer: &mut Writer<'_>,
+    source: IpAddr,
+    destination: IpAddr,
+) -> Result<(), EmitError> {
+    if source.is_ipv4() != destination.is_ipv4() {
+        return Err(EmitError::Contradiction);
+    }
+    put_address(writer, source)?;
+    put_address(writer, destination)
+}

@@ -1,0 +1,56 @@
+//! Network-Layer-Information: who sent a message and where that node is reached (RFC 5971 A.3.3).
+
+use core::net::IpAddr;
+
+use super::error::{ErrorKind, ParseError};
+use super::mri::{address, put_address};
+use super::reader::Reader;
+use crate::nsis::{WORD, object::pad};
+use crate::writer::{EmitError, Writer};
+
+/// Who sent a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NetworkLayerInformation<'a> {
+    /// Names the node, whichever its addresses; at most 255 octets.
+    pub peer_identity: &'a [u8],
+    /// TTL that the packet is sent with, or hops to the peer; 0 where it is not known (RFC 5971 section 5.2.2).
+    pub ip_ttl: u8,
+    /// Where to answer to.
+    pub interface_address: IpAddr,
+    /// How long routing state holds without a refresh, milliseconds; never 0.
+    pub routing_state_validity: u32,
+}
+
+impl<'a> NetworkLayerInformation<'a> {
+    /// Octets of the value.
+    pub fn value_len(&self) -> usize {
+        let address = if self.interface_address.is_ipv4() { 4 } else { 16 };
+        8 + self.peer_identity.len().next_multiple_of(WORD) + address
+    }
+
+    pub(super) fn parse(mut reader: Reader<'a>) -> Result<Self, ParseError> {
+        let start = reader.offset();
+        let [identity_len, ip_ttl, version, _] = reader.take()?;
+        let routing_state_validity = u32::from_be_bytes(reader.take()?);
+        let peer_identity = reader.take_padded(0, usize::from(identity_len))?;
+        let interface_address = address(&mut reader, version >> 4, start + 2)?;
+        reader.finish()?;
+        if routing_state_validity == 0 {
+            return Err(reader.error_at(ErrorKind::NotSupported, start + 4));
+        }
+        Ok(Self { peer_identity, ip_ttl, interface_address, routing_state_validity })
+    }
+
+    pub(super) fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        let len = u8::try_from(self.peer_identity.len()).map_err(|_| EmitError::TooLong)?;
+        if self.routing_state_validity == 0 {
+            return Err(EmitError::Contradiction);
+        }
+        let version = if self.interface_address.is_ipv4() { 0x40 } else { 0x60 };
+        writer.put([len, self.ip_ttl, version, 0])?;
+        writer.put(self.routing_state_validity.to_be_bytes())?;
+        writer.put_slice(self.peer_identity)?;
+        pad(writer, self.peer_identity.len())?;
+        put_address(writer, self.interface_address)
+    }
+}

@@ -1,0 +1,366 @@
+//! Stack-Proposal and Stack-Configuration-Data: over which protocols neighbours may connect (RFC 5971 sections 5.7,
+//! A.3.4 and A.3.5).
+//!
+//! A profile is a stack of protocols, the uppermost first, such as TLS over TCP. Options belong to a protocol in one
+//! profile, or in all. Both are lists of little known length: they stay on the wire, and are read while they are iterated.
+
+use core::fmt;
+
+use super::error::{ErrorKind, ParseError};
+use super::iana::ProtocolId;
+use super::reader::Reader;
+use crate::nsis::{WORD, object::pad};
+use crate::writer::{EmitError, Writer};
+
+/// A stack of protocols by their numbers, the uppermost first; 1 to 255 of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Profile<'a>(pub &'a [u8]);
+
+impl<'a> Profile<'a> {
+    /// The protocols, the uppermost first.
+    pub fn protocols(self) -> impl Iterator<Item = ProtocolId> + Clone + 'a {
+        self.0.iter().map(|code| ProtocolId::from_code(*code))
+    }
+
+    /// Whether `protocol` is one of them.
+    pub fn contains(self, protocol: ProtocolId) -> bool {
+        self.0.contains(&protocol.code())
+    }
+}
+
+/// The profiles of a Stack-Proposal; 1 to 255, the most wanted first.
+#[derive(Clone, Copy)]
+pub struct Profiles<'a>(ProfileList<'a>);
+
+#[derive(Clone, Copy)]
+enum ProfileList<'a> {
+    /// As they came: counts, protocols, padding.
+    Wire { count: u8, octets: &'a [u8] },
+    /// To be written.
+    Items(&'a [Profile<'a>]),
+}
+
+impl<'a> Profiles<'a> {
+    /// A list to be written.
+    pub const fn new(profiles: &'a [Profile<'a>]) -> Profiles<'a> {
+        Profiles(ProfileList::Items(profiles))
+    }
+
+    /// The profiles in order; the first one has number 1 in options.
+    pub fn iter(self) -> impl Iterator<Item = Profile<'a>> + Clone + 'a {
+        let (mut wire, items): (&'a [u8], &'a [Profile<'a>]) = match self.0 {
+            ProfileList::Wire { octets, .. } => (octets, &[]),
+            ProfileList::Items(items) => (&[], items),
+        };
+        core::iter::from_fn(move || {
+            let (&count, rest) = wire.split_first()?;
+            let layers = rest.get(..usize::from(count))?;
+            let whole = (1 + layers.len()).next_multiple_of(WORD);
+            wire = wire.get(whole..).unwrap_or_default();
+            Some(Profile(layers))
+        })
+        .chain(items.iter().copied())
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        match self.0 {
+            ProfileList::Wire { count, .. } => usize::from(count),
+            ProfileList::Items(items) => items.len(),
+        }
+    }
+
+    /// Whether there is none, as no message may have it.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Octets of the value of a Stack-Proposal.
+    pub fn value_len(self) -> usize {
+        WORD + match self.0 {
+            ProfileList::Wire { octets, .. } => octets.len(),
+            ProfileList::Items(items) => {
+                items.iter().map(|profile| (1 + profile.0.len()).next_multiple_of(WORD)).sum()
+            }
+        }
+    }
+
+    pub(super) fn parse(mut reader: Reader<'a>) -> Result<Profiles<'a>, ParseError> {
+        let start = reader.offset();
+        let [count, ..] = reader.take::<WORD>()?;
+        if count == 0 {
+            return Err(reader.error_at(ErrorKind::NotSupported, start));
+        }
+        let octets = reader.rest();
+        for _ in 0..count {
+            let at = reader.offset();
+            let [layers] = reader.take()?;
+            if layers == 0 {
+                return Err(reader.error_at(ErrorKind::EmptyList, at));
+            }
+            reader.take_padded(1, usize::from(layers))?;
+        }
+        reader.finish()?;
+        Ok(Profiles(ProfileList::Wire { count, octets }))
+    }
+
+    pub(super) fn emit(self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        let count = u8::try_from(self.len()).map_err(|_| EmitError::TooLong)?;
+        if count == 0 {
+            return Err(EmitError::Contradiction);
+        }
+        writer.put([count, 0, 0, 0])?;
+        for Profile(layers) in self.iter() {
+            let len = u8::try_from(layers.len()).map_err(|_| EmitError::TooLong)?;
+            if len == 0 {
+                return Err(EmitError::Contradiction);
+            }
+            writer.put([len])?;
+            writer.put_slice(layers)?;
+            pad(writer, 1 + layers.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl PartialEq for Profiles<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Profiles<'_> {}
+
+impl fmt::Debug for Profiles<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// What a protocol needs to be told: an MA-protocol-options field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProtocolOptions<'a> {
+    /// The protocol.
+    pub protocol: ProtocolId,
+    /// The number of the profile that this is for, counted from 1; 0 for all.
+    pub profile: u8,
+    /// The protocol must not be used: the D-flag.
+    pub unusable: bool,
+    /// What it needs to be told; at most 255 octets.
+    pub data: &'a [u8],
+}
+
+impl<'a> ProtocolOptions<'a> {
+    /// Those of Forwards-TCP in a Query: nothing to be said (RFC 5971 section 5.7.2).
+    pub const fn tcp_query(profile: u8) -> ProtocolOptions<'static> {
+        ProtocolOptions { protocol: ProtocolId::ForwardsTcp, profile, unusable: false, data: &[] }
+    }
+
+    /// Those of Forwards-TCP in a Response: where connections are accepted.
+    ///
+    /// The data are the port in two octets and two of padding, which a length of 2 does not count.
+    pub const fn tcp_response(profile: u8, port: &'a [u8; 2]) -> ProtocolOptions<'a> {
+        ProtocolOptions { protocol: ProtocolId::ForwardsTcp, profile, unusable: false, data: port }
+    }
+
+    /// The port of Forwards-TCP; none where the protocol is another one, or the data are no port.
+    ///
+    /// Senders differ in whether the length counts the two octets of padding: both are read.
+    pub fn tcp_port(&self) -> Option<u16> {
+        match (self.protocol, self.data) {
+            (ProtocolId::ForwardsTcp, &[p0, p1] | &[p0, p1, _, _]) => {
+                Some(u16::from_be_bytes([p0, p1]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether this is for `protocol` in the profile with number `profile`.
+    pub fn applies_to(&self, protocol: ProtocolId, profile: u8) -> bool {
+        self.protocol == protocol && (self.profile == 0 || self.profile == profile)
+    }
+}
+
+/// The options in a Stack-Configuration-Data, at most 255.
+#[derive(Clone, Copy)]
+pub struct ProtocolOptionsList<'a>(OptionsList<'a>);
+
+#[derive(Clone, Copy)]
+enum OptionsList<'a> {
+    /// As they came.
+    Wire { count: u8, octets: &'a [u8] },
+    /// To be written.
+    Items(&'a [ProtocolOptions<'a>]),
+}
+
+impl<'a> ProtocolOptionsList<'a> {
+    /// No options.
+    pub const NONE: ProtocolOptionsList<'static> = ProtocolOptionsList::new(&[]);
+
+    /// A list to be written.
+    pub const fn new(options: &'a [ProtocolOptions<'a>]) -> ProtocolOptionsList<'a> {
+        ProtocolOptionsList(OptionsList::Items(options))
+    }
+
+    /// The options in order.
+    pub fn iter(self) -> impl Iterator<Item = ProtocolOptions<'a>> + Clone + 'a {
+        let (mut wire, items): (&'a [u8], &'a [ProtocolOptions<'a>]) = match self.0 {
+            OptionsList::Wire { octets, .. } => (octets, &[]),
+            OptionsList::Items(items) => (&[], items),
+        };
+        core::iter::from_fn(move || {
+            let (&[protocol, profile, len, flags], rest) = wire.split_first_chunk::<4>()?;
+            let data = rest.get(..usize::from(len))?;
+            wire = rest.get(data.len().next_multiple_of(WORD)..).unwrap_or_default();
+            Some(ProtocolOptions {
+                protocol: ProtocolId::from_code(protocol),
+                profile,
+                unusable: flags & 0x80 != 0,
+                data,
+            })
+        })
+        .chain(items.iter().copied())
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        match self.0 {
+            OptionsList::Wire { count, .. } => usize::from(count),
+            OptionsList::Items(items) => items.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl PartialEq for ProtocolOptionsList<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for ProtocolOptionsList<'_> {}
+
+impl fmt::Debug for ProtocolOptionsList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Stack-Configuration-Data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackConfiguration<'a> {
+    /// How long an association is held open without traffic, milliseconds; never 0.
+    pub hold_time: u32,
+    /// What protocols need to be told.
+    pub options: ProtocolOptionsList<'a>,
+}
+
+impl<'a> StackConfiguration<'a> {
+    /// Octets of the value.
+    pub fn value_len(&self) -> usize {
+        8 + match self.options.0 {
+            OptionsList::Wire { octets, .. } => octets.len(),
+            OptionsList::Items(items) => {
+                items.iter().map(|item| 4 + item.data.len().next_multiple_of(WORD)).sum()
+            }
+        }
+    }
+
+    pub(super) fn parse(mut reader: Reader<'a>) -> Result<StackConfiguration<'a>, ParseError> {
+        let start = reader.offset();
+        let [count, ..] = reader.take::<WORD>()?;
+        let hold_time = u32::from_be_bytes(reader.take()?);
+        let octets = reader.rest();
+        for _ in 0..count {
+            let [_, _, len, _] = reader.take()?;
+            reader.take_padded(0, usize::from(len))?;
+        }
+        reader.finish()?;
+        if hold_time == 0 {
+            return Err(reader.error_at(ErrorKind::NotSupported, start + 4));
+        }
+        let options = ProtocolOptionsList(OptionsList::Wire { count, octets });
+        Ok(StackConfiguration { hold_time, options })
+    }
+
+    pub(super) fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        let count = u8::try_from(self.options.len()).map_err(|_| EmitError::TooLong)?;
+        if self.hold_time == 0 {
+            return Err(EmitError::Contradiction);
+        }
+        writer.put([count, 0, 0, 0])?;
+        writer.put(self.hold_time.to_be_bytes())?;
+        for ProtocolOptions { protocol, profile, unusable, data } in self.options.iter() {
+            let len = u8::try_from(data.len()).map_err(|_| EmitError::TooLong)?;
+            writer.put([protocol.code(), profile, len, if unusable { 0x80 } else { 0 }])?;
+            writer.put_slice(data)?;
+            pad(writer, data.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// Both objects, as a Query and a Response have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack<'a> {
+    /// Which stacks of protocols are offered.
+    pub proposal: Profiles<'a>,
+    /// What is to be known of them.
+    pub configuration: StackConfiguration<'a>,
+}
+
+impl Stack<'_> {
+    /// Whether the objects go together (RFC 5971 section 5.7.1): each option is for a protocol in a profile that is
+    /// there, and Forwards-TCP, which always needs options, has some wherever it is offered.
+    pub fn is_consistent(&self) -> bool {
+        let Stack { proposal, configuration } = self;
+        // Sets first, so that long lists of both do not multiply.
+        let (mut offered, mut explained) = (Set::default(), Set::default());
+        proposal.iter().for_each(|profile| profile.0.iter().for_each(|code| offered.insert(*code)));
+        configuration
+            .options
+            .iter()
+            .filter(|options| options.protocol == ProtocolId::ForwardsTcp)
+            .for_each(|options| explained.insert(options.profile));
+        configuration.options.iter().all(|options| match options.profile.checked_sub(1) {
+            None => offered.contains(options.protocol.code()),
+            Some(index) => proposal
+                .iter()
+                .nth(usize::from(index))
+                .is_some_and(|profile| profile.contains(options.protocol)),
+        }) && (1..=u8::MAX).zip(proposal.iter()).all(|(number, profile)| {
+            !profile.contains(ProtocolId::ForwardsTcp)
+                || explained.contains(0)
+                || explained.contains(number)
+        })
+    }
+
+    /// Whether all that a Response says of Forwards-TCP is a port, where it may be used at all (RFC 5971 section 5.7.2).
+    pub fn has_ports(&self) -> bool {
+        self.configuration.options.iter().all(|options| {
+            options.protocol != ProtocolId::ForwardsTcp
+                || options.unusable
+                || options.tcp_port().is_some()
+        })
+    }
+}
+
+/// A set of octets.
+#[derive(Default)]
+struct Set([u128; 2]);
+
+impl Set {
+    fn insert(&mut self, octet: u8) {
+        let [low, high] = &mut self.0;
+        *(if octet < 128 { low } else { high }) |= 1 << (octet % 128);
+    }
+
+    fn contains(&self, octet: u8) -> bool {
+        let [low, high] = self.0;
+        (if octet < 128 { low } else { high }) >> (octet % 128) & 1 != 0
+    }
+}
