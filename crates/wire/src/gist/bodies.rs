@@ -1,12 +1,12 @@
 //! How the body of each message is read, object by object.
 
+use super::emit::is_loose_upstream;
 use super::error::{ErrorKind, ParseError};
 use super::grammar::Known;
 use super::header::{Flags, at};
 use super::iana::{MessageType, ObjectType};
 use super::message::{
     Confirm, Data, Error, Hello, Query, ResponderPart, Response, Returned, SessionId,
-    is_loose_upstream,
 };
 use super::mri::Mri;
 use super::nat::NatTraversal;

@@ -29,6 +29,7 @@
 //! NSLPID that is not zero in messages of no application, are not errors that one could name: they are read as they are.
 
 mod bodies;
+mod emit;
 mod error;
 mod forward;
 mod frame;
@@ -58,7 +59,7 @@ pub use message::{
 pub use mri::{Direction, LooseEnd, Mri, PathCoupled};
 pub use nat::{NatTraversal, Opaque, Translated};
 pub use nli::NetworkLayerInformation;
-pub use report::{ErrorObject, Info, Infos, WireInfos};
+pub use report::{ErrorObject, Info, Infos, SHOWN, WireInfos};
 pub use stack::{
     Profile, Profiles, ProtocolOptions, ProtocolOptionsList, Stack, StackConfiguration,
 };

@@ -23,6 +23,10 @@ mod flag {
 /// The longest object that an Object Value Info can say the length of, octets.
 const MAXIMUM_SHOWN: usize = 0xfff * WORD;
 
+/// As much of an object as is shown of it, octets: an Error that shows two of them stays within the MTU that every IPv6
+/// link has, 1280 octets.
+pub const SHOWN: usize = 512;
+
 /// What an Error message reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorObject<'a> {
@@ -74,25 +78,20 @@ pub enum Info<'a> {
 }
 
 impl<'a> Info<'a> {
-    /// An object at fault and where in it, cut where it is longer than can be said.
+    /// An object at fault and where in it; of a long one the first [`SHOWN`] octets.
     pub fn object_value(object: &'a [u8], offset: usize) -> Info<'a> {
         let offset = u16::try_from(offset).unwrap_or(u16::MAX);
-        let shown = object.len().min(MAXIMUM_SHOWN);
+        let shown = object.len().min(SHOWN);
         Info::ObjectValue { offset, object: object.get(..shown).unwrap_or_default() }
     }
 
     /// Octets of the field, its header included.
-    pub fn len(&self) -> usize {
+    pub fn buffer_len(&self) -> usize {
         4 + match self {
             Info::MessageLength(_) | Info::Mtu(_) | Info::ObjectType(_) => 4,
             Info::ObjectValue { object, .. } => 4 + object.len(),
             Info::Unknown { value, .. } => value.len(),
         }
-    }
-
-    /// Never: there is always a header.
-    pub const fn is_empty(&self) -> bool {
-        false
     }
 
     fn parse(reader: &mut Reader<'a>) -> Result<Info<'a>, ParseError> {
@@ -134,11 +133,12 @@ impl<'a> Info<'a> {
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let info_type = self.info_type();
         let known = !matches!(info_type, InfoType::Unknown(_));
-        if known == matches!(self, Info::Unknown { .. }) || !self.len().is_multiple_of(WORD) {
+        if known == matches!(self, Info::Unknown { .. }) || !self.buffer_len().is_multiple_of(WORD)
+        {
             return Err(EmitError::Contradiction);
         }
         writer.put(info_type.code().to_be_bytes())?;
-        let len = u16::try_from(self.len() / WORD - 1).map_err(|_| EmitError::TooLong)?;
+        let len = u16::try_from(self.buffer_len() / WORD - 1).map_err(|_| EmitError::TooLong)?;
         writer.put(len.to_be_bytes())?;
         match self {
             Info::MessageLength(half) | Info::Mtu(half) | Info::ObjectType(half) => {
@@ -230,7 +230,7 @@ impl<'a> ErrorObject<'a> {
         8 + HEADER
             + self.session.map_or(0, |_| SessionId::LEN)
             + self.mri.map_or(0, |mri| mri.value_len())
-            + self.infos.iter().map(|info| info.len()).sum::<usize>()
+            + self.infos.iter().map(|info| info.buffer_len()).sum::<usize>()
             + self.comment.map_or(0, |comment| (comment.len() + 1).next_multiple_of(WORD))
     }
 
