@@ -1,6 +1,6 @@
 //! Which objects a message has, and in which order (RFC 5971 section 5.1), as a table.
 //!
-//! All messages keep to one order of objects, [`ORDER`]; a message's type and the way it came say which of them must and
+//! All messages keep to one order of objects, their [`place`]; a message's type and the way it came say which of them must and
 //! which may be there. Objects that are there only beside others are looked at afterwards.
 
 use super::error::{ErrorKind, Origin, ParseError};
@@ -20,21 +20,6 @@ pub enum Mode {
 
 /// Number of object types that are known.
 const TYPES: usize = 11;
-
-/// The order of objects in all messages.
-pub const ORDER: [ObjectType; TYPES] = [
-    ObjectType::NatTraversal,
-    ObjectType::MessageRoutingInformation,
-    ObjectType::SessionId,
-    ObjectType::NetworkLayerInformation,
-    ObjectType::QueryCookie,
-    ObjectType::ResponderCookie,
-    ObjectType::StackProposal,
-    ObjectType::StackConfigurationData,
-    ObjectType::NslpData,
-    ObjectType::Error,
-    ObjectType::HelloId,
-];
 
 /// What must and what may be in a message.
 struct Grammar {
@@ -72,7 +57,7 @@ const fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
     Grammar { required, optional }
 }
 
-/// Place of an object in [`ORDER`]; none for types that are not known.
+/// Place in the order that objects have in all messages; none for types that are not known.
 const fn place(object_type: ObjectType) -> Option<usize> {
     Some(match object_type {
         ObjectType::NatTraversal => 0,
