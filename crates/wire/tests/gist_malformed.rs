@@ -359,6 +359,19 @@ fn errors_are_not_answered() {
     assert_eq!(verdict(&foreign, Mode::D), Err((E::NotSupported, sent.len())));
 }
 
+/// What is wrong with a well-formed message only an engine can know; the answer has the same form.
+#[test]
+fn well_formed_messages_are_answered_too() {
+    let wire = query();
+    let object = ErrorObject::about(&wire, Mode::D, ErrorCode::HopLimitExceeded, 0).expect("one");
+    assert_eq!((object.class, object.q_mode), (ErrorClass::PermanentFailure, true));
+    assert_eq!((object.session, object.mri), (Some(SESSION), Some(mri())));
+    assert_eq!(object.original_header().map(|header| header.hops), Some(8));
+    let object = ErrorObject::about(&data(), Mode::C, ErrorCode::NoRoutingState, 0)
+        .map(|object| (object.class, object.d_mode, object.q_mode));
+    assert_eq!(object, Some((ErrorClass::ProtocolError, false, false)));
+}
+
 /// A long object is shown in part: the answer fits every link.
 #[test]
 fn long_objects_are_cut_in_answers() {

@@ -181,27 +181,8 @@ impl ParseError {
     /// `None` for what must not be answered: Error messages, and what has no common header.
     pub fn answer<'a>(&self, octets: &'a [u8], mode: Mode) -> Option<ErrorObject<'a>> {
         let (code, subcode) = self.kind.code()?;
-        let original = *octets.first_chunk::<HEADER>()?;
-        let header = Header::parse(octets).ok();
-        if header.is_some_and(|header| header.message_type == MessageType::Error) {
-            return None;
-        }
-        let (session, mri) = match code {
-            ErrorCode::CommonHeaderParse => (None, None), // A.4.4.1 forbids them
-            _ => identify(octets),
-        };
-        Some(ErrorObject {
-            class: code.class(),
-            code,
-            subcode,
-            d_mode: mode == Mode::D,
-            q_mode: mode == Mode::D && header.is_some_and(|header| header.flags.context_free),
-            original,
-            session,
-            mri,
-            infos: Infos::Few(self.infos(octets)),
-            comment: None,
-        })
+        let answer = ErrorObject::about(octets, mode, code, subcode)?;
+        Some(ErrorObject { infos: Infos::Few(self.infos(octets)), ..answer })
     }
 
     /// The fields that the catalogue wants for the error.
@@ -245,6 +226,42 @@ impl fmt::Display for ParseError {
 }
 
 impl core::error::Error for ParseError {}
+
+impl<'a> ErrorObject<'a> {
+    /// What an Error message says of `octets`, a message that came in `mode`: the class that the catalogue gives `code`, the
+    /// common header, and session and MRI where they can be read and may be shown. The fields of information that the
+    /// catalogue wants (RFC 5971 A.4.4) are left to the caller.
+    ///
+    /// `None` for what must not be answered: Error messages (RFC 5971 section 5.6), and what has no common header.
+    pub fn about(
+        octets: &'a [u8],
+        mode: Mode,
+        code: ErrorCode,
+        subcode: u8,
+    ) -> Option<ErrorObject<'a>> {
+        let original = *octets.first_chunk::<HEADER>()?;
+        let header = Header::parse(octets).ok();
+        if header.is_some_and(|header| header.message_type == MessageType::Error) {
+            return None;
+        }
+        let (session, mri) = match code {
+            ErrorCode::CommonHeaderParse => (None, None), // A.4.4.1 forbids them
+            _ => identify(octets),
+        };
+        Some(ErrorObject {
+            class: code.class(),
+            code,
+            subcode,
+            d_mode: mode == Mode::D,
+            q_mode: mode == Mode::D && header.is_some_and(|header| header.flags.context_free),
+            original,
+            session,
+            mri,
+            infos: Infos::NONE,
+            comment: None,
+        })
+    }
+}
 
 /// The objects of a message as far as they can be walked.
 fn walk(octets: &[u8]) -> impl Iterator<Item = Object<'_>> {

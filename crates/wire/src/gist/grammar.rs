@@ -1,6 +1,6 @@
 //! Which objects a message has, and in which order (RFC 5971 section 5.1), as a table.
 //!
-//! All messages keep to one order of objects, their [`place`]; a message's type and the way it came say which of them must and
+//! All messages keep to one order of objects, [`ORDER`]; a message's type and the way it came say which of them must and
 //! which may be there. Objects that are there only beside others are looked at afterwards.
 
 use super::error::{ErrorKind, Origin, ParseError};
@@ -21,58 +21,96 @@ pub enum Mode {
 /// Number of object types that are known.
 const TYPES: usize = 11;
 
-/// What must and what may be in a message.
+/// The order that objects have in all messages.
+const ORDER: [ObjectType; TYPES] = [
+    ObjectType::NatTraversal,
+    ObjectType::MessageRoutingInformation,
+    ObjectType::SessionId,
+    ObjectType::NetworkLayerInformation,
+    ObjectType::QueryCookie,
+    ObjectType::ResponderCookie,
+    ObjectType::StackProposal,
+    ObjectType::StackConfigurationData,
+    ObjectType::NslpData,
+    ObjectType::Error,
+    ObjectType::HelloId,
+];
+
+/// The place in [`ORDER`] of each object type; the types are numbered without gaps.
+const PLACES: [u8; TYPES] = {
+    let (mut places, mut at) = ([0; TYPES], 0);
+    while at < TYPES {
+        places[ORDER[at].code() as usize] = at as u8;
+        at += 1;
+    }
+    places
+};
+
+/// Place of an object in [`ORDER`]; none for types that are not known.
+const fn place(object_type: u16) -> Option<usize> {
+    if (object_type as usize) < TYPES { Some(PLACES[object_type as usize] as usize) } else { None }
+}
+
+/// What must and what may be in a message, as sets of places in [`ORDER`].
+#[derive(Clone, Copy)]
 struct Grammar {
-    required: &'static [ObjectType],
-    optional: &'static [ObjectType],
+    required: u16,
+    permitted: u16,
+}
+
+impl Grammar {
+    const fn new(required: &[ObjectType], optional: &[ObjectType]) -> Grammar {
+        let required = places(required);
+        Grammar { required, permitted: required | places(optional) }
+    }
+}
+
+const fn places(object_types: &[ObjectType]) -> u16 {
+    let (mut set, mut at) = (0, 0);
+    while at < object_types.len() {
+        if let Some(place) = place(object_types[at].code()) {
+            set |= 1 << place;
+        }
+        at += 1;
+    }
+    set
 }
 
 /// The grammars of RFC 5971 section 5.1.
-const fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
+fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
     use ObjectType::{
         Error, HelloId, MessageRoutingInformation as Mri, NatTraversal,
         NetworkLayerInformation as Nli, NslpData, QueryCookie, ResponderCookie, SessionId,
         StackConfigurationData, StackProposal,
     };
-    let (required, optional): (&[ObjectType], &[ObjectType]) = match (message_type, mode) {
-        (MessageType::Query, _) => (
-            &[Mri, SessionId, Nli, QueryCookie],
-            &[NatTraversal, StackProposal, StackConfigurationData, NslpData],
-        ),
-        (MessageType::Response, _) => (
-            &[Mri, SessionId, Nli, QueryCookie],
-            &[NatTraversal, ResponderCookie, StackProposal, StackConfigurationData, NslpData],
-        ),
-        (MessageType::Confirm, _) => (
-            &[Mri, SessionId, Nli],
-            &[ResponderCookie, StackProposal, StackConfigurationData, NslpData],
-        ),
-        (MessageType::Data, Mode::D) => (&[Mri, SessionId, Nli, NslpData], &[NatTraversal]),
-        (MessageType::Data, Mode::C) => (&[Mri, SessionId, NslpData], &[NatTraversal]),
-        (MessageType::Error, Mode::D) => (&[Nli, Error], &[NatTraversal]),
-        (MessageType::Error, Mode::C) => (&[Error], &[NatTraversal, Nli]),
-        (MessageType::Hello, _) => (&[HelloId], &[]),
-        (MessageType::Unknown(_), _) => (&[], &[]),
-    };
-    Grammar { required, optional }
-}
-
-/// Place in the order that objects have in all messages; none for types that are not known.
-const fn place(object_type: ObjectType) -> Option<usize> {
-    Some(match object_type {
-        ObjectType::NatTraversal => 0,
-        ObjectType::MessageRoutingInformation => 1,
-        ObjectType::SessionId => 2,
-        ObjectType::NetworkLayerInformation => 3,
-        ObjectType::QueryCookie => 4,
-        ObjectType::ResponderCookie => 5,
-        ObjectType::StackProposal => 6,
-        ObjectType::StackConfigurationData => 7,
-        ObjectType::NslpData => 8,
-        ObjectType::Error => 9,
-        ObjectType::HelloId => 10,
-        ObjectType::Unknown(_) => return None,
-    })
+    const QUERY: Grammar = Grammar::new(
+        &[Mri, SessionId, Nli, QueryCookie],
+        &[NatTraversal, StackProposal, StackConfigurationData, NslpData],
+    );
+    const RESPONSE: Grammar = Grammar::new(
+        &[Mri, SessionId, Nli, QueryCookie],
+        &[NatTraversal, ResponderCookie, StackProposal, StackConfigurationData, NslpData],
+    );
+    const CONFIRM: Grammar = Grammar::new(
+        &[Mri, SessionId, Nli],
+        &[ResponderCookie, StackProposal, StackConfigurationData, NslpData],
+    );
+    const DATA_D: Grammar = Grammar::new(&[Mri, SessionId, Nli, NslpData], &[NatTraversal]);
+    const DATA_C: Grammar = Grammar::new(&[Mri, SessionId, NslpData], &[NatTraversal]);
+    const ERROR_D: Grammar = Grammar::new(&[Nli, Error], &[NatTraversal]);
+    const ERROR_C: Grammar = Grammar::new(&[Error], &[NatTraversal, Nli]);
+    const HELLO: Grammar = Grammar::new(&[HelloId], &[]);
+    match (message_type, mode) {
+        (MessageType::Query, _) => QUERY,
+        (MessageType::Response, _) => RESPONSE,
+        (MessageType::Confirm, _) => CONFIRM,
+        (MessageType::Data, Mode::D) => DATA_D,
+        (MessageType::Data, Mode::C) => DATA_C,
+        (MessageType::Error, Mode::D) => ERROR_D,
+        (MessageType::Error, Mode::C) => ERROR_C,
+        (MessageType::Hello, _) => HELLO,
+        (MessageType::Unknown(_), _) => Grammar::new(&[], &[]),
+    }
 }
 
 /// The objects of a message that are known, each at most once and all that must be there.
@@ -94,7 +132,7 @@ impl<'a> Known<'a> {
         }
         let grammar = grammar(header.message_type, mode);
         let mut known = Known { objects: [None; TYPES], end: octets.len(), extended: false };
-        let mut last = None;
+        let (mut last, mut found) = (None, 0_u16);
         for object in objects(octets.get(HEADER..).unwrap_or_default(), HEADER) {
             let Ok(object) = object else { return Err(length_error(octets)) };
             let fail =
@@ -102,8 +140,7 @@ impl<'a> Known<'a> {
             if object.treatment() == Treatment::Refresh {
                 return fail(ErrorKind::ExtensibilityFlags);
             }
-            let object_type = ObjectType::from_code(object.object_type());
-            let Some(place) = place(object_type) else {
+            let Some(place) = place(object.object_type()) else {
                 match object.treatment() {
                     Treatment::Mandatory => return fail(ErrorKind::Unrecognised),
                     Treatment::Forward => known.extended = true,
@@ -111,8 +148,7 @@ impl<'a> Known<'a> {
                 }
                 continue;
             };
-            if !grammar.required.contains(&object_type) && !grammar.optional.contains(&object_type)
-            {
+            if grammar.permitted >> place & 1 == 0 {
                 return fail(ErrorKind::InvalidObject);
             }
             let Some(slot) = known.objects.get_mut(place) else { continue };
@@ -123,9 +159,13 @@ impl<'a> Known<'a> {
                 return fail(ErrorKind::Order);
             }
             last = Some(place);
+            found |= 1 << place;
             *slot = Some(object);
         }
-        grammar.required.iter().try_for_each(|required| known.need(*required).map(drop))?;
+        let missing = (grammar.required & !found).trailing_zeros();
+        if let Some(object_type) = ORDER.get(missing as usize) {
+            known.need(*object_type)?;
+        }
         Ok((header, known))
     }
 
@@ -145,7 +185,7 @@ impl<'a> Known<'a> {
     }
 
     fn object(&self, object_type: ObjectType) -> Option<Object<'a>> {
-        *self.objects.get(place(object_type)?)?
+        *self.objects.get(place(object_type.code())?)?
     }
 
     /// Objects that are there only with others (RFC 5971 section 5.1): a Stack-Proposal has its configuration beside it,
