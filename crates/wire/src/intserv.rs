@@ -164,7 +164,7 @@ impl TokenBucket {
     }
 
     #[inline]
-    fn from_octets(octets: [u8; BUCKET]) -> TokenBucket {
+    pub(crate) fn from_octets(octets: [u8; BUCKET]) -> TokenBucket {
         let (words, _) = octets.as_chunks();
         let [r, b, p, m, max] = [0, 1, 2, 3, 4].map(|i| words.get(i).copied().unwrap_or([0; 4]));
         TokenBucket {
@@ -177,7 +177,7 @@ impl TokenBucket {
     }
 
     #[inline]
-    fn to_octets(self) -> [u8; BUCKET] {
+    pub(crate) fn to_octets(self) -> [u8; BUCKET] {
         let mut octets = [0; BUCKET];
         for (target, word) in octets.as_chunks_mut().0.iter_mut().zip(self.bits()) {
             *target = word.to_be_bytes();

@@ -10,6 +10,8 @@
 //! | [`rtcp`] | the control packets of RTP (RFC 3550), and [`yessir`] that rides in them |
 //! | [`udp`] | the header of UDP |
 //! | [`gist`] | GIST, the transport of NSIS signalling (RFC 5971) |
+//! | [`qos_nslp`] | the NSIS application that reserves bandwidth (RFC 5974), and [`qspec`] that it carries (RFC 5975) |
+//! | [`ping_nslp`] | the NSIS application that finds the nodes of a path |
 //! | [`nsis`] | the objects that the protocols of NSIS are made of (RFC 5971 A.2) |
 //! | [`checksum`] | the sum that IP, UDP and RSVP share (RFC 1071), and how it follows changes (RFC 1624) |
 //!
@@ -35,6 +37,9 @@ pub mod intserv;
 pub mod ipv4;
 pub mod ipv6;
 pub mod nsis;
+pub mod ping_nslp;
+pub mod qos_nslp;
+pub mod qspec;
 pub mod rsvp;
 pub mod rtcp;
 pub mod udp;

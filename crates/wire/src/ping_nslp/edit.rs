@@ -1,0 +1,49 @@
+//! What a node does with a message where it stands.
+
+use super::error::ParseError;
+use super::message::{Ping, Version, Visit};
+use crate::writer::{EmitError, Writer};
+
+/// Counts the node that has received the message, at most to 255.
+///
+/// # Errors
+/// It is none; see [`Ping::parse`].
+pub fn count_hop(message: &mut [u8]) -> Result<(), ParseError> {
+    Ping::parse(message)?;
+    if let Some(hops) = message.get_mut(1) {
+        *hops = hops.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// Appends the record of a node to the message that the first `length` octets of `buffer` are, and gives its new length.
+/// Where the length field or the buffer does not have room for it, the message stays as it is.
+///
+/// # Errors
+/// It is none; see [`Ping::parse`].
+pub fn append(buffer: &mut [u8], length: usize, visit: &Visit) -> Result<usize, ParseError> {
+    let ping = Ping::parse(buffer.get(..length).unwrap_or_default())?;
+    let (version, count) = (ping.version, ping.objects.len());
+    let (from, record) = (ping.buffer_len(), ping.record_len());
+    let to = from + record;
+    if record == 0 || to > version.longest() {
+        return Ok(length);
+    }
+    let Some((head, room)) = buffer.get_mut(..to).and_then(|b| b.split_at_mut_checked(from)) else {
+        return Ok(length);
+    };
+    let (list, _) = head.get(version.header()..).unwrap_or_default().as_chunks();
+    let mut writer = Writer::new(room);
+    let written: Result<(), EmitError> =
+        list.iter().take(count).try_for_each(|object| visit.write(&mut writer, *object));
+    if written.is_err() {
+        return Ok(length);
+    }
+    let [.., high, low] = to.to_be_bytes();
+    match (version, head) {
+        (Version::V1, [_, _, length, ..]) => *length = low,
+        (Version::V2, [_, _, l0, l1, ..]) => [*l0, *l1] = [high, low],
+        _ => {}
+    }
+    Ok(to)
+}

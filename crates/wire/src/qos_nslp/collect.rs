@@ -1,0 +1,239 @@
+//! The objects of a message, brought together in one walk, whatever their order.
+
+use super::error::{ErrorKind, ParseError};
+use super::extra::{Extra, is_kept};
+use super::header::HEADER;
+use super::iana::ObjectType;
+use super::info_spec::InfoSpec;
+use super::objects::{
+    BoundSessionId, BoundSessions, MessageBinding, MessageId, PacketClassifier, Rsn, RsnList,
+    SessionId, Summary,
+};
+use crate::nsis::object::{self, Object, Treatment, objects};
+
+/// What an answer to a message has to echo.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Of a RESERVE or QUERY that wants a response.
+    pub rii: Option<u32>,
+    /// Of a RESERVE.
+    pub rsn: Option<Rsn>,
+}
+
+impl Request {
+    /// Looks for the two in a message that may have any fault: in the objects until the first that is cut off, the first
+    /// of each kind.
+    pub fn of(message: &[u8]) -> Request {
+        let mut request = Request::default();
+        let body = message.get(HEADER..).unwrap_or_default();
+        for object in objects(body, HEADER).map_while(Result::ok) {
+            match ObjectType::from_code(object.object_type()) {
+                ObjectType::Rii if request.rii.is_none() => request.rii = word(&object).ok(),
+                ObjectType::Rsn if request.rsn.is_none() => {
+                    request.rsn = Rsn::parse(object.value());
+                }
+                _ => {}
+            }
+        }
+        request
+    }
+}
+
+/// The types of object that a message may have.
+#[derive(Clone, Copy)]
+pub(super) struct Allowed(u16);
+
+impl Allowed {
+    pub(super) const fn of(types: &[ObjectType]) -> Allowed {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < types.len() {
+            bits |= 1 << types[i].code();
+            i += 1;
+        }
+        Allowed(bits)
+    }
+}
+
+/// What stood in a message.
+pub(super) struct Collected<'a> {
+    pub(super) rii: Option<u32>,
+    pub(super) rsn: Option<Rsn>,
+    pub(super) refresh_period: Option<u32>,
+    pub(super) bound: BoundSessions<'a>,
+    pub(super) classifier: Option<PacketClassifier>,
+    pub(super) info: Option<InfoSpec<'a>>,
+    pub(super) summary: Option<Summary<'a>>,
+    pub(super) binding: Option<MessageBinding>,
+    pub(super) qspec: Option<&'a [u8]>,
+    pub(super) second_qspec: Option<&'a [u8]>,
+    pub(super) extra: Extra<'a>,
+    /// Where the message ends, for errors about what is missing.
+    end: usize,
+}
+
+impl<'a> Collected<'a> {
+    /// Walks the objects behind the common header.
+    pub(super) fn parse(
+        body: &'a [u8],
+        allowed: Allowed,
+        two_qspecs: bool,
+    ) -> Result<Collected<'a>, ParseError> {
+        let mut collected = Collected {
+            rii: None,
+            rsn: None,
+            refresh_period: None,
+            bound: BoundSessions::NONE,
+            classifier: None,
+            info: None,
+            summary: None,
+            binding: None,
+            qspec: None,
+            second_qspec: None,
+            extra: Extra::NONE,
+            end: HEADER + body.len(),
+        };
+        let mut lists = Lists::default();
+        let mut seen = 0_u16;
+        for object in objects(body, HEADER) {
+            let object = object.map_err(|error| cut_off(body, error))?;
+            let object_type = ObjectType::from_code(object.object_type());
+            if let ObjectType::Unknown(code) = object_type {
+                if object.treatment() == Treatment::Mandatory {
+                    return Err(error(ErrorKind::UnknownObject, &object));
+                }
+                if is_kept(code, object.treatment()) {
+                    collected.extra = Extra::Wire(body);
+                }
+                continue;
+            }
+            let bit = 1 << object_type.code();
+            if allowed.0 & bit == 0 {
+                return Err(error(ErrorKind::IllegalObject, &object));
+            }
+            if seen & bit != 0 {
+                match object_type {
+                    ObjectType::BoundSessionId => {}
+                    ObjectType::Qspec if two_qspecs && collected.second_qspec.is_none() => {}
+                    _ => return Err(error(ErrorKind::DuplicateObject, &object)),
+                }
+            }
+            seen |= bit;
+            collected.take(object_type, &object, body, &mut lists)?;
+        }
+        collected.summary = lists.summary(collected.end)?;
+        Ok(collected)
+    }
+
+    fn take(
+        &mut self,
+        object_type: ObjectType,
+        object: &Object<'a>,
+        body: &'a [u8],
+        lists: &mut Lists<'a>,
+    ) -> Result<(), ParseError> {
+        let length = error(ErrorKind::ValueLength, object);
+        match object_type {
+            ObjectType::Rii => self.rii = Some(word(object)?),
+            ObjectType::Rsn => self.rsn = Some(Rsn::parse(object.value()).ok_or(length)?),
+            ObjectType::RefreshPeriod => self.refresh_period = Some(word(object)?),
+            ObjectType::BoundSessionId => {
+                BoundSessionId::parse(object.value()).ok_or(length)?;
+                self.bound = BoundSessions::Wire(body);
+            }
+            ObjectType::PacketClassifier => {
+                self.classifier = Some(PacketClassifier::parse(object.value()).ok_or(length)?);
+            }
+            ObjectType::InfoSpec => self.info = Some(InfoSpec::parse(object)?),
+            ObjectType::SessionIdList => {
+                let (sessions, []) = object.value().as_chunks() else { return Err(length) };
+                lists.sessions = Some(sessions);
+            }
+            ObjectType::RsnList => {
+                let rsns = RsnList::parse(object.value()).ok_or(length)?;
+                lists.rsns = Some((rsns, object.offset()));
+            }
+            ObjectType::MessageId | ObjectType::BoundMessageId => {
+                let id = MessageId::parse(object.value()).ok_or(length)?;
+                if self.binding.is_some() {
+                    return Err(error(ErrorKind::IllegalObject, object));
+                }
+                self.binding = Some(match object_type {
+                    ObjectType::MessageId => MessageBinding::Id(id),
+                    _ => MessageBinding::Bound(id),
+                });
+            }
+            ObjectType::Qspec => {
+                if object.value().is_empty() {
+                    return Err(error(ErrorKind::EmptyQspec, object));
+                }
+                let place = match self.qspec {
+                    None => &mut self.qspec,
+                    Some(_) => &mut self.second_qspec,
+                };
+                *place = Some(object.value());
+            }
+            ObjectType::Unknown(_) => {}
+        }
+        Ok(())
+    }
+
+    /// An error about an object that is not there, or there although another is not.
+    pub(super) fn error(&self, kind: ErrorKind, object: ObjectType) -> ParseError {
+        ParseError::of(kind, object, self.end)
+    }
+}
+
+/// The two lists of a summary until both have been seen.
+#[derive(Default)]
+struct Lists<'a> {
+    sessions: Option<&'a [SessionId]>,
+    /// And where the object begins.
+    rsns: Option<(RsnList<'a>, usize)>,
+}
+
+impl<'a> Lists<'a> {
+    fn summary(self, end: usize) -> Result<Option<Summary<'a>>, ParseError> {
+        let Some(sessions) = self.sessions else {
+            return match self.rsns {
+                Some(_) => {
+                    Err(ParseError::of(ErrorKind::MissingObject, ObjectType::SessionIdList, end))
+                }
+                None => Ok(None),
+            };
+        };
+        let Some((rsns, offset)) = self.rsns else {
+            return Ok(Some(Summary { sessions, rsns: None }));
+        };
+        if rsns.wire.len() != sessions.len() {
+            // RFC 5974 section 5.3.7
+            return Err(ParseError::of(ErrorKind::ListMismatch, ObjectType::RsnList, offset));
+        }
+        Ok(Some(Summary { sessions, rsns: Some(rsns) }))
+    }
+}
+
+/// A value of one word.
+fn word(object: &Object<'_>) -> Result<u32, ParseError> {
+    match object.value() {
+        &[a, b, c, d] => Ok(u32::from_be_bytes([a, b, c, d])),
+        _ => Err(error(ErrorKind::ValueLength, object)),
+    }
+}
+
+fn error(kind: ErrorKind, object: &Object<'_>) -> ParseError {
+    ParseError::of(kind, ObjectType::from_code(object.object_type()), object.offset())
+}
+
+/// What is wrong where the walk stops, and which object it stops at.
+#[cold]
+fn cut_off(body: &[u8], error: object::ObjectError) -> ParseError {
+    let header = body.get(error.offset - HEADER..).and_then(|rest| rest.first_chunk::<2>());
+    match (error.kind, header) {
+        (object::ErrorKind::Length, Some(half)) => {
+            let object_type = ObjectType::from_code(u16::from_be_bytes(*half) & 0x0fff);
+            ParseError::of(ErrorKind::ObjectLength, object_type, error.offset)
+        }
+        _ => ParseError::new(ErrorKind::ObjectTruncated, error.offset),
+    }
+}

@@ -1,0 +1,89 @@
+//! Objects of unknown types that have to be kept (RFC 5974 section 5.1.3).
+
+use core::fmt;
+
+use super::iana::ObjectType;
+use crate::nsis::object::{Treatment, emit_object, object_len, objects};
+use crate::writer::{EmitError, Writer};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtraObject<'a> {
+    /// [`Treatment::Forward`] or [`Treatment::Refresh`]; the others are not kept.
+    pub treatment: Treatment,
+    /// Its type, which nobody here knows; twelve bits.
+    pub object_type: u16,
+    /// Its value, whole words.
+    pub value: &'a [u8],
+}
+
+/// What a message has of them.
+#[derive(Clone, Copy)]
+pub enum Extra<'a> {
+    /// As they came: all objects of a message, which have been checked.
+    Wire(&'a [u8]),
+    /// To be written.
+    Items(&'a [ExtraObject<'a>]),
+}
+
+/// Whether somebody who does not know the type keeps the object.
+pub(super) fn is_kept(object_type: u16, treatment: Treatment) -> bool {
+    matches!(ObjectType::from_code(object_type), ObjectType::Unknown(_))
+        && matches!(treatment, Treatment::Forward | Treatment::Refresh)
+}
+
+impl<'a> Extra<'a> {
+    /// None.
+    pub const NONE: Extra<'a> = Extra::Items(&[]);
+
+    /// One by one.
+    pub fn iter(self) -> impl Iterator<Item = ExtraObject<'a>> + Clone {
+        let (wire, items): (&[u8], &[ExtraObject<'a>]) = match self {
+            Extra::Wire(wire) => (wire, &[]),
+            Extra::Items(items) => (&[], items),
+        };
+        objects(wire, 0)
+            .map_while(Result::ok)
+            .filter(|object| is_kept(object.object_type(), object.treatment()))
+            .map(|object| ExtraObject {
+                treatment: object.treatment(),
+                object_type: object.object_type(),
+                value: object.value(),
+            })
+            .chain(items.iter().copied())
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.iter().map(|extra| object_len(extra.value.len())).sum()
+    }
+
+    pub(super) fn write(self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        if let Extra::Wire(wire) = self {
+            // Retained unchanged, reserved bits and all.
+            return objects(wire, 0)
+                .map_while(Result::ok)
+                .filter(|object| is_kept(object.object_type(), object.treatment()))
+                .try_for_each(|object| writer.put_slice(object.octets()));
+        }
+        self.iter().try_for_each(|ExtraObject { treatment, object_type, value }| {
+            if !is_kept(object_type, treatment) || !value.len().is_multiple_of(4) {
+                return Err(EmitError::Contradiction);
+            }
+            emit_object(writer, treatment, object_type, |writer| writer.put_slice(value))
+        })
+    }
+}
+
+impl PartialEq for Extra<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Extra<'_> {}
+
+impl fmt::Debug for Extra<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

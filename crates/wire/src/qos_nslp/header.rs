@@ -1,0 +1,75 @@
+//! The common header: which message it is, and its flags.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{ErrorKind, ParseError};
+use super::iana::{MessageType, flag};
+
+/// Octets of the common header.
+pub const HEADER: usize = 4;
+
+/// The flags that mean the same in all messages (RFC 5974 section 5.1.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GenericFlags {
+    /// S: the message goes only as far as the next node.
+    pub scoping: bool,
+    /// P: the message goes only as far as the proxy.
+    pub proxy: bool,
+    /// A: the peer shall acknowledge the message. Of RESERVE without RII and of QUERY only.
+    pub ack_req: bool,
+    /// B: on the path there are routers that cannot provide QoS.
+    pub breaks: bool,
+}
+
+impl GenericFlags {
+    #[inline]
+    pub(super) const fn from_bits(bits: u16) -> GenericFlags {
+        GenericFlags {
+            scoping: bits & flag::SCOPING != 0,
+            proxy: bits & flag::PROXY != 0,
+            ack_req: bits & flag::ACK_REQ != 0,
+            breaks: bits & flag::BREAK != 0,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn bits(self) -> u16 {
+        let mut bits = 0;
+        if self.scoping {
+            bits |= flag::SCOPING;
+        }
+        if self.proxy {
+            bits |= flag::PROXY;
+        }
+        if self.ack_req {
+            bits |= flag::ACK_REQ;
+        }
+        if self.breaks {
+            bits |= flag::BREAK;
+        }
+        bits
+    }
+}
+
+/// The common header as it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) message_type: MessageType,
+    /// The message-specific ones.
+    pub(super) flags: u8,
+    pub(super) generic: GenericFlags,
+}
+
+impl Header {
+    /// The header and the octets behind it.
+    #[inline]
+    pub(super) fn parse(octets: &[u8]) -> Result<(Header, &[u8]), ParseError> {
+        let Some((&[message_type, flags, g0, g1], body)) = octets.split_first_chunk::<HEADER>()
+        else {
+            return Err(ParseError::new(ErrorKind::Truncated, octets.len()));
+        };
+        let message_type = MessageType::from_code(message_type);
+        let generic = GenericFlags::from_bits(u16::from_be_bytes([g0, g1]));
+        Ok((Header { message_type, flags, generic }, body))
+    }
+}

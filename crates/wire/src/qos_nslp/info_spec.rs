@@ -1,0 +1,300 @@
+//! INFO-SPEC: what became of a request, who says so, and what it is about (RFC 5974 section 5.1.3.6).
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{ErrorKind, ParseError};
+use super::iana::{
+    ErrorClass, Informational, ObjectType, PermanentFailure, ProtocolError, SourceType, Success,
+    TransientFailure,
+};
+use crate::nsis::object::{Object, WORD, pad};
+use crate::writer::{EmitError, Writer};
+
+/// Class and code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Class 1: nothing has failed.
+    Informational(Informational),
+    /// Class 2.
+    Success(Success),
+    /// Class 3: the message is wrong.
+    ProtocolError(ProtocolError),
+    /// Class 4: it may be different later.
+    TransientFailure(TransientFailure),
+    /// Class 5: it will not be different later.
+    PermanentFailure(PermanentFailure),
+    /// Class 6, with a code of the QoS model.
+    QosModelError(u8),
+    /// Class 7, with a code of RFC 5973.
+    SignalingSessionFailure(u8),
+    /// A class that nobody here knows.
+    Unknown {
+        /// The class, four bits.
+        class: u8,
+        /// The code.
+        code: u8,
+    },
+}
+
+impl Outcome {
+    /// What class and code mean; of the class the low four bits.
+    pub const fn from_codes(class: u8, code: u8) -> Outcome {
+        match ErrorClass::from_code(class & 0xf) {
+            ErrorClass::Informational => Outcome::Informational(Informational::from_code(code)),
+            ErrorClass::Success => Outcome::Success(Success::from_code(code)),
+            ErrorClass::ProtocolError => Outcome::ProtocolError(ProtocolError::from_code(code)),
+            ErrorClass::TransientFailure => {
+                Outcome::TransientFailure(TransientFailure::from_code(code))
+            }
+            ErrorClass::PermanentFailure => {
+                Outcome::PermanentFailure(PermanentFailure::from_code(code))
+            }
+            ErrorClass::QosModelError => Outcome::QosModelError(code),
+            ErrorClass::SignalingSessionFailure => Outcome::SignalingSessionFailure(code),
+            ErrorClass::Unknown(class) => Outcome::Unknown { class, code },
+        }
+    }
+
+    /// The severity class.
+    pub const fn class(self) -> ErrorClass {
+        match self {
+            Outcome::Informational(_) => ErrorClass::Informational,
+            Outcome::Success(_) => ErrorClass::Success,
+            Outcome::ProtocolError(_) => ErrorClass::ProtocolError,
+            Outcome::TransientFailure(_) => ErrorClass::TransientFailure,
+            Outcome::PermanentFailure(_) => ErrorClass::PermanentFailure,
+            Outcome::QosModelError(_) => ErrorClass::QosModelError,
+            Outcome::SignalingSessionFailure(_) => ErrorClass::SignalingSessionFailure,
+            Outcome::Unknown { class, .. } => ErrorClass::from_code(class),
+        }
+    }
+
+    /// The code within the class.
+    pub const fn code(self) -> u8 {
+        match self {
+            Outcome::Informational(code) => code.code(),
+            Outcome::Success(code) => code.code(),
+            Outcome::ProtocolError(code) => code.code(),
+            Outcome::TransientFailure(code) => code.code(),
+            Outcome::PermanentFailure(code) => code.code(),
+            Outcome::QosModelError(code)
+            | Outcome::SignalingSessionFailure(code)
+            | Outcome::Unknown { code, .. } => code,
+        }
+    }
+
+    /// What the standard calls the code; `unknown` where it gives it no name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Informational(code) => code.name(),
+            Outcome::Success(code) => code.name(),
+            Outcome::ProtocolError(code) => code.name(),
+            Outcome::TransientFailure(code) => code.name(),
+            Outcome::PermanentFailure(code) => code.name(),
+            Outcome::QosModelError(_)
+            | Outcome::SignalingSessionFailure(_)
+            | Outcome::Unknown { .. } => "unknown",
+        }
+    }
+}
+
+/// Who says so, for people to read; nothing is ever sent there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorSource<'a> {
+    /// Type 1.
+    Ipv4(Ipv4Addr),
+    /// Type 2.
+    Ipv6(Ipv6Addr),
+    /// Type 3: a name of 1 to 1 020 octets, none of them zero.
+    Fqdn(&'a str),
+    /// A type that nobody here knows.
+    Unknown {
+        /// The type, 4 to 15.
+        code: u8,
+        /// The identifier, whole words.
+        octets: &'a [u8],
+    },
+}
+
+impl<'a> ErrorSource<'a> {
+    /// The identifier of a type; `None` where it does not have its form.
+    fn parse(code: u8, octets: &'a [u8]) -> Option<ErrorSource<'a>> {
+        Some(match SourceType::from_code(code) {
+            SourceType::Ipv4 => ErrorSource::Ipv4(<[u8; 4]>::try_from(octets).ok()?.into()),
+            SourceType::Ipv6 => ErrorSource::Ipv6(<[u8; 16]>::try_from(octets).ok()?.into()),
+            SourceType::Fqdn => {
+                let end = octets.iter().position(|octet| *octet == 0).unwrap_or(octets.len());
+                let (name, padding) = octets.split_at_checked(end)?;
+                if end == 0 || padding.len() >= WORD || padding.iter().any(|octet| *octet != 0) {
+                    return None;
+                }
+                ErrorSource::Fqdn(core::str::from_utf8(name).ok()?)
+            }
+            SourceType::Unknown(code) => ErrorSource::Unknown { code, octets },
+        })
+    }
+
+    const fn code(&self) -> u8 {
+        match self {
+            ErrorSource::Ipv4(_) => SourceType::Ipv4.code(),
+            ErrorSource::Ipv6(_) => SourceType::Ipv6.code(),
+            ErrorSource::Fqdn(_) => SourceType::Fqdn.code(),
+            ErrorSource::Unknown { code, .. } => *code,
+        }
+    }
+
+    /// Octets of the identifier without padding.
+    const fn len(&self) -> usize {
+        match self {
+            ErrorSource::Ipv4(_) => 4,
+            ErrorSource::Ipv6(_) => 16,
+            ErrorSource::Fqdn(name) => name.len(),
+            ErrorSource::Unknown { octets, .. } => octets.len(),
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        match self {
+            ErrorSource::Ipv4(_) | ErrorSource::Ipv6(_) => true,
+            ErrorSource::Fqdn(name) => !name.is_empty() && !name.contains('\0'),
+            ErrorSource::Unknown { code, octets } => {
+                (4..16).contains(code) && octets.len().is_multiple_of(WORD)
+            }
+        }
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        match self {
+            ErrorSource::Ipv4(address) => writer.put(address.octets()),
+            ErrorSource::Ipv6(address) => writer.put(address.octets()),
+            ErrorSource::Fqdn(name) => {
+                writer.put_slice(name.as_bytes())?;
+                pad(writer, name.len())
+            }
+            ErrorSource::Unknown { octets, .. } => writer.put_slice(octets),
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InfoSpec<'a> {
+    /// Class and code.
+    pub outcome: Outcome,
+    /// Who says so, where that is said.
+    pub source: Option<ErrorSource<'a>>,
+    /// What the code is about, whole words: see [`object_type`](InfoSpec::object_type) and
+    /// [`object_values`](InfoSpec::object_values). It is for people to read, and not checked.
+    pub details: &'a [u8],
+}
+
+impl<'a> InfoSpec<'a> {
+    /// With neither source nor details.
+    pub const fn new(outcome: Outcome) -> InfoSpec<'static> {
+        InfoSpec { outcome, source: None, details: &[] }
+    }
+
+    /// The type of object that the error is about: Object Type Info, which stands behind the codes that speak of types.
+    pub fn object_type(&self) -> Option<ObjectType> {
+        match self.outcome {
+            Outcome::ProtocolError(
+                ProtocolError::MandatoryObjectMissing
+                | ProtocolError::IllegalObjectPresent
+                | ProtocolError::UnknownObjectPresent
+                | ProtocolError::DuplicateObjectPresent,
+            ) => {
+                let [high, low, _, _] = *self.details.first_chunk()?;
+                Some(ObjectType::from_code(u16::from_be_bytes([high, low])))
+            }
+            _ => None,
+        }
+    }
+
+    /// The objects that the error is about: Object Value Info, which stands behind the codes that speak of values.
+    pub fn object_values(&self) -> ObjectValues<'a> {
+        let rest = match self.outcome {
+            Outcome::ProtocolError(
+                ProtocolError::WrongObjectLength
+                | ProtocolError::UnknownFieldValue
+                | ProtocolError::MalformedQspec
+                | ProtocolError::ErroneousValue,
+            ) => self.details,
+            _ => &[],
+        };
+        ObjectValues { rest }
+    }
+
+    pub(super) fn parse(object: &Object<'a>) -> Result<InfoSpec<'a>, ParseError> {
+        let error = |kind| ParseError::of(kind, ObjectType::InfoSpec, object.offset());
+        let Some((&[_, code, class_and_type, words], rest)) = object.value().split_first_chunk()
+        else {
+            return Err(error(ErrorKind::ValueLength));
+        };
+        let (source, details) = rest
+            .split_at_checked(usize::from(words) * WORD)
+            .ok_or(error(ErrorKind::ValueLength))?;
+        let source = match class_and_type & 0xf {
+            0 if source.is_empty() => None,
+            0 => return Err(error(ErrorKind::Source)),
+            code => Some(ErrorSource::parse(code, source).ok_or(error(ErrorKind::Source))?),
+        };
+        Ok(InfoSpec { outcome: Outcome::from_codes(class_and_type >> 4, code), source, details })
+    }
+
+    /// Octets of the value.
+    pub(super) fn len(&self) -> usize {
+        let source = self.source.map_or(0, |source| source.len().next_multiple_of(WORD));
+        WORD + source + self.details.len()
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        let class = self.outcome.class().code();
+        let canonical = Outcome::from_codes(class, self.outcome.code()) == self.outcome;
+        let source_writable = self.source.is_none_or(|source| source.is_writable());
+        if class > 0xf || !canonical || !source_writable || !self.details.len().is_multiple_of(WORD)
+        {
+            return Err(EmitError::Contradiction);
+        }
+        let (code, len) = self.source.map_or((0, 0), |source| (source.code(), source.len()));
+        let words = u8::try_from(len.div_ceil(WORD)).map_err(|_| EmitError::TooLong)?;
+        writer.put([0, self.outcome.code(), class << 4 | code, words])?;
+        if let Some(source) = self.source {
+            source.write(writer)?;
+        }
+        writer.put_slice(self.details)
+    }
+}
+
+/// An object, or its end, as it stood in the message that was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectValue<'a> {
+    /// Words of the object that there really were, its header included; twelve bits. RFC 5974 does not give the unit; it
+    /// is that of RFC 5971 A.4.2.4.
+    pub words: u16,
+    /// Where in the object the octets begin.
+    pub offset: u16,
+    /// The octets of the object from there to its end.
+    pub octets: &'a [u8],
+}
+
+/// Object Value Info, one after the other, until the end or until one that is cut off.
+#[derive(Clone, Debug)]
+pub struct ObjectValues<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for ObjectValues<'a> {
+    type Item = ObjectValue<'a>;
+
+    fn next(&mut self) -> Option<ObjectValue<'a>> {
+        let (&[w0, w1, o0, o1], behind) = self.rest.split_first_chunk()?;
+        let words = u16::from_be_bytes([w0, w1]) & 0x0fff;
+        let offset = u16::from_be_bytes([o0, o1]);
+        let length = (usize::from(words) * WORD).checked_sub(usize::from(offset))?;
+        let octets = behind.get(..length)?;
+        self.rest = behind.get(length.next_multiple_of(WORD)..).unwrap_or_default();
+        Some(ObjectValue { words, offset, octets })
+    }
+}

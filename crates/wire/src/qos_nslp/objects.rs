@@ -1,0 +1,207 @@
+//! The objects of QoS NSLP except INFO-SPEC (RFC 5974 section 5.1.3): what their values mean.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::iana::{BindingCode, ObjectType};
+use crate::nsis::object::objects;
+
+/// Names a session, 128 bits (RFC 5971 section 3.7).
+pub type SessionId = [u8; 16];
+
+/// Which state a RESERVE speaks of (RFC 5974 section 5.1.3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rsn {
+    /// Counts the changes, in serial number arithmetic (RFC 1982).
+    pub number: u32,
+    /// Differs after a restart.
+    pub epoch: u32,
+}
+
+impl Rsn {
+    pub(super) fn parse(value: &[u8]) -> Option<Rsn> {
+        let &[n0, n1, n2, n3, e0, e1, e2, e3] = <&[u8; 8]>::try_from(value).ok()?;
+        let number = u32::from_be_bytes([n0, n1, n2, n3]);
+        Some(Rsn { number, epoch: u32::from_be_bytes([e0, e1, e2, e3]) })
+    }
+
+    pub(super) fn to_octets(self) -> [u8; 8] {
+        let ([n0, n1, n2, n3], [e0, e1, e2, e3]) =
+            (self.number.to_be_bytes(), self.epoch.to_be_bytes());
+        [n0, n1, n2, n3, e0, e1, e2, e3]
+    }
+}
+
+/// Another session that this one is bound to (RFC 5974 section 5.1.3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BoundSessionId {
+    /// Why.
+    pub binding: BindingCode,
+    /// Which.
+    pub session: SessionId,
+}
+
+/// Octets of the values of BOUND-SESSION-ID, MSG-ID and BOUND-MSG-ID: a word and a name.
+const WORD_AND_NAME: usize = 20;
+
+impl BoundSessionId {
+    pub(super) fn parse(value: &[u8]) -> Option<BoundSessionId> {
+        let (binding, session) = word_and_name(value)?;
+        Some(BoundSessionId { binding: BindingCode::from_code(binding), session })
+    }
+
+    pub(super) fn to_octets(self) -> [u8; WORD_AND_NAME] {
+        from_word_and_name(self.binding.code(), self.session)
+    }
+}
+
+/// The last octet of the word, and the name behind it.
+fn word_and_name(value: &[u8]) -> Option<(u8, [u8; 16])> {
+    let value = <&[u8; WORD_AND_NAME]>::try_from(value).ok()?;
+    let (&[_, _, _, code], name) = value.split_first_chunk()?;
+    Some((code, *name.first_chunk()?))
+}
+
+fn from_word_and_name(code: u8, name: [u8; 16]) -> [u8; WORD_AND_NAME] {
+    let mut octets = [0; WORD_AND_NAME];
+    octets[3] = code;
+    octets[4..].copy_from_slice(&name);
+    octets
+}
+
+/// The sessions that a session is bound to; there may be several.
+#[derive(Clone, Copy)]
+pub enum BoundSessions<'a> {
+    /// As they came: all objects of a message, which have been checked.
+    Wire(&'a [u8]),
+    /// To be written.
+    Items(&'a [BoundSessionId]),
+}
+
+impl<'a> BoundSessions<'a> {
+    /// None.
+    pub const NONE: BoundSessions<'a> = BoundSessions::Items(&[]);
+
+    /// One by one.
+    pub fn iter(self) -> impl Iterator<Item = BoundSessionId> + Clone + 'a {
+        let (wire, items): (&[u8], &[BoundSessionId]) = match self {
+            BoundSessions::Wire(wire) => (wire, &[]),
+            BoundSessions::Items(items) => (&[], items),
+        };
+        objects(wire, 0)
+            .map_while(Result::ok)
+            .filter(|object| object.object_type() == ObjectType::BoundSessionId.code())
+            .filter_map(|object| BoundSessionId::parse(object.value()))
+            .chain(items.iter().copied())
+    }
+}
+
+impl PartialEq for BoundSessions<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for BoundSessions<'_> {}
+
+impl fmt::Debug for BoundSessions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Which fields of the message routing information tell the packets of the flow (RFC 5974 section 5.1.3.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PacketClassifier(pub u8);
+
+impl PacketClassifier {
+    /// X: source address and prefix.
+    pub const SOURCE_ADDRESS: u8 = 1 << 7;
+    /// Y: destination address and prefix.
+    pub const DESTINATION_ADDRESS: u8 = 1 << 6;
+    /// P: protocol.
+    pub const PROTOCOL: u8 = 1 << 5;
+    /// T: DiffServ code point.
+    pub const DSCP: u8 = 1 << 4;
+    /// F: flow label.
+    pub const FLOW_LABEL: u8 = 1 << 3;
+    /// S: security parameters index.
+    pub const SPI: u8 = 1 << 2;
+    /// A: source port.
+    pub const SOURCE_PORT: u8 = 1 << 1;
+    /// B: destination port.
+    pub const DESTINATION_PORT: u8 = 1 << 0;
+
+    /// Whether all of these fields are used.
+    #[inline]
+    pub const fn has(self, fields: u8) -> bool {
+        self.0 & fields == fields
+    }
+
+    pub(super) fn parse(value: &[u8]) -> Option<PacketClassifier> {
+        let &[flags, ..] = <&[u8; 4]>::try_from(value).ok()?;
+        Some(PacketClassifier(flags))
+    }
+}
+
+/// Names a message, so that another can wait for it (RFC 5974 section 5.1.3.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MessageId {
+    /// D: whether the two messages wait for each other, or only one for the other.
+    pub bidirectional: bool,
+    /// Random.
+    pub id: [u8; 16],
+}
+
+impl MessageId {
+    pub(super) fn parse(value: &[u8]) -> Option<MessageId> {
+        let (code, id) = word_and_name(value)?;
+        Some(MessageId { bidirectional: code & 1 != 0, id })
+    }
+
+    pub(super) fn to_octets(self) -> [u8; WORD_AND_NAME] {
+        from_word_and_name(u8::from(self.bidirectional), self.id)
+    }
+}
+
+/// How a message is bound to another (RFC 5974 section 4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MessageBinding {
+    /// MSG-ID: the name of this message.
+    Id(MessageId),
+    /// BOUND-MSG-ID: the name of the message that this one waits for.
+    Bound(MessageId),
+}
+
+/// Sequence numbers, as many as there are sessions and in their order (RFC 5974 section 5.1.3.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RsnList<'a> {
+    /// Of the peer that counts them.
+    pub epoch: u32,
+    /// As they stand on the wire; see [`numbers`](RsnList::numbers).
+    pub wire: &'a [[u8; 4]],
+}
+
+impl<'a> RsnList<'a> {
+    /// One by one.
+    pub fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + Clone + 'a {
+        self.wire.iter().map(|octets| u32::from_be_bytes(*octets))
+    }
+
+    pub(super) fn parse(value: &'a [u8]) -> Option<RsnList<'a>> {
+        let (epoch, numbers) = value.split_first_chunk()?;
+        let (wire, []) = numbers.as_chunks() else { return None };
+        Some(RsnList { epoch: u32::from_be_bytes(*epoch), wire })
+    }
+}
+
+/// Other sessions that a message speaks of as well: SESSION-ID-LIST and RSN-LIST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary<'a> {
+    /// Which.
+    pub sessions: &'a [SessionId],
+    /// Their sequence numbers, as many.
+    pub rsns: Option<RsnList<'a>>,
+}

@@ -1,0 +1,295 @@
+//! QoS NSLP, wrong messages: the fault is named with its place, and as a RESPONSE would name it.
+
+use earmark_wire::qos_nslp::iana::{ObjectType, ProtocolError};
+use earmark_wire::qos_nslp::*;
+
+const SESSION: SessionId = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const RSN: Rsn = Rsn { number: 0x0102_0304, epoch: 0x0506_0708 };
+
+/// The RSN as an object.
+const RSN_OBJECT: [u8; 12] = [0, 2, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8];
+/// RII 0x0a0b0c0d.
+const RII_OBJECT: [u8; 8] = [0, 1, 0, 1, 10, 11, 12, 13];
+const QSPEC_OBJECT: [u8; 8] = [0, 11, 0, 1, 0, 0, 0, 0];
+/// Success, reservation successful, from nobody.
+const INFO_OBJECT: [u8; 8] = [0, 6, 0, 1, 0, 1, 0x20, 0];
+
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place_and_its_code() {
+    use ErrorKind::*;
+    let reserve = [1, 0, 0, 0];
+    let (query, init) = ([2, 0, 0, 0], [2, 1, 0, 0]);
+    let (response, notify) = ([3, 0, 0, 0], [4, 0, 0, 0]);
+    let with_info = |value: &[u8]| {
+        let words = u8::try_from(value.len() / 4).unwrap();
+        joined(&[&notify, &[0, 6, 0, words], value])
+    };
+    let none = ObjectType::Unknown(0);
+    let cases = [
+        ("nothing", vec![], Truncated, none, 0, 2),
+        ("three octets", vec![1, 0, 0], Truncated, none, 3, 2),
+        ("type 0", vec![0, 0, 0, 0], MessageType, none, 0, 1),
+        ("type 5", vec![5, 0, 0, 0], MessageType, none, 0, 1),
+        ("no RSN", reserve.to_vec(), MissingObject, ObjectType::Rsn, 4, 5),
+        ("no QSPEC", init.to_vec(), MissingObject, ObjectType::Qspec, 4, 5),
+        ("no RII", joined(&[&query, &QSPEC_OBJECT]), MissingObject, ObjectType::Rii, 12, 5),
+        ("no answer", response.to_vec(), MissingObject, ObjectType::InfoSpec, 4, 5),
+        ("no notice", notify.to_vec(), MissingObject, ObjectType::InfoSpec, 4, 5),
+        ("half a header", joined(&[&reserve, &[0, 2]]), ObjectTruncated, none, 4, 2),
+        ("cut off", joined(&[&reserve, &RSN_OBJECT[..8]]), ObjectLength, ObjectType::Rsn, 4, 8),
+        ("a short RSN", joined(&[&reserve, &[0, 2, 0, 0]]), ValueLength, ObjectType::Rsn, 4, 8),
+        (
+            "a long RII",
+            joined(&[&reserve, &[0, 1, 0, 2], &[0; 8]]),
+            ValueLength,
+            ObjectType::Rii,
+            4,
+            8,
+        ),
+        (
+            "a short binding",
+            joined(&[&reserve, &[0, 4, 0, 1], &[0; 4]]),
+            ValueLength,
+            ObjectType::BoundSessionId,
+            4,
+            8,
+        ),
+        (
+            "a long classifier",
+            joined(&[&init, &[0, 5, 0, 2], &[0; 8]]),
+            ValueLength,
+            ObjectType::PacketClassifier,
+            4,
+            8,
+        ),
+        (
+            "a third of a session",
+            joined(&[&reserve, &[0, 7, 0, 1], &[0; 4]]),
+            ValueLength,
+            ObjectType::SessionIdList,
+            4,
+            8,
+        ),
+        (
+            "a list without epoch",
+            joined(&[&reserve, &[0, 8, 0, 0]]),
+            ValueLength,
+            ObjectType::RsnList,
+            4,
+            8,
+        ),
+        (
+            "a short MSG-ID",
+            joined(&[&reserve, &[0, 9, 0, 4], &[0; 16]]),
+            ValueLength,
+            ObjectType::MessageId,
+            4,
+            8,
+        ),
+        (
+            "an empty QSPEC",
+            joined(&[&reserve, &[0, 11, 0, 0]]),
+            EmptyQspec,
+            ObjectType::Qspec,
+            4,
+            12,
+        ),
+        (
+            "unknown",
+            joined(&[&reserve, &[0x07, 0xd0, 0, 0]]),
+            UnknownObject,
+            ObjectType::Unknown(2_000),
+            4,
+            7,
+        ),
+        (
+            "type 0 of object",
+            joined(&[&reserve, &[0, 0, 0, 0]]),
+            UnknownObject,
+            ObjectType::Unknown(0),
+            4,
+            7,
+        ),
+        ("an RSN in a QUERY", joined(&[&query, &RSN_OBJECT]), IllegalObject, ObjectType::Rsn, 4, 6),
+        (
+            "an RII in a NOTIFY",
+            joined(&[&notify, &RII_OBJECT]),
+            IllegalObject,
+            ObjectType::Rii,
+            4,
+            6,
+        ),
+        (
+            "both in a RESPONSE",
+            joined(&[&response, &RII_OBJECT, &RSN_OBJECT, &INFO_OBJECT]),
+            IllegalObject,
+            ObjectType::Rsn,
+            32,
+            6,
+        ),
+        (
+            "a classifier of nothing",
+            joined(&[&reserve, &RSN_OBJECT, &[0, 5, 0, 1, 0, 0, 0, 0]]),
+            IllegalObject,
+            ObjectType::PacketClassifier,
+            24,
+            6,
+        ),
+        (
+            "MSG-ID and BOUND-MSG-ID",
+            joined(&[&reserve, &[0, 9, 0, 5], &[0; 20], &[0, 10, 0, 5], &[0; 20]]),
+            IllegalObject,
+            ObjectType::BoundMessageId,
+            28,
+            6,
+        ),
+        (
+            "two RSNs",
+            joined(&[&reserve, &RSN_OBJECT, &RSN_OBJECT]),
+            DuplicateObject,
+            ObjectType::Rsn,
+            16,
+            11,
+        ),
+        (
+            "two QSPECs",
+            joined(&[&reserve, &QSPEC_OBJECT, &QSPEC_OBJECT]),
+            DuplicateObject,
+            ObjectType::Qspec,
+            12,
+            11,
+        ),
+        (
+            "three QSPECs",
+            joined(&[&init, &QSPEC_OBJECT, &QSPEC_OBJECT, &QSPEC_OBJECT]),
+            DuplicateObject,
+            ObjectType::Qspec,
+            20,
+            11,
+        ),
+        (
+            "sequence numbers of nothing",
+            joined(&[&reserve, &RSN_OBJECT, &[0, 8, 0, 1, 0, 0, 0, 0]]),
+            MissingObject,
+            ObjectType::SessionIdList,
+            24,
+            5,
+        ),
+        (
+            "a sequence number too few",
+            joined(&[&reserve, &RSN_OBJECT, &[0, 8, 0, 1, 0, 0, 0, 0], &[0, 7, 0, 4], &SESSION]),
+            ListMismatch,
+            ObjectType::RsnList,
+            16,
+            14,
+        ),
+        (
+            "a sequence number too many",
+            joined(&[&reserve, &RSN_OBJECT, &[0, 7, 0, 0], &[0, 8, 0, 2], &[0; 8]]),
+            ListMismatch,
+            ObjectType::RsnList,
+            20,
+            14,
+        ),
+        (
+            "ACK-REQ beside an RII",
+            joined(&[&[1, 0, 0, 4], &RSN_OBJECT, &RII_OBJECT]),
+            Acknowledgement,
+            none,
+            2,
+            3,
+        ),
+        ("an INFO-SPEC of nothing", with_info(&[]), ValueLength, ObjectType::InfoSpec, 4, 8),
+        (
+            "a source past the end",
+            with_info(&[0, 1, 0x21, 1]),
+            ValueLength,
+            ObjectType::InfoSpec,
+            4,
+            8,
+        ),
+        (
+            "a source of no type",
+            with_info(&[0, 1, 0x20, 1, 0, 0, 0, 0]),
+            Source,
+            ObjectType::InfoSpec,
+            4,
+            14,
+        ),
+        ("IPv4 of no words", with_info(&[0, 1, 0x21, 0]), Source, ObjectType::InfoSpec, 4, 14),
+        (
+            "IPv6 of one word",
+            with_info(&[0, 1, 0x22, 1, 0, 0, 0, 0]),
+            Source,
+            ObjectType::InfoSpec,
+            4,
+            14,
+        ),
+        ("no name", with_info(&[0, 1, 0x23, 0]), Source, ObjectType::InfoSpec, 4, 14),
+        (
+            "a name of zeros",
+            with_info(&[0, 1, 0x23, 1, 0, 0, 0, 0]),
+            Source,
+            ObjectType::InfoSpec,
+            4,
+            14,
+        ),
+        (
+            "a zero in a name",
+            with_info(&[0, 1, 0x23, 1, b'a', 0, b'b', 0]),
+            Source,
+            ObjectType::InfoSpec,
+            4,
+            14,
+        ),
+        (
+            "a name of no UTF-8",
+            with_info(&[0, 1, 0x23, 1, 0xff, b'a', b'b', b'c']),
+            Source,
+            ObjectType::InfoSpec,
+            4,
+            14,
+        ),
+        (
+            "a word of padding",
+            with_info(&[0, 1, 0x23, 2, b'a', b'b', b'c', b'd', 0, 0, 0, 0]),
+            Source,
+            ObjectType::InfoSpec,
+            4,
+            14,
+        ),
+    ];
+    for (what, octets, kind, object, offset, code) in cases {
+        let error = Message::parse(&octets).expect_err(what);
+        let none = matches!(kind, Truncated | MessageType | ObjectTruncated | Acknowledgement);
+        let object = (!none).then_some(object);
+        assert_eq!(error, ParseError { kind, object, offset }, "{what}");
+        let mut room = [0; 4];
+        let info = error.info_spec(&mut room);
+        let expected = Outcome::ProtocolError(ProtocolError::from_code(code));
+        assert_eq!(info.outcome, expected, "{what}");
+        assert!(error.to_string().starts_with(&format!("QoS NSLP, octet {offset}: ")), "{error}");
+    }
+}
+
+#[test]
+fn an_error_about_an_object_says_which() {
+    let error = Message::parse(&[1, 0, 0, 0]).unwrap_err();
+    let mut room = [0; 4];
+    let info = error.info_spec(&mut room);
+    assert_eq!(info.object_type(), Some(ObjectType::Rsn));
+    assert_eq!(info.details, [0, 2, 0, 0]);
+    assert_eq!(error.to_string(), "QoS NSLP, octet 4: RSN is missing");
+}
+
+#[test]
+fn what_an_answer_echoes_is_found_in_broken_messages() {
+    let broken = joined(&[&[1, 0, 0, 0], &RII_OBJECT, &RSN_OBJECT, &[0, 3, 0, 9]]);
+    assert!(Message::parse(&broken).is_err());
+    assert_eq!(Request::of(&broken), Request { rii: Some(0x0a0b_0c0d), rsn: Some(RSN) });
+    assert_eq!(Request::of(&[1, 0]), Request::default());
+}
