@@ -143,6 +143,8 @@ pub fn fast_path(results: &[FastPathCost]) -> String {
         "in turn, one by one\nns",
         "set-up, one by one\nns",
         "release, one by one\nns",
+        "other ping\nns",
+        "TCP\nns",
     ]);
     for cost in results {
         let cells = [
@@ -152,6 +154,8 @@ pub fn fast_path(results: &[FastPathCost]) -> String {
             cost.refresh_in_turn,
             cost.set_up,
             cost.release,
+            cost.other_ping,
+            cost.tcp,
         ];
         add(&mut table, 0, cells.map(spaced));
     }
