@@ -107,7 +107,7 @@ impl Boomerang {
             // Whatever is done now, nobody has to be told before the end of it.
             self.store.session_mut(index).flags &= !flag::OFFLOAD;
         }
-        self.treat(turn, &passing);
+        let edits = self.treat(turn, &passing).edits;
         let Some(index) = find(self) else {
             if let (None, Ok(shape)) = (before, view.shape()) {
                 let selector = Selector::of_keys(&view.classifier(), &shape);
@@ -120,7 +120,9 @@ impl Boomerang {
         let has = LinkRate { interface: half.interface, rate: Rate::from_bps(half.rate.into()) };
         session.flags |= flag::OFFLOADED;
         match outcome {
-            Settlement::Reserved(share) if share == has => self.allow(turn, initiator),
+            Settlement::Reserved(share) if share == has && edits == Edits::NONE => {
+                self.allow(turn, initiator);
+            }
             _ => self.withhold(turn, index),
         }
     }

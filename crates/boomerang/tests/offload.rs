@@ -207,6 +207,12 @@ fn what_cannot_be_done_here_is_void() {
         assert!(events(&outcomes).contains(void), "{what}: {outcomes:?}");
         assert!(!router.engine.sessions().any(|session| session.offloaded), "{what}");
     }
+    let (mut router, loop_) = session();
+    let Command::Settled(word) = settled(&loop_, reserved(ETH2, 2_000)) else { unreachable!() };
+    let stranger = Settled { source: ip("10.0.1.77"), ..word };
+    let outcomes = router.command(Command::Settled(stranger));
+    assert!(events(&outcomes).contains(&withhold), "somebody else's: {outcomes:?}");
+    assert_eq!(router.held_both(), (2_000, 500));
     let mut router = helped();
     let broken = Settled {
         source: ip(NEAR),

@@ -24,7 +24,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 21] = [
+    let tests: [Test; 22] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         ("the_kernel_refreshes_loops_of_boomerang", the_kernel_refreshes_loops_of_boomerang),
         ("the_kernel_sets_up_loops_of_boomerang", the_kernel_sets_up_loops_of_boomerang),
         ("kernel_and_daemon_agree", both_paths::agree),
+        ("kernel_and_daemon_agree_where_they_did_not", both_paths::agree_where_they_did_not),
         ("a_flood_of_loops_is_limited", limits::a_flood_of_loops_is_limited),
         (
             "a_flood_of_loops_is_limited_in_the_kernel_too",

@@ -18,7 +18,8 @@
 // a copy, but is not woken for it.
 //
 // Release. What a session has goes into the shares of its links, and the daemon gets a copy. The entry stays, without
-// rates, until the daemon takes it out: the message comes by a second time, on its way back.
+// rates, until the daemon takes it out: the message comes by a second time, on its way back. Until then a set-up is the
+// daemon's: with the entry it would take out the new session's, and strangers could set that up once more.
 //
 // All else is the daemon's: other rates, refusals, sessions that no share suffices for. So is the next message of every
 // session when routes may have changed: the daemon then gives a new number to the time that has begun, and no entry of
@@ -270,13 +271,18 @@ static __always_inline int pass(int is_reply, int is_refresh)
 	return 1;
 }
 
+static __always_inline int is_released(const struct session *session)
+{
+	return !session->forward.rate && !session->reverse.rate;
+}
+
 static __always_inline int release(struct __sk_buff *packet, const struct packet *found, int is_reply,
 				   struct session *session)
 {
 	struct change changes[2] = {};
 
 	// On its way back; the daemon has not looked yet.
-	if (!session->forward.rate && !session->reverse.rate)
+	if (is_released(session))
 		return pass(is_reply, 0);
 	changes[0].interface = session->forward.interface;
 	changes[1].interface = session->reverse.interface;
@@ -337,7 +343,9 @@ static __always_inline int treat(struct __sk_buff *packet, const struct packet *
 	half = is_reply ? &session->reverse : &session->forward;
 	if (half->rate == wanted)
 		return wanted ? refresh(is_reply, half) : pass(is_reply, 0);
-	return half->rate ? 0 : set_up(packet, found, &message, session);
+	if (half->rate || is_released(session))
+		return 0;
+	return set_up(packet, found, &message, session);
 }
 
 SEC("boomerang")

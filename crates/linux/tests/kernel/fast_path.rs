@@ -237,7 +237,8 @@ pub(crate) fn set_up_and_release() {
     assert_eq!(shares(&router), [0, 872_000]);
     router.fast_path_mut().expect("BPF").lend(outward, 3_000_000).expect("lent");
 
-    // Too much; too long; locked; not all five keys, or a port that is none; or nothing lent any more.
+    // Too much; too long; locked; not all five keys, or a port that is none; released, and not taken out yet; or nothing
+    // lent any more.
     let mut wide = message(5);
     wide.key.mask[8..10].fill(0);
     let mut locked = message(5).octets(false);
@@ -248,6 +249,7 @@ pub(crate) fn set_up_and_release() {
         Message { rates: [3_000_001, 0], ..message(5) }.octets(false),
         wide.octets(false),
         message(0).octets(false),
+        message(1).octets(false),
         finished(locked),
         finished(long),
     ];
