@@ -463,11 +463,10 @@ fn queues_that_are_taken_over_void_reservations() -> Outcome {
     };
     tc(&["qdisc", "replace", "dev", "eth0", "root", "handle", "77:", "pfifo", "limit", "9"])?;
     until("nothing is reserved any more", || Ok((reservable(&a)? == (0, 0)).then_some(())))?;
-    let refused = b.client()?.show_applications()?.rows;
-    check(
-        refused.iter().any(|row| format!("{row:?}").contains("raffic")),
-        &format!("the receiver hears of it: {refused:?}"),
-    )?;
+    until("the receiver hears of it", || {
+        let rows = b.client()?.show_applications()?.rows;
+        Ok(rows.iter().any(|row| format!("{row:?}").contains("raffic")).then_some(()))
+    })?;
     tc(&["qdisc", "delete", "dev", "eth0", "root"])?;
     // The receiver asks again with its next refresh.
     until("it is reserved again", || Ok((reservable(&a)? == (7_500_000, 1)).then_some(())))
@@ -477,7 +476,7 @@ fn queues_that_are_taken_over_void_reservations() -> Outcome {
 /// hears of all the refreshes that went by.
 fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
     let [mut a, mut r, b] = line()?;
-    a.start(&format!("[boomerang]\nrefresh = \"1s\"\n{ETH0}"))?;
+    a.start(&format!("[boomerang]\nrefresh = \"2s\"\n{ETH0}"))?;
     r.start(&format!("[boomerang]\nkernel = true\n{ETH0}{}", ETH0.replace("eth0", "eth1")))?;
     let flow = ["--from", "10.0.1.1:4000", "--to", "10.0.2.2:5001"];
     let rates = ["--forward", "2Mbit", "--reverse", "1Mbit"];
@@ -518,7 +517,7 @@ fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
 /// control and in its listings. When their initiating node is gone, it lets them expire.
 fn the_kernel_sets_up_loops_of_boomerang() -> Outcome {
     let [mut a, mut r, b] = line()?;
-    a.start(&format!("[boomerang]\nrefresh = \"1s\"\n{ETH0}"))?;
+    a.start(&format!("[boomerang]\nrefresh = \"2s\"\n{ETH0}"))?;
     let kernel = "[boomerang]\nkernel = { share = \"100%\" }\n";
     r.start(&format!("{kernel}{ETH0}{}", ETH0.replace("eth0", "eth1")))?;
     let reserve = |port: u16| -> Outcome {
@@ -551,11 +550,11 @@ fn the_kernel_sets_up_loops_of_boomerang() -> Outcome {
     let queued = rows.iter().filter(|row| row.traffic.is_some()).count();
     check(queued == 12, &format!("{queued} have queues: {rows:?}"))?;
     check(
-        rows.iter().all(|row| row.expires_in_s.is_some_and(|s| s > 0.0 && s <= 3.1)),
+        rows.iter().all(|row| row.expires_in_s.is_some_and(|s| s > 0.0 && s <= 6.1)),
         &format!("{rows:?}"),
     )?;
     // Longer than they live without refreshes.
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    std::thread::sleep(std::time::Duration::from_secs(7));
     check(held(&r)?[1].1 == 6, "refreshed")?;
     let daemon = received(&r)? - first;
     check(daemon <= 20, &format!("{daemon} messages came to the daemon"))?;

@@ -51,13 +51,12 @@ enum Form {
 }
 
 impl Message {
-    /// For a rate forward only.
-    fn request(initiator: usize, flow: u16, forward: u32) -> Message {
+    fn new(is_reply: bool, initiator: usize, flow: u16, [forward, reverse]: [u32; 2]) -> Message {
         Message {
-            is_reply: false,
+            is_reply,
             initiator,
             flow,
-            rates: Rates { forward, reverse: 0 },
+            rates: Rates { forward, reverse },
             interval: 30,
             key: 1,
             is_nack: false,
@@ -160,12 +159,36 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Sequences that once told the two nodes apart, and what was wrong.
-pub(super) fn found() -> [(&'static str, Vec<Step>); 1] {
-    let [mine, foreign] =
-        [0, 1].map(|who| move |flow, forward| Step::Message(Message::request(who, flow, forward)));
-    [(
-        "what was released and set up again between two looks is nobody else's",
-        vec![foreign(2, 1), mine(1, 2), mine(1, 0), mine(1, 2), Step::Look, foreign(1, 2)],
-    )]
+/// Sequences that once told the two nodes apart, and what was wrong then. In both the kernel used to set up again what it
+/// had released, before the daemon had looked.
+pub(super) fn found() -> [(&'static str, Vec<Step>); 2] {
+    let [out, back] = [false, true].map(|is_reply| {
+        move |initiator, flow, rates| Step::Message(Message::new(is_reply, initiator, flow, rates))
+    });
+    let strangers = out(1, 2, [1, 0]);
+    [
+        (
+            "a stranger was granted a session that was there",
+            vec![
+                strangers,
+                out(0, 1, [2, 0]),
+                out(0, 1, [0, 0]),
+                out(0, 1, [2, 0]),
+                Step::Look,
+                out(1, 1, [2, 0]),
+            ],
+        ),
+        (
+            "half a session was not released",
+            vec![
+                out(0, 1, [2, 0]),
+                back(0, 1, [0, 1]),
+                out(0, 1, [0, 0]),
+                back(0, 1, [0, 1]),
+                Step::Look,
+                out(0, 1, [2, 0]),
+                back(0, 1, [2, 0]),
+            ],
+        ),
+    ]
 }
