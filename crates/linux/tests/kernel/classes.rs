@@ -7,7 +7,7 @@ use earmark_core::{Installation, Rate};
 use earmark_linux::netlink::{Attribute, Attributes, Connection, Message};
 use earmark_linux::{ClassifierChoice, LinkPlan, TrafficControl, link};
 
-use crate::support::{Line, RECEIVER, demand, flow, installation, tc_header};
+use crate::support::{Line, PATIENCE, RECEIVER, demand, flow, installation, tc_header};
 
 /// What was put right since the last time.
 fn restored(line: &Line, control: &mut TrafficControl) -> u32 {
@@ -55,6 +55,7 @@ pub(crate) fn neighbors(choice: ClassifierChoice) {
     let _control = line.open(&line.plan(), choice);
     let before = packets_of(&line, SIGNALLING);
     let (source, sink) = (line.source(6_000), line.sink(5_000));
+    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     source.send_to(&[0; 100], SocketAddr::from((RECEIVER, 5_000))).expect("sent");
     sink.recv(&mut [0; 200]).expect("received");
     let by_arp = packets_of(&line, SIGNALLING);

@@ -11,7 +11,7 @@ use earmark_linux::{
 };
 
 use crate::signalling::open;
-use crate::support::{Line, RECEIVER, SENDER, eventually};
+use crate::support::{Line, PATIENCE, RECEIVER, SENDER, eventually};
 
 /// A socket that uses some interfaces.
 pub(crate) fn open_on(
@@ -130,7 +130,7 @@ fn data_flows(line: &Line, group: IpAddr) {
         namespace.run_in(bind).expect("inside").expect("a socket")
     };
     let (source, sink) = (bound(&line.sender, 0), bound(&line.receiver, 5_000));
-    sink.set_read_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let (outward, inward) = (index(&line.sender, "right"), index(&line.receiver, "left"));
     let source = socket2::Socket::from(source);
     match group {

@@ -159,7 +159,7 @@ impl Pinger {
         };
         let open = || socket2::Socket::new(domain, socket2::Type::RAW, Some(protocol));
         let socket = namespace.run_in(open).expect("inside").expect("a socket");
-        socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+        socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
         Pinger { socket, is_ipv4 }
     }
 

@@ -10,7 +10,7 @@ use earmark_linux::{
     Access, ClassifierChoice, TcError, TrafficControl, capabilities as our_capabilities,
 };
 
-use crate::support::{Line, RECEIVER, flow, installation, meddle, tc_header};
+use crate::support::{Line, PATIENCE, RECEIVER, flow, installation, meddle, tc_header};
 
 const ROOT: u32 = u32::MAX;
 const OUR_ROOT: u32 = 0xea4d_0000;
@@ -18,6 +18,7 @@ const OUR_ROOT: u32 = 0xea4d_0000;
 /// Sends a packet from the sender's port to the receiver's, and waits for it.
 fn pass(line: &Line, from: u16, to: u16) {
     let (source, sink) = (line.source(from), line.sink(to));
+    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     source.send_to(&[0; 100], SocketAddr::from((RECEIVER, to))).expect("sent");
     sink.recv(&mut [0; 200]).expect("received");
 }
@@ -233,7 +234,7 @@ pub(crate) fn ranges(choice: ClassifierChoice) {
         (&sixes[..], "[2001:db8:1::1]:6000", "[2001:db8:2::1]:5000"),
     ] {
         let (source, sink) = (bind(&line.sender, from), bind(&line.receiver, to));
-        sink.set_read_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+        sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         for kind in kinds {
             let before = counted(&mut control, slot_of(kind));
             source.send_to(&[0; 100], to).expect("sent");
@@ -258,6 +259,7 @@ pub(crate) fn ranges(choice: ClassifierChoice) {
 pub(crate) fn ipv6(choice: ClassifierChoice) {
     let line = Line::new();
     line.add_ipv6();
+    line.meet_in_ipv6();
     let (mut control, _) = line.open(&line.plan(), choice);
     let exact = Flow {
         destination: "2001:db8:2::1".parse().expect("an address"),
@@ -273,7 +275,7 @@ pub(crate) fn ipv6(choice: ClassifierChoice) {
         bound.expect("a socket")
     };
     let sink = bind(&line.receiver, "[2001:db8:2::1]:5000");
-    sink.set_read_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     for port in [6_000, 6_001] {
         let source = bind(&line.sender, &format!("[2001:db8:1::1]:{port}"));
         source.send_to(&[0; 100], "[2001:db8:2::1]:5000").expect("sent");
@@ -320,6 +322,7 @@ pub(crate) fn shared_class(choice: ClassifierChoice) {
 pub(crate) fn flow_labels(choice: ClassifierChoice) {
     let line = Line::new();
     line.add_ipv6();
+    line.meet_in_ipv6();
     let (mut control, _) = line.open(&line.plan(), choice);
     let (source, destination) = ("2001:db8:1::1", "2001:db8:2::1");
     let labelled = Flow {
@@ -341,7 +344,7 @@ pub(crate) fn flow_labels(choice: ClassifierChoice) {
     let raw = raw.expect("inside").expect("a socket");
     let sink = line.receiver.run_in(|| UdpSocket::bind("[2001:db8:2::1]:5000"));
     let sink = sink.expect("inside").expect("a socket");
-    sink.set_read_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+    sink.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let to: SocketAddr = "[2001:db8:2::1]:0".parse().expect("an address");
     let mut sent = [0; 4];
     for (label, port, options, slot) in [
