@@ -26,8 +26,8 @@ use socket2::{Domain, Socket, Type};
 
 /// Refresh period R of all nodes.
 const REFRESH: Duration = Duration::from_secs(1);
-/// No step takes longer on a machine that is not overloaded many times.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// No step takes longer, even on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often states are looked at.
 const LOOK: Duration = Duration::from_millis(10);
 

@@ -49,7 +49,7 @@ const H2: usize = 4;
 
 /// So long that no refresh tells r2 of r1's death while a trace looks for it.
 const REFRESH: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Asked from any node, the answer is the same: x is passed over and counted. A program on x, which has no daemon, gets it
 /// inside UDP. When r1's daemon has died, the trace says so.

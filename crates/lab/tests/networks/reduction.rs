@@ -25,7 +25,7 @@ const LIFETIME: Duration = Duration::from_millis(11_250);
 /// The longest time between two plain refreshes of a state, 1.5 R; of so many, one always takes nearly as long.
 const LONGEST_REFRESH: Duration = Duration::from_millis(7_500);
 /// When to give up what has no time of its own.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Messages a second that each daemon may receive, and send. Without reduction they are 2 N / R, 4 000.
 const FEW: f64 = 50.0;
 

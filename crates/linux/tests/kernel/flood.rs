@@ -10,7 +10,7 @@ use earmark_core::admission::ClaimId;
 use earmark_core::{Installation, InterfaceId, Outgoing, Rate};
 use earmark_linux::{ClassifierChoice, LinkPlan, SignallingSocket, TrafficControl};
 
-use crate::support::{Line, RECEIVER, SENDER, demand, flow, installation, plan};
+use crate::support::{Line, RECEIVER, SENDER, demand, eventually, flow, installation, plan};
 
 /// Octets of UDP payload; with 28 of headers, 1 028 octets of IP.
 pub(crate) const PAYLOAD: usize = 1_000;
@@ -63,25 +63,43 @@ pub(crate) struct Outcome {
     flood: u64,
 }
 
-/// Sends stream and flood for `time`, and does something meanwhile.
+/// Sends stream and flood for `time`, or for as long as something takes that is done meanwhile.
 pub(crate) fn run(line: &Line, time: Duration, meanwhile: impl FnOnce()) -> Outcome {
     let (stream, flood) = (line.source(STREAM.0), line.source(FLOOD.0));
     let (sink, flood_sink) = (line.sink(STREAM.1), line.sink(FLOOD.1));
-    let stop = AtomicBool::new(false);
-    let everything = time + Duration::from_millis(200);
+    let (stream_ends, flood_ends) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| send(&flood, FLOOD.1, 1_400, 30_000_000, everything, &stop));
+        let start = Instant::now();
+        let flood_end = AtEnd(&flood_ends);
+        scope.spawn(|| send(&flood, FLOOD.1, 1_400, 30_000_000, Duration::MAX, &flood_ends));
         let flooded = scope.spawn(|| drain(&flood_sink));
         // The flood has filled the queue when the stream begins.
         std::thread::sleep(Duration::from_millis(100));
+        let stream_end = AtEnd(&stream_ends);
         let received = scope.spawn(|| drain(&sink));
-        let sender = scope.spawn(|| send(&stream, STREAM.1, PAYLOAD, RATE, time, &stop));
+        let sender =
+            scope.spawn(|| send(&stream, STREAM.1, PAYLOAD, RATE, Duration::MAX, &stream_ends));
+        let over = Instant::now() + time;
         meanwhile();
+        std::thread::sleep(over.saturating_duration_since(Instant::now()));
+        drop(stream_end);
         let sent = sender.join().expect("the stream ends");
+        std::thread::sleep(Duration::from_millis(100));
+        drop(flood_end);
+        let everything = start.elapsed();
         let (received, _) = received.join().expect("the sink ends");
         let (_, octets) = flooded.join().expect("the flood's sink ends");
         Outcome { sent, received, flood: octets * 8 * 1_000 / everything.as_millis() as u64 }
     })
+}
+
+/// Says that something ends when it is dropped, also by a panic.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Without a reservation the stream loses; with one it does not, and the flood gets the rest.
@@ -143,8 +161,9 @@ pub(crate) fn restart(choice: ClassifierChoice) {
         let again = Installation { claim, ..stream };
         line.router.run_in(|| second.install(&again)).expect("inside").expect("installed");
         assert_eq!(second.reap_adopted().expect("reaped"), 0, "all are claimed");
-        std::thread::sleep(Duration::from_millis(500));
-        assert!(second.statistics(claim).expect("counted").packets > 50);
+        eventually("the stream goes through the class of the second", || {
+            second.statistics(claim).expect("counted").packets > 50
+        });
         let found = line.router.run_in(|| second.reconcile()).expect("inside").expect("compared");
         assert_eq!((found.removed, found.restored), (0, 0), "all was as it should be");
     });

@@ -170,7 +170,7 @@ impl Line {
             self.receiver.run_in(|| UdpSocket::bind(address)).expect("inside").expect("a socket");
         let socket = socket2::Socket::from(socket);
         socket.set_recv_buffer_size(8 << 20).expect("a buffer");
-        socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+        socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
         socket.into()
     }
 }
