@@ -7,7 +7,7 @@ use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{ClaimId, Demand};
-use crate::{Flow, InterfaceId};
+use crate::{Connect, ConnectionId, Flow, InterfaceId};
 
 /// How a datagram leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,12 @@ pub struct Installation {
 pub enum Effect<E> {
     /// Send the octets at this range of [`Effects::octets`].
     Send(Outgoing, Range<u32>),
+    /// Open a connection.
+    Connect(Connect),
+    /// Write the octets at this range of [`Effects::octets`] into a connection, behind all that was written before.
+    Write(ConnectionId, Range<u32>),
+    /// End a connection, once what was written has left.
+    Close(ConnectionId),
     /// Put a reservation into traffic control, or change it there.
     Install(Installation),
     /// Let another flow use an installed reservation instead of, or beside, its first one.
@@ -111,10 +117,29 @@ impl<E> Effects<E> {
 
     /// Takes the last effect back, if it was a message: it could not be written after all.
     pub fn take_back(&mut self) {
-        if let Some(Effect::Send(_, range)) = self.list.last() {
+        if let Some(Effect::Send(_, range) | Effect::Write(_, range)) = self.list.last() {
             self.octets.truncate(range.start as usize);
             self.list.pop();
         }
+    }
+
+    /// Opens a connection.
+    pub fn connect(&mut self, connect: Connect) {
+        self.list.push(Effect::Connect(connect));
+    }
+
+    /// Room for `length` octets that leave through a connection; the caller fills it. It may hold old octets.
+    pub fn write(&mut self, connection: ConnectionId, length: usize) -> &mut [u8] {
+        let start = self.octets.len();
+        self.octets.resize(start + length, 0);
+        let range = start as u32..(start + length) as u32;
+        self.list.push(Effect::Write(connection, range));
+        &mut self.octets[start..]
+    }
+
+    /// Ends a connection.
+    pub fn close(&mut self, connection: ConnectionId) {
+        self.list.push(Effect::Close(connection));
     }
 
     /// Installs or changes a reservation.
@@ -142,7 +167,7 @@ impl<E> Effects<E> {
         self.list.push(Effect::Notify(event.into()));
     }
 
-    /// Writes the messages since effect `from` anew. For each, `rewrite` gets the number of its effect, how it leaves,
+    /// Writes the datagrams since effect `from` anew. For each, `rewrite` gets the number of its effect, how it leaves,
     /// its octets, and where to append those that shall leave instead; `false` says that it must not leave at all.
     pub fn rewrite_messages(
         &mut self,
@@ -150,7 +175,7 @@ impl<E> Effects<E> {
         mut rewrite: impl FnMut(usize, &mut Outgoing, &[u8], &mut Vec<u8>) -> bool,
     ) {
         let sent = |effect: &Effect<E>| match effect {
-            Effect::Send(_, range) => Some(range.start as usize),
+            Effect::Send(_, range) | Effect::Write(_, range) => Some(range.start as usize),
             _ => None,
         };
         let Some(start) = self.list.iter().skip(from).find_map(sent) else { return };
@@ -162,13 +187,22 @@ impl<E> Effects<E> {
         self.list.retain_mut(|effect| {
             let this = number;
             number += 1;
-            let Effect::Send(how, range) = effect else { return true };
             if this < from {
                 return true;
             }
-            let old = &spare[range.start as usize - start..range.end as usize - start];
             let begin = octets.len();
-            let leaves = rewrite(this, how, old, octets);
+            let old = |range: &Range<u32>| &spare[range.start as usize - start..][..range.len()];
+            let (range, leaves) = match effect {
+                Effect::Send(how, range) => {
+                    let leaves = rewrite(this, how, old(range), octets);
+                    (range, leaves)
+                }
+                Effect::Write(_, range) => {
+                    octets.extend_from_slice(old(range));
+                    (range, true)
+                }
+                _ => return true,
+            };
             if !leaves {
                 octets.truncate(begin);
             }

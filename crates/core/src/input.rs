@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{ClaimId, Displaced, Owner};
-use crate::{InterfaceId, Prefix};
+use crate::{InterfaceId, Prefix, StreamEvent};
 
 /// A message of the engine's protocol that arrived, without its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,6 +70,8 @@ pub enum HostEvent {
 pub enum Input<'a, C> {
     /// A message arrived.
     Datagram(Datagram<'a>),
+    /// Something happened to a connection.
+    Stream(StreamEvent<'a>),
     /// The deadline that [`crate::Engine::next_deadline`] named has come.
     Expire,
     /// The host has changed.

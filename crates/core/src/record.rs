@@ -14,8 +14,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::admission::ClaimId;
 use crate::{
-    Datagram, Effect, Effects, Flow, HostEvent, Input, Installation, InterfaceId, Outgoing, Time,
+    CloseReason, Connect, ConnectionId, Datagram, Effect, Effects, Flow, HostEvent, Input,
+    Installation, InterfaceId, Outgoing, StreamEvent, Time, Transport,
 };
+use core::net::SocketAddr;
 
 /// Something with the time at which it was: one line of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,8 @@ pub struct Timed<T> {
 pub enum RecordedInput<C> {
     /// [`Input::Datagram`].
     Datagram(RecordedDatagram),
+    /// [`Input::Stream`].
+    Stream(RecordedStreamEvent),
     /// [`Input::Expire`].
     Expire,
     /// [`Input::Host`].
@@ -59,6 +63,69 @@ pub struct RecordedDatagram {
     pub payload: Octets,
 }
 
+/// A [`StreamEvent`] that owns its octets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecordedStreamEvent {
+    /// [`StreamEvent::Open`].
+    Open {
+        /// Which.
+        connection: ConnectionId,
+        /// This node's end.
+        local: SocketAddr,
+        /// The other end.
+        peer: SocketAddr,
+        /// Of what it is.
+        transport: Transport,
+    },
+    /// [`StreamEvent::Data`].
+    Data {
+        /// Where.
+        connection: ConnectionId,
+        /// What.
+        octets: Octets,
+    },
+    /// [`StreamEvent::Closed`].
+    Closed {
+        /// Which.
+        connection: ConnectionId,
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+impl From<StreamEvent<'_>> for RecordedStreamEvent {
+    fn from(event: StreamEvent<'_>) -> Self {
+        match event {
+            StreamEvent::Open { connection, local, peer, transport } => {
+                RecordedStreamEvent::Open { connection, local, peer, transport }
+            }
+            StreamEvent::Data { connection, octets } => {
+                RecordedStreamEvent::Data { connection, octets: Octets(octets.to_vec()) }
+            }
+            StreamEvent::Closed { connection, reason } => {
+                RecordedStreamEvent::Closed { connection, reason }
+            }
+        }
+    }
+}
+
+impl RecordedStreamEvent {
+    /// The event as it was.
+    pub fn replay(&self) -> StreamEvent<'_> {
+        match self {
+            &RecordedStreamEvent::Open { connection, local, peer, transport } => {
+                StreamEvent::Open { connection, local, peer, transport }
+            }
+            RecordedStreamEvent::Data { connection, octets } => {
+                StreamEvent::Data { connection: *connection, octets: &octets.0 }
+            }
+            &RecordedStreamEvent::Closed { connection, reason } => {
+                StreamEvent::Closed { connection, reason }
+            }
+        }
+    }
+}
+
 impl<C> From<Input<'_, C>> for RecordedInput<C> {
     fn from(input: Input<'_, C>) -> Self {
         match input {
@@ -71,6 +138,7 @@ impl<C> From<Input<'_, C>> for RecordedInput<C> {
                 encapsulated: d.encapsulated,
                 payload: Octets(d.payload.to_vec()),
             }),
+            Input::Stream(event) => RecordedInput::Stream(event.into()),
             Input::Expire => RecordedInput::Expire,
             Input::Host(event) => RecordedInput::Host(event),
             Input::Command(command) => RecordedInput::Command(command),
@@ -91,6 +159,7 @@ impl<C: Clone> RecordedInput<C> {
                 encapsulated: d.encapsulated,
                 payload: &d.payload.0,
             }),
+            RecordedInput::Stream(event) => Input::Stream(event.replay()),
             RecordedInput::Expire => Input::Expire,
             RecordedInput::Host(event) => Input::Host(*event),
             RecordedInput::Command(command) => Input::Command(command.clone()),
@@ -108,6 +177,17 @@ pub enum RecordedEffect<E> {
         /// The message.
         payload: Octets,
     },
+    /// [`Effect::Connect`].
+    Connect(Connect),
+    /// [`Effect::Write`].
+    Write {
+        /// Where.
+        connection: ConnectionId,
+        /// What.
+        octets: Octets,
+    },
+    /// [`Effect::Close`].
+    Close(ConnectionId),
     /// [`Effect::Install`].
     Install(Installation),
     /// [`Effect::AddFlow`].
@@ -127,6 +207,12 @@ impl<E: Clone> Effects<E> {
             Effect::Send(how, range) => {
                 RecordedEffect::Send { how: *how, payload: Octets(self.octets(range).to_vec()) }
             }
+            Effect::Connect(connect) => RecordedEffect::Connect(*connect),
+            Effect::Write(connection, range) => RecordedEffect::Write {
+                connection: *connection,
+                octets: Octets(self.octets(range).to_vec()),
+            },
+            Effect::Close(connection) => RecordedEffect::Close(*connection),
             Effect::Install(installation) => RecordedEffect::Install(*installation),
             Effect::AddFlow(claim, flow) => RecordedEffect::AddFlow(*claim, *flow),
             Effect::RemoveFlow(claim, flow) => RecordedEffect::RemoveFlow(*claim, *flow),

@@ -168,7 +168,7 @@ struct Inside {
 impl Inside {
     fn take(&mut self, now: Time, input: Input<'_>) {
         match &input {
-            Input::Datagram(..) => self.counters.received += 1,
+            Input::Datagram(..) | Input::Stream(_) => self.counters.received += 1,
             Input::Expire => self.counters.expirations += 1,
             Input::Host(HostUpdate::Lent { .. }) => {}
             Input::Host(_) => self.counters.host_changes += 1,
@@ -453,6 +453,7 @@ impl<K: Kernel> Driver<K> {
         let counters = &mut self.inside.counters;
         match effect {
             Effect::Send(..) => None,
+            Effect::Connect(_) | Effect::Write(..) | Effect::Close(_) => None,
             Effect::Install(installation) => {
                 let done = self.kernel.install(installation);
                 counters.installed += u64::from(done.is_ok());

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
 
 use earmark_boomerang::{self as boomerang, Secret};
-use earmark_core::record::{Octets, RecordedDatagram, Timed};
+use earmark_core::record::{Octets, RecordedDatagram, RecordedStreamEvent, Timed};
 use earmark_core::{Datagram, Effects, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_rsvp::integrity::Key;
@@ -30,6 +30,7 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 enum Recorded {
     Datagram(u8, RecordedDatagram),
+    Stream(RecordedStreamEvent),
     Expire,
     Host(HostUpdate),
     Command(Command),
@@ -50,6 +51,7 @@ impl From<&Input<'_>> for Recorded {
                     payload: Octets(datagram.payload.to_vec()),
                 },
             ),
+            Input::Stream(event) => Recorded::Stream((*event).into()),
             Input::Expire => Recorded::Expire,
             Input::Host(update) => Recorded::Host(update.clone()),
             Input::Command(command) => Recorded::Command(without_secret(command)),
@@ -86,6 +88,7 @@ impl Recorded {
                     payload: &datagram.payload.0,
                 },
             ),
+            Recorded::Stream(event) => Input::Stream(event.replay()),
             Recorded::Expire => Input::Expire,
             Recorded::Host(update) => Input::Host(update.clone()),
             Recorded::Command(command) => Input::Command(command.clone()),

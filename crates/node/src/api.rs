@@ -6,7 +6,10 @@ use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, RetryPolicy};
-use earmark_core::{Datagram, Flow, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route};
+use earmark_core::{
+    Datagram, Flow, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route, StreamEvent,
+};
+use earmark_nsis as nsis;
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::SenderTemplate;
 use earmark_yessir as yessir;
@@ -33,6 +36,9 @@ pub struct NodeConfig {
     /// Settings of YESSIR.
     #[serde(default)]
     pub yessir: yessir::Config,
+    /// Settings of NSIS.
+    #[serde(default)]
+    pub nsis: nsis::Config,
     /// Interfaces that face a core, by name, and what crosses it in aggregates.
     #[serde(default)]
     pub borders: BTreeMap<String, Border>,
@@ -47,6 +53,8 @@ pub enum Input<'a> {
     /// A message of IP protocol `.0` arrived: 46 for RSVP, 134 for what of it was hidden from a core,
     /// 1 and 58 for Boomerang, 17 for YESSIR.
     Datagram(u8, Datagram<'a>),
+    /// Something happened to a connection of GIST.
+    Stream(StreamEvent<'a>),
     /// The deadline of [`Node::next_deadline`] has come.
     Expire,
     /// The host has changed.
@@ -123,6 +131,8 @@ pub enum Command {
     Boomerang(boomerang::Command),
     /// What senders and receivers of YESSIR can ask for.
     Yessir(yessir::Command),
+    /// Of NSIS.
+    Nsis(nsis::Command),
 }
 
 /// What a node reports.
@@ -135,6 +145,8 @@ pub enum Event {
     Boomerang(boomerang::Event),
     /// YESSIR's.
     Yessir(yessir::Event),
+    /// From NSIS.
+    Nsis(nsis::Event),
     /// A receiver's policy has no answer to a sender.
     NoAnswer {
         /// For which application.
@@ -183,5 +195,11 @@ impl From<boomerang::Event> for Event {
 impl From<yessir::Event> for Event {
     fn from(event: yessir::Event) -> Event {
         Event::Yessir(event)
+    }
+}
+
+impl From<nsis::Event> for Event {
+    fn from(event: nsis::Event) -> Event {
+        Event::Nsis(event)
     }
 }

@@ -8,12 +8,16 @@ use earmark_boomerang::Boomerang;
 use earmark_core::admission::{Ledger, Owner, Protocol};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Effect, Effects, Engine, HostEvent, Input as EngineInput, Interfaces, RouteTable, Time,
+    Context, Datagram, Effect, Effects, Engine, HostEvent, Input as EngineInput, Interfaces,
+    RouteTable, Time,
 };
+use earmark_nsis as nsis;
+use earmark_nsis::Nsis;
 use earmark_rsvp as rsvp;
 use earmark_rsvp::{Rejection, Rsvp};
 use earmark_wire::icmp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
+use earmark_wire::udp;
 use earmark_yessir as yessir;
 use earmark_yessir::Yessir;
 
@@ -38,6 +42,7 @@ pub struct Node {
     pub(crate) rsvp: Rsvp,
     pub(crate) boomerang: Boomerang,
     pub(crate) yessir: Yessir,
+    pub(crate) nsis: Nsis,
     receivers: Receivers,
     pub(crate) edges: Edges,
     /// When there was more to settle than one turn may take.
@@ -61,6 +66,7 @@ impl Node {
             rsvp: Rsvp::new(config.rsvp, &random),
             boomerang: Boomerang::new(config.boomerang, &random),
             yessir: Yessir::new(config.yessir, &random),
+            nsis: Nsis::new(config.nsis, &random),
             receivers: Receivers::default(),
             edges: Edges::new(config.borders),
             unsettled: None,
@@ -82,11 +88,15 @@ impl Node {
             Input::Datagram(icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6, datagram) => {
                 self.boomerang(now, EngineInput::Datagram(datagram), out);
             }
+            Input::Datagram(udp::PROTOCOL, datagram) if is_gist(&datagram) => {
+                self.nsis(now, EngineInput::Datagram(datagram), out);
+            }
             Input::Datagram(yessir::PROTOCOL, datagram) => {
                 self.yessir(now, EngineInput::Datagram(datagram), out);
             }
             // Nobody here speaks it; drivers only hand over what they opened a socket for.
             Input::Datagram(..) => {}
+            Input::Stream(event) => self.nsis(now, EngineInput::Stream(event), out),
             Input::Expire => self.expire(now, out),
             Input::Host(update) => self.host_changes(now, update, out),
             Input::Command(Command::Rsvp(command)) => {
@@ -108,6 +118,9 @@ impl Node {
             }
             Input::Command(Command::Yessir(command)) => {
                 self.yessir(now, EngineInput::Command(command), out);
+            }
+            Input::Command(Command::Nsis(command)) => {
+                self.nsis(now, EngineInput::Command(command), out);
             }
         }
         self.settle(now, out);
@@ -132,6 +145,7 @@ impl Node {
             self.rsvp.next_deadline().map(|(at, _)| at),
             self.boomerang.next_deadline().map(|(at, _)| at),
             self.yessir.next_deadline().map(|(at, _)| at),
+            self.nsis.next_deadline().map(|(at, _)| at),
             self.unsettled,
             self.edges.next_deadline(),
         ];
@@ -173,6 +187,11 @@ impl Node {
         &self.boomerang
     }
 
+    /// Its engine of NSIS, to be looked at.
+    pub fn nsis_engine(&self) -> &Nsis {
+        &self.nsis
+    }
+
     /// Its engine of YESSIR, to be looked at.
     pub fn yessir_engine(&self) -> &Yessir {
         &self.yessir
@@ -189,6 +208,9 @@ impl Node {
         }
         if is_due(self.yessir.next_deadline().map(|(at, _)| at)) {
             self.yessir(now, EngineInput::Expire, out);
+        }
+        if is_due(self.nsis.next_deadline().map(|(at, _)| at)) {
+            self.nsis(now, EngineInput::Expire, out);
         }
     }
 
@@ -222,6 +244,11 @@ impl Node {
         yessir.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
     }
 
+    fn nsis(&mut self, now: Time, input: EngineInput<'_, nsis::Command>, out: &mut Effects<Event>) {
+        let Node { nsis, routes, interfaces, ledger, .. } = self;
+        nsis.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
+    }
+
     /// What was granted out of a loan is lent no more, and claimed next; what was given back is.
     fn follow_loans(&mut self, settled: &boomerang::Settled) {
         let lent = |ledger: &Ledger, interface| ledger.lent(interface);
@@ -244,6 +271,7 @@ impl Node {
         self.rsvp(now, EngineInput::Host(event), out);
         self.boomerang(now, EngineInput::Host(event), out);
         self.yessir(now, EngineInput::Host(event), out);
+        self.nsis(now, EngineInput::Host(event), out);
     }
 
     /// Tells the engine that a claim, or a request that waits, belongs to.
@@ -258,6 +286,7 @@ impl Node {
             Protocol::Rsvp => self.rsvp(now, EngineInput::Host(event), out),
             Protocol::Boomerang => self.boomerang(now, EngineInput::Host(event), out),
             Protocol::Yessir => self.yessir(now, EngineInput::Host(event), out),
+            Protocol::Nsis => self.nsis(now, EngineInput::Host(event), out),
         }
     }
 
@@ -309,4 +338,9 @@ impl Node {
             self.receivers.restore(application, before);
         }
     }
+}
+
+/// Whether a UDP packet is for GIST: by its destination port.
+fn is_gist(datagram: &Datagram<'_>) -> bool {
+    datagram.payload.get(2..4) == Some(&nsis::PORT.to_be_bytes())
 }

@@ -35,6 +35,8 @@ impl Engine for Rsvp {
         let mut turn = Turn { now, context, out, name: Name::NONE, owed: None };
         match input {
             Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram, None),
+            // It has no connections.
+            Input::Stream(_) => {}
             Input::Expire => self.timers_expire(&mut turn),
             Input::Command(command) => self.command(&mut turn, command),
             Input::Host(event) => self.host_changes(&mut turn, &event),

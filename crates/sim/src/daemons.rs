@@ -130,6 +130,7 @@ impl Network {
                 self.note(node, What::Sent { interface, source, destination, octets });
                 self.send(node, interface, packet);
             }
+            Effect::Connect(_) | Effect::Write(..) | Effect::Close(_) => {}
             Effect::Install(installation) => {
                 let port = host.ports.get_mut(&installation.interface);
                 match (host.refuse, port) {

@@ -26,6 +26,8 @@ impl Engine for Yessir {
         let mut turn = Turn { now, context, out };
         match input {
             Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram),
+            // It has no connections.
+            Input::Stream(_) => {}
             Input::Expire => self.timers_expire(&mut turn),
             Input::Command(command) => self.command(&mut turn, command),
             Input::Host(event) => self.host_changes(&mut turn, &event),

@@ -57,6 +57,8 @@ pub enum Protocol {
     Yessir,
     /// One loop of one message for both directions.
     Boomerang,
+    /// QoS NSLP (RFC 5974).
+    Nsis,
 }
 
 /// The service that is wanted, and with it the rule of admission.

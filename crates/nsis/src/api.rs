@@ -1,0 +1,27 @@
+//! What a user of this node can ask for, and what the engine tells.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{gist, ping, qos};
+
+/// What an application asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Of QoS NSLP.
+    Qos(qos::Command),
+    /// Of Ping NSLP.
+    Ping(ping::Command),
+}
+
+/// What the engine tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// Of GIST.
+    Gist(gist::Event),
+    /// Of QoS NSLP.
+    Qos(qos::Event),
+    /// Of Ping NSLP.
+    Ping(ping::Event),
+}
