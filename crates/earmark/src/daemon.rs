@@ -271,6 +271,7 @@ pub(crate) fn node_config(
             },
             ..config.yessir.clone()
         },
+        nsis: earmark_nsis::Config::default(),
         retry: config.retry,
     }
 }

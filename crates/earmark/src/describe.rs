@@ -1,6 +1,7 @@
 //! Events in words: one line for people, the same in the daemon's listings and on the command line.
 
 mod light;
+mod nsis;
 
 use std::net::IpAddr;
 
@@ -20,6 +21,7 @@ pub fn event(event: &Event) -> String {
         Event::Rsvp(event) => of_rsvp(event),
         Event::Boomerang(event) => light::of_boomerang(event),
         Event::Yessir(event) => light::of_yessir(event),
+        Event::Nsis(event) => nsis::event(event),
         Event::NoAnswer { template, reason, .. } => {
             format!("nothing was reserved for sender {}: {reason}", filter(template))
         }

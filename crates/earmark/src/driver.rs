@@ -378,7 +378,9 @@ impl<K: Kernel> Driver<K> {
                 (application.0, Some(*destination))
             }
             Command::Yessir(yessir::Command::Release { application }) => (application.0, None),
-            Command::Rsvp(_) | Command::Yessir(_) | Command::Boomerang(_) => return,
+            Command::Rsvp(_) | Command::Yessir(_) | Command::Boomerang(_) | Command::Nsis(_) => {
+                return;
+            }
         };
         match destination {
             // An application has one session; another one is refused.

@@ -177,7 +177,8 @@ fn verdict(event: &Event) -> Verdict {
         Event::NotAdopted { .. }
         | Event::Aggregate { .. }
         | Event::Boomerang(_)
-        | Event::Yessir(_) => return Verdict::Open,
+        | Event::Yessir(_)
+        | Event::Nsis(_) => return Verdict::Open,
     };
     match event {
         rsvp::Event::Resv { flowspec, .. } => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use earmark_core::admission::{ClaimId, Demand, Service};
-use earmark_core::{Effect, Effects, Flow, Installation, Outgoing};
+use earmark_core::{Connect, Effect, Effects, Flow, Installation, Outgoing};
 use earmark_node::Event;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session};
@@ -40,6 +40,19 @@ impl Names<'_> {
                     self.sent.insert(line, objects);
                     Ok(())
                 }
+                Effect::Connect(connect) => {
+                    let &Connect { connection, source, destination, transport } = connect;
+                    let id = connection.0;
+                    writeln!(
+                        text,
+                        "=> {when}connect {id} from {source} to {destination} by {transport:?}"
+                    )
+                }
+                Effect::Write(connection, range) => {
+                    let octets = effects.octets(range);
+                    writeln!(text, "=> {when}write to {} {octets:02x?}", connection.0)
+                }
+                Effect::Close(connection) => writeln!(text, "=> {when}close {}", connection.0),
                 Effect::Install(installation) => {
                     writeln!(text, "=> {when}{}", self.installed(installation))
                 }

@@ -141,6 +141,9 @@ impl Bench {
                 Effect::Notify(event) => Outcome::Event(event.clone()),
                 Effect::AddFlow(claim, flow) => Outcome::Added(*claim, *flow),
                 Effect::RemoveFlow(claim, flow) => Outcome::TakenOut(*claim, *flow),
+                Effect::Connect(_) | Effect::Write(..) | Effect::Close(_) => {
+                    panic!("RSVP has no connections")
+                }
             })
             .collect()
     }

@@ -214,7 +214,7 @@ pub fn application_of(event: &Event) -> Option<u64> {
         Event::Boomerang(event) => return of_boomerang(event),
         Event::Yessir(event) => return of_yessir(event),
         Event::NoAnswer { application, .. } => return Some(application.0),
-        Event::NotAdopted { .. } | Event::Aggregate { .. } => return None,
+        Event::NotAdopted { .. } | Event::Aggregate { .. } | Event::Nsis(_) => return None,
     };
     match event {
         Path { application, .. }
