@@ -9,7 +9,8 @@ use earmark_wire::qos_nslp::iana::{
 };
 use earmark_wire::qos_nslp::*;
 
-const SESSION: SessionId = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const NAME: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const SESSION: SessionId = SessionId(NAME);
 const RSN: Rsn = Rsn { number: 0x0102_0304, epoch: 0x0506_0708 };
 /// An empty default QSPEC would be refused by those who read it; here nobody does.
 const QSPEC: &[u8] = &[0, 0, 0, 0];
@@ -108,13 +109,13 @@ fn a_reserve_with_everything() {
         refresh_period: Some(30_000),
         bound: BoundSessions::Items(&[
             BoundSessionId { binding: BindingCode::Aggregate, session: SESSION },
-            BoundSessionId { binding: BindingCode::Bidirectional, session: [0; 16] },
+            BoundSessionId { binding: BindingCode::Bidirectional, session: SessionId([0; 16]) },
         ]),
         summary: Some(Summary {
-            sessions: &[SESSION],
+            sessions: &[NAME],
             rsns: Some(RsnList { epoch: 9, wire: &[[0, 0, 0, 7]] }),
         }),
-        binding: Some(MessageBinding::Id(MessageId { bidirectional: true, id: SESSION })),
+        binding: Some(MessageBinding::Id(MessageId { bidirectional: true, id: NAME })),
         info: Some(InfoSpec { source: Some(source), ..InfoSpec::new(outcome) }),
         classifier: Some(PacketClassifier(
             PacketClassifier::SOURCE_ADDRESS | PacketClassifier::DESTINATION_PORT,
@@ -135,14 +136,14 @@ fn a_reserve_with_everything() {
             &RII_OBJECT,
             &[0, 3, 0, 1, 0, 0, 0x75, 0x30],
             &[0, 4, 0, 5, 0, 0, 0, 3],
-            &SESSION,
+            &NAME,
             &[0, 4, 0, 5, 0, 0, 0, 2],
             &[0; 16],
             &[0, 7, 0, 4],
-            &SESSION,
+            &NAME,
             &[0, 8, 0, 2, 0, 0, 0, 9, 0, 0, 0, 7],
             &[0, 9, 0, 5, 0, 0, 0, 1],
-            &SESSION,
+            &NAME,
             &[0, 6, 0, 2, 0, 2, 0x11, 1, 192, 0, 2, 1],
             &[0, 5, 0, 1, 0x81, 0, 0, 0],
             &QSPEC_OBJECT,

@@ -3,7 +3,7 @@
 use earmark_wire::qos_nslp::iana::{ObjectType, ProtocolError};
 use earmark_wire::qos_nslp::*;
 
-const SESSION: SessionId = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+const SESSION: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 const RSN: Rsn = Rsn { number: 0x0102_0304, epoch: 0x0506_0708 };
 
 /// The RSN as an object.

@@ -14,7 +14,7 @@ fn emit(message: &Message<'_>) -> Vec<u8> {
 }
 
 /// Sessions, and an epoch with as many sequence numbers.
-type OwnedSummary = (Vec<SessionId>, Option<(u32, Vec<[u8; 4]>)>);
+type OwnedSummary = (Vec<[u8; 16]>, Option<(u32, Vec<[u8; 4]>)>);
 
 /// A message that owns what it says.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ struct Owned {
     rsn: Option<(u32, u32)>,
     rii: Option<u32>,
     refresh_period: Option<u32>,
-    bound: Vec<(u8, SessionId)>,
+    bound: Vec<(u8, [u8; 16])>,
     summary: Option<OwnedSummary>,
     binding: Option<(bool, bool, [u8; 16])>,
     info: Option<OwnedInfo>,
@@ -71,7 +71,10 @@ impl Owned {
         let bound: Vec<BoundSessionId> = self
             .bound
             .iter()
-            .map(|(code, session)| BoundSessionId { binding: (*code).into(), session: *session })
+            .map(|(code, session)| BoundSessionId {
+                binding: (*code).into(),
+                session: SessionId(*session),
+            })
             .collect();
         let extra: Vec<ExtraObject<'_>> = self
             .extra
@@ -159,9 +162,9 @@ fn info() -> impl Strategy<Value = OwnedInfo> {
 }
 
 fn summary() -> impl Strategy<Value = OwnedSummary> {
-    (vec((any::<SessionId>(), any::<[u8; 4]>()), 0..4), option::of(any::<u32>())).prop_map(
+    (vec((any::<[u8; 16]>(), any::<[u8; 4]>()), 0..4), option::of(any::<u32>())).prop_map(
         |(pairs, epoch)| {
-            let (sessions, numbers): (Vec<SessionId>, Vec<[u8; 4]>) = pairs.into_iter().unzip();
+            let (sessions, numbers): (Vec<[u8; 16]>, Vec<[u8; 4]>) = pairs.into_iter().unzip();
             (sessions, epoch.map(|epoch| (epoch, numbers)))
         },
     )
@@ -177,7 +180,7 @@ fn owned() -> impl Strategy<Value = Owned> {
         any::<Option<u32>>(),
     );
     let objects = (
-        vec(any::<(u8, SessionId)>(), 0..3),
+        vec(any::<(u8, [u8; 16])>(), 0..3),
         option::of(summary()),
         any::<Option<(bool, bool, [u8; 16])>>(),
         option::of(info()),

@@ -5,14 +5,13 @@ use super::error::{ErrorKind, ParseError};
 use super::grammar::Known;
 use super::header::{Flags, at};
 use super::iana::{MessageType, ObjectType};
-use super::message::{
-    Confirm, Data, Error, Hello, Query, ResponderPart, Response, Returned, SessionId,
-};
+use super::message::{Confirm, Data, Error, Hello, Query, ResponderPart, Response, Returned};
 use super::mri::Mri;
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
 use super::report::ErrorObject;
 use super::stack::{Profiles, Stack, StackConfiguration};
+use crate::nsis::SessionId;
 
 impl<'a> Known<'a> {
     fn mri(&self) -> Result<Mri, ParseError> {
@@ -30,7 +29,7 @@ impl<'a> Known<'a> {
     }
 
     fn session(&self) -> Result<SessionId, ParseError> {
-        SessionId::parse(self.need(ObjectType::SessionId)?)
+        self.need(ObjectType::SessionId)?.session()
     }
 
     fn nli(&self) -> Result<NetworkLayerInformation<'a>, ParseError> {

@@ -2,14 +2,14 @@
 
 use super::header::{Flags, HEADER, Header};
 use super::iana::{MessageType, ObjectType};
-use super::message::{Body, Extension, Message, SessionId};
+use super::message::{Body, Extension, Message};
 use super::mri::{Direction, Mri};
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
 use super::report::ErrorObject;
 use super::stack::{Profiles, Stack, StackConfiguration};
 use crate::nsis::object::{emit_object, object_len};
-use crate::nsis::{Treatment, WORD};
+use crate::nsis::{SessionId, Treatment, WORD};
 use crate::writer::{EmitError, Writer};
 
 impl Message<'_> {

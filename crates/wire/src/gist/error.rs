@@ -5,11 +5,10 @@ use core::fmt;
 use super::grammar::Mode;
 use super::header::{HEADER, Header};
 use super::iana::{ErrorCode, MessageType, ObjectType, subcode};
-use super::message::SessionId;
 use super::mri::Mri;
 use super::reader::Reader;
 use super::report::{ErrorObject, Info, Infos};
-use crate::nsis::{Object, WORD, objects};
+use crate::nsis::{Object, SessionId, WORD, objects};
 
 /// What is wrong with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -274,8 +273,8 @@ fn find(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>> {
 
 /// The session and the MRI of a message, each where it can be decoded.
 fn identify(octets: &[u8]) -> (Option<SessionId>, Option<Mri>) {
-    let session = find(octets, ObjectType::SessionId)
-        .and_then(|object| SessionId::parse(Reader::of(&object)).ok());
+    let session =
+        find(octets, ObjectType::SessionId).and_then(|object| Reader::of(&object).session().ok());
     let mri = find(octets, ObjectType::MessageRoutingInformation)
         .and_then(|object| Mri::parse(Reader::of(&object)).ok());
     (session, mri)

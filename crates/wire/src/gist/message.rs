@@ -2,8 +2,6 @@
 
 use core::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::error::{ErrorKind, ParseError};
 use super::grammar::{Known, Mode};
 use super::header::{HEADER, at};
@@ -11,37 +9,9 @@ use super::iana::{MessageType, ObjectType};
 use super::mri::Mri;
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
-use super::reader::Reader;
 use super::report::ErrorObject;
 use super::stack::{Profiles, Stack, StackConfiguration};
-use crate::nsis::{Object, Treatment, objects};
-
-/// Names a session: 128 random bits (RFC 5971 section 3.7).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SessionId(pub [u8; 16]);
-
-impl SessionId {
-    /// Octets of it.
-    pub const LEN: usize = 16;
-
-    pub(super) fn parse(mut reader: Reader<'_>) -> Result<SessionId, ParseError> {
-        let id = reader.take()?;
-        reader.finish()?;
-        Ok(SessionId(id))
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
-    }
-}
-
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SessionId({self})")
-    }
-}
+use crate::nsis::{Object, SessionId, Treatment, objects};
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

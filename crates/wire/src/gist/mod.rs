@@ -44,6 +44,7 @@ mod reader;
 mod report;
 mod stack;
 
+pub use crate::nsis::SessionId;
 pub use error::{ErrorKind, Origin, ParseError};
 pub use forward::{ForwardError, forward};
 pub use frame::{MAGIC_LEN, datagram, emit_magic, message_len};
@@ -54,7 +55,7 @@ pub use iana::{
 };
 pub use message::{
     Body, Confirm, Data, Error, Extension, Extensions, Hello, Message, Query, ResponderPart,
-    Response, Returned, SessionId,
+    Response, Returned,
 };
 pub use mri::{Direction, LooseEnd, Mri, PathCoupled};
 pub use nat::{NatTraversal, Opaque, Translated};

@@ -1,7 +1,7 @@
 //! A cursor over the value of an object; what is not there is an error with its place.
 
 use super::error::{ErrorKind, Origin, ParseError};
-use crate::nsis::{Object, WORD};
+use crate::nsis::{Object, SessionId, WORD};
 
 /// Reads front to back.
 #[derive(Clone, Copy)]
@@ -75,6 +75,13 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn finish(&self) -> Result<(), ParseError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.error(ErrorKind::Length)) }
+    }
+
+    /// The whole value, a session's name.
+    pub(super) fn session(mut self) -> Result<SessionId, ParseError> {
+        let id = self.take()?;
+        self.finish()?;
+        Ok(SessionId(id))
     }
 
     /// An error here.

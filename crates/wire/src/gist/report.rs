@@ -5,10 +5,9 @@ use core::fmt;
 use super::error::{ErrorKind, ParseError, words};
 use super::header::{HEADER, Header};
 use super::iana::{ErrorClass, ErrorCode, InfoType};
-use super::message::SessionId;
 use super::mri::Mri;
 use super::reader::Reader;
-use crate::nsis::{WORD, object::pad};
+use crate::nsis::{SessionId, WORD, object::pad};
 use crate::writer::{EmitError, Writer};
 
 /// Bits of the second word.

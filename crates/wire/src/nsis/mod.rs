@@ -5,7 +5,9 @@
 //! value of whole 32-bit words.
 
 pub mod object;
+mod session;
 
 pub use object::{
     ErrorKind, HEADER, MAXIMUM_VALUE, Object, ObjectError, Objects, Treatment, WORD, objects,
 };
+pub use session::SessionId;

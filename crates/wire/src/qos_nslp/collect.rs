@@ -7,8 +7,9 @@ use super::iana::ObjectType;
 use super::info_spec::InfoSpec;
 use super::objects::{
     BoundSessionId, BoundSessions, MessageBinding, MessageId, PacketClassifier, Rsn, RsnList,
-    SessionId, Summary,
+    Summary,
 };
+use crate::nsis::SessionId;
 use crate::nsis::object::{self, Object, Treatment, objects};
 
 /// What an answer to a message has to echo.
@@ -187,7 +188,7 @@ impl<'a> Collected<'a> {
 /// The two lists of a summary until both have been seen.
 #[derive(Default)]
 struct Lists<'a> {
-    sessions: Option<&'a [SessionId]>,
+    sessions: Option<&'a [[u8; SessionId::LEN]]>,
     /// And where the object begins.
     rsns: Option<(RsnList<'a>, usize)>,
 }

@@ -38,6 +38,7 @@ mod message;
 mod objects;
 mod write;
 
+pub use crate::nsis::SessionId;
 pub use collect::Request;
 pub use error::{ErrorKind, ParseError};
 pub use extra::{Extra, ExtraObject};
@@ -46,5 +47,5 @@ pub use info_spec::{ErrorSource, InfoSpec, ObjectValue, ObjectValues, Outcome};
 pub use message::{Answers, Message, Notify, Query, Reserve, Response};
 pub use objects::{
     BoundSessionId, BoundSessions, MessageBinding, MessageId, PacketClassifier, Rsn, RsnList,
-    SessionId, Summary,
+    Summary,
 };

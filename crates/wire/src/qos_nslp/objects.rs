@@ -5,10 +5,8 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::iana::{BindingCode, ObjectType};
+use crate::nsis::SessionId;
 use crate::nsis::object::objects;
-
-/// Names a session, 128 bits (RFC 5971 section 3.7).
-pub type SessionId = [u8; 16];
 
 /// Which state a RESERVE speaks of (RFC 5974 section 5.1.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,11 +46,14 @@ const WORD_AND_NAME: usize = 20;
 impl BoundSessionId {
     pub(super) fn parse(value: &[u8]) -> Option<BoundSessionId> {
         let (binding, session) = word_and_name(value)?;
-        Some(BoundSessionId { binding: BindingCode::from_code(binding), session })
+        Some(BoundSessionId {
+            binding: BindingCode::from_code(binding),
+            session: SessionId(session),
+        })
     }
 
     pub(super) fn to_octets(self) -> [u8; WORD_AND_NAME] {
-        from_word_and_name(self.binding.code(), self.session)
+        from_word_and_name(self.binding.code(), self.session.0)
     }
 }
 
@@ -200,8 +201,15 @@ impl<'a> RsnList<'a> {
 /// Other sessions that a message speaks of as well: SESSION-ID-LIST and RSN-LIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary<'a> {
-    /// Which.
-    pub sessions: &'a [SessionId],
+    /// Which, as they stand on the wire; see [`ids`](Summary::ids).
+    pub sessions: &'a [[u8; SessionId::LEN]],
     /// Their sequence numbers, as many.
     pub rsns: Option<RsnList<'a>>,
+}
+
+impl<'a> Summary<'a> {
+    /// The sessions, one by one.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = SessionId> + Clone + 'a {
+        self.sessions.iter().map(|octets| SessionId(*octets))
+    }
 }
