@@ -4,7 +4,7 @@
 //! |---|---|
 //! | SendMessage | [`Turn::send`] |
 //! | RecvMessage | [`Nslp::receive`]; with Routing-State-Check [`Nslp::may_peer`] |
-//! | MessageStatus | [`Nslp::status`] |
+//! | MessageStatus | [`Nslp::status`], [`Nslp::undelivered`] |
 //! | NetworkNotification | [`Nslp::notify`] |
 //! | SetStateLifetime | [`Turn::set_state_lifetime`] |
 //! | InvalidateRoutingState | [`Turn::invalidate_routing_state`] |
@@ -46,6 +46,20 @@ pub trait Nslp: fmt::Debug {
 
     /// A message that had a [`MessageHandle`] could not be sent, or not be delivered.
     fn status(&mut self, turn: &mut Turn<'_, '_>, message: MessageHandle, failure: SendFailure);
+
+    /// Likewise where GIST still has the message, `data` as they were handed to [`Turn::send`]: so an application that keeps
+    /// no state can do something else with it. This is what GIST calls then, also for messages without a handle.
+    fn undelivered(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &SendMessage,
+        _data: &[u8],
+        failure: SendFailure,
+    ) {
+        if let Some(handle) = message.handle {
+            self.status(turn, handle, failure);
+        }
+    }
 
     /// Something has happened to routing state of this application.
     fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification);
