@@ -19,7 +19,11 @@ const RECORD: [u8; 24] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 192, 0, 2, 1, 0, 0, 0, 5, 0, 0, 0, 6];
 
 fn visit() -> Visit {
-    Visit { address: [192, 0, 2, 1].into(), time: Timestamp { seconds: 5, microseconds: 6 } }
+    Visit {
+        address: [192, 0, 2, 1].into(),
+        time: Timestamp { seconds: 5, microseconds: 6 },
+        available: None,
+    }
 }
 
 fn emit(ping: &Ping<'_>) -> Vec<u8> {
@@ -51,7 +55,11 @@ fn records_say_who_and_when() {
     let mut length = buffer.len();
     buffer.resize(200, 0xa5);
     length = append(&mut buffer, length, &visit()).unwrap();
-    let other = Visit { address: v6, time: Timestamp { seconds: 7, microseconds: 999_999 } };
+    let other = Visit {
+        address: v6,
+        time: Timestamp { seconds: 7, microseconds: 999_999 },
+        available: None,
+    };
     length = append(&mut buffer, length, &other).unwrap();
     let ping = Ping::parse(&buffer[..length]).expect("it was appended to");
     assert_eq!(ping.data[..24], RECORD);
@@ -60,6 +68,7 @@ fn records_say_who_and_when() {
         .map(|record| Visit {
             address: record.address().expect("asked for"),
             time: record.time().expect("asked for"),
+            available: record.available(),
         })
         .collect();
     assert_eq!(visits, [visit(), other]);
@@ -78,6 +87,25 @@ fn of_an_unknown_object_zeros_are_appended() {
     let record = ping.records().next().expect("one");
     assert_eq!(record.address(), None, "not asked for");
     assert_eq!(record.find(ObjectType::Unknown(9)), Some(&[0; 3][..]));
+}
+
+/// Of one that knows the object but cannot say anything, zeros come as well as of one that does not know it.
+#[test]
+fn nothing_left_is_told_from_nothing_said() {
+    let objects = WITH_BANDWIDTH;
+    let mut buffer = emit(&Ping { objects: &objects, ..EMPTY });
+    let mut length = buffer.len();
+    buffer.resize(length + 96, 0xa5);
+    for (available, octets) in [
+        (None, [0; 8]),
+        (Some(0), [0x80, 0, 0, 0, 0, 0, 0, 0]),
+        (Some(10_000_000), [0x80, 0, 0, 0, 0, 0x98, 0x96, 0x80]),
+    ] {
+        length = append(&mut buffer, length, &Visit { available, ..visit() }).unwrap();
+        let ping = Ping::parse(&buffer[..length]).expect("it was appended to");
+        assert_eq!(ping.data[ping.data.len() - 8..], octets);
+        assert_eq!(ping.records().last().and_then(|record| record.available()), available);
+    }
 }
 
 /// Nine records of five nodes fit the length of version 1, a tenth does not.

@@ -24,9 +24,8 @@ pub fn count_hop(message: &mut [u8]) -> Result<(), ParseError> {
 pub fn append(buffer: &mut [u8], length: usize, visit: &Visit) -> Result<usize, ParseError> {
     let ping = Ping::parse(buffer.get(..length).unwrap_or_default())?;
     let (version, count) = (ping.version, ping.objects.len());
-    let (from, record) = (ping.buffer_len(), ping.record_len());
-    let to = from + record;
-    if record == 0 || to > version.longest() {
+    let (from, to) = (ping.buffer_len(), ping.appended_len());
+    if from == to {
         return Ok(length);
     }
     let Some((head, room)) = buffer.get_mut(..to).and_then(|b| b.split_at_mut_checked(from)) else {

@@ -8,6 +8,7 @@ code_points! {
     pub enum ObjectType: u16 {
         Address = 1 "IP address",
         Timestamp = 2 "timestamp",
+        Bandwidth = 0xff01 "available bandwidth",
     }
 }
 
@@ -16,7 +17,7 @@ impl ObjectType {
     pub const fn fixed_len(self) -> Option<u16> {
         match self {
             ObjectType::Address => Some(16),
-            ObjectType::Timestamp => Some(8),
+            ObjectType::Timestamp | ObjectType::Bandwidth => Some(8),
             ObjectType::Unknown(_) => None,
         }
     }

@@ -14,6 +14,12 @@ const OBJECT: usize = 4;
 /// The list that asks for addresses and times.
 pub const STANDARD: [[u8; OBJECT]; 2] = [[0, 1, 0, 16], [0, 2, 0, 8]];
 
+/// The list that also asks what could still be reserved, which is ours.
+pub const WITH_BANDWIDTH: [[u8; OBJECT]; 3] = [[0, 1, 0, 16], [0, 2, 0, 8], [0xff, 1, 0, 8]];
+
+/// The bit of an available bandwidth that says that the node knows one.
+const KNOWN: u64 = 1 << 63;
+
 /// Which form the header has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Version {
@@ -41,7 +47,7 @@ impl Version {
     }
 }
 
-/// A time of a node's clock, since 1970.
+/// A time of a node's clock. From when on it counts only the node knows, so that only its own times can be compared.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -59,6 +65,8 @@ pub struct Visit {
     pub address: IpAddr,
     /// Its time.
     pub time: Timestamp,
+    /// What it could still reserve where the message leaves it, bit/s; at most 2^63 - 1.
+    pub available: Option<u64>,
 }
 
 impl Visit {
@@ -80,6 +88,10 @@ impl Visit {
             ObjectType::Timestamp => {
                 writer.put(self.time.seconds.to_be_bytes())?;
                 writer.put(self.time.microseconds.to_be_bytes())
+            }
+            ObjectType::Bandwidth => {
+                let value = self.available.map_or(0, |bandwidth| bandwidth | KNOWN);
+                writer.put(value.to_be_bytes())
             }
             ObjectType::Unknown(_) => (0..len).try_for_each(|_| writer.put([0])),
         }
@@ -146,6 +158,12 @@ impl<'a> Ping<'a> {
         let objects = self.objects;
         // A list of nothing has records of nothing, and no data.
         self.data.chunks(self.record_len().max(1)).map(move |octets| Record { objects, octets })
+    }
+
+    /// Octets that the message has once a record is appended; those that it has where there is no room for one.
+    pub fn appended_len(&self) -> usize {
+        let longer = self.buffer_len() + self.record_len();
+        if longer > self.version.longest() { self.buffer_len() } else { longer }
     }
 
     /// Octets that [`emit`](Ping::emit) writes.
@@ -216,6 +234,13 @@ impl<'a> Record<'a> {
             seconds: u32::from_be_bytes(*seconds),
             microseconds: u32::from_be_bytes(*rest.first_chunk()?),
         })
+    }
+
+    /// What it could still reserve, bit/s; `None` where that was not asked for, or the node does not say.
+    pub fn available(&self) -> Option<u64> {
+        let octets = <[u8; 8]>::try_from(self.find(ObjectType::Bandwidth)?).ok()?;
+        let value = u64::from_be_bytes(octets);
+        (value & KNOWN != 0).then_some(value & !KNOWN)
     }
 
     /// The octets of the first object of a type.

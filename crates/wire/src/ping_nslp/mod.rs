@@ -19,6 +19,9 @@
 //! more than five nodes; a node that would exceed it appends nothing and still counts as a hop. Version 2 is the same
 //! with sixteen bits, and ours; its header is padded to whole words, as all data of GIST are.
 //!
+//! What a node could still reserve is asked for with an object that is ours, 0xff01: 64 bits, of which the first is set, since
+//! nodes that do not know an object append zeros, and the others are bits per second.
+//!
 //! [`Ping::parse`] and [`Ping::emit`] are each other's inverse, [`count_hop`] and [`append`] are what a node does with a
 //! message where it stands. The facts are those of the draft of July 2005, which has no number for the application;
 //! ours is from the private range.
@@ -30,4 +33,4 @@ mod message;
 
 pub use edit::{append, count_hop};
 pub use error::{ErrorKind, ParseError};
-pub use message::{Ping, Record, STANDARD, Timestamp, Version, Visit};
+pub use message::{Ping, Record, STANDARD, Timestamp, Version, Visit, WITH_BANDWIDTH};
