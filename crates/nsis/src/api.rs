@@ -25,3 +25,21 @@ pub enum Event {
     /// Of Ping NSLP.
     Ping(ping::Event),
 }
+
+impl From<gist::Event> for Event {
+    fn from(event: gist::Event) -> Event {
+        Event::Gist(event)
+    }
+}
+
+impl From<qos::Event> for Event {
+    fn from(event: qos::Event) -> Event {
+        Event::Qos(event)
+    }
+}
+
+impl From<ping::Event> for Event {
+    fn from(event: ping::Event) -> Event {
+        Event::Ping(event)
+    }
+}

@@ -19,12 +19,14 @@ mod instance;
 pub mod nslp;
 pub mod ping;
 pub mod qos;
+mod session;
 
 pub use api::{Command, Event};
 pub use config::Config;
 pub use engine::TimerKind;
 pub use instance::Nsis;
 pub use nslp::{Nslp, Turn};
+pub use session::SessionIds;
 
 /// UDP port of GIST, on which Queries and all else without a connection arrive (RFC 5971 section 9).
 pub const PORT: u16 = 270;

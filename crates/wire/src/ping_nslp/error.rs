@@ -18,6 +18,15 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// All of them.
+    pub const ALL: [ErrorKind; 5] = [
+        ErrorKind::Truncated,
+        ErrorKind::Version,
+        ErrorKind::Length,
+        ErrorKind::ObjectLength,
+        ErrorKind::Records,
+    ];
+
     /// A short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {

@@ -65,7 +65,7 @@ pub struct Visit {
     pub address: IpAddr,
     /// Its time.
     pub time: Timestamp,
-    /// What it could still reserve where the message leaves it, bit/s; at most 2^63 - 1.
+    /// What it could still reserve for packets that go the way the message has come, bit/s; at most 2^63 - 1.
     pub available: Option<u64>,
 }
 

@@ -19,8 +19,8 @@
 //! more than five nodes; a node that would exceed it appends nothing and still counts as a hop. Version 2 is the same
 //! with sixteen bits, and ours; its header is padded to whole words, as all data of GIST are.
 //!
-//! What a node could still reserve is asked for with an object that is ours, 0xff01: 64 bits, of which the first is set, since
-//! nodes that do not know an object append zeros, and the others are bits per second.
+//! One object is ours: 0xff01 asks what a node could still reserve for packets that go the way the message has come. It has
+//! 64 bits, of which the first is set, since nodes that do not know an object append zeros; the others are bits per second.
 //!
 //! [`Ping::parse`] and [`Ping::emit`] are each other's inverse, [`count_hop`] and [`append`] are what a node does with a
 //! message where it stands. The facts are those of the draft of July 2005, which has no number for the application;

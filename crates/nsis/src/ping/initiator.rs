@@ -1,0 +1,341 @@
+//! The initiator's side of Ping NSLP: sends messages, waits for them, and reads out of their records who was visited.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::random::RandomStreams;
+use earmark_core::timer::{TimerId, TimingWheel};
+use earmark_core::{Rate, Time};
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
+use earmark_wire::ping_nslp::{self as wire, Ping, Record, STANDARD, Timestamp, WITH_BANDWIDTH};
+
+use super::{
+    Application, Command, Config, Counters, Event, Rejection, Request, Visit, available, timestamp,
+};
+use crate::nslp::{SendFailure, SendMessage, Turn};
+use crate::session::SessionIds;
+
+/// Timers that one call of [`Initiator::expire`] treats.
+const BATCH: usize = 64;
+
+/// What this node waits for.
+#[derive(Debug)]
+pub(super) struct Initiator {
+    config: Config,
+    ids: SessionIds,
+    /// Ordered, so that peers, who choose what is looked up, can do no harm.
+    sessions: BTreeMap<SessionId, Application>,
+    asked: BTreeMap<Application, Asked>,
+    timers: TimingWheel<Due>,
+}
+
+/// What an application waits for.
+#[derive(Debug)]
+struct Asked {
+    request: Request,
+    session: SessionId,
+    mri: Mri,
+    /// Messages so far; the number of the last one.
+    sent: u32,
+    /// Until the next one, if there is to be one.
+    next: Option<TimerId>,
+    /// Those that have not come back, by number: when they were sent, and until when they may come.
+    outstanding: BTreeMap<u32, (Time, TimerId)>,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// The next message.
+    Next(Application),
+    /// This message should have come back.
+    Answer(Application, u32),
+}
+
+impl Initiator {
+    pub(super) fn new(config: Config, random: &RandomStreams) -> Initiator {
+        Initiator {
+            config,
+            ids: SessionIds::new(random, "ping"),
+            sessions: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            timers: TimingWheel::new(),
+        }
+    }
+
+    /// Whether a session is of this node.
+    pub(super) fn knows(&self, session: SessionId) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
+    pub(super) fn applications(&self) -> usize {
+        self.asked.len()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.timers.next_deadline()
+    }
+
+    pub(super) fn command(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        counters: &mut Counters,
+        command: Command,
+    ) {
+        let (application, done) = match command {
+            Command::Ping { application, request } => {
+                (application, self.open(turn, counters, application, request))
+            }
+            Command::Release { application } => (application, self.close(turn, application)),
+        };
+        if let Err(reason) = done {
+            turn.out.notify(Event::Rejected { application, reason }.into());
+        }
+    }
+
+    fn open(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        counters: &mut Counters,
+        application: Application,
+        request: Request,
+    ) -> Result<(), Rejection> {
+        if self.asked.contains_key(&application) {
+            return Err(Rejection::Open);
+        }
+        if self.asked.len() >= self.config.applications {
+            return Err(Rejection::TooMany);
+        }
+        if request.interval < self.config.shortest_interval || request.count == Some(0) {
+            return Err(Rejection::Interval);
+        }
+        let mri = self.way_to(turn, request.destination)?;
+        let session = self.ids.draw();
+        self.sessions.insert(session, application);
+        let asked =
+            Asked { request, session, mri, sent: 0, next: None, outstanding: BTreeMap::new() };
+        self.asked.insert(application, asked);
+        self.send_next(turn, counters, application);
+        Ok(())
+    }
+
+    /// The way of all packets from this node to a destination, whatever they are.
+    fn way_to(&self, turn: &Turn<'_, '_>, destination: IpAddr) -> Result<Mri, Rejection> {
+        let interfaces = turn.context.interfaces;
+        if destination.is_multicast()
+            || destination.is_unspecified()
+            || interfaces.is_local(destination)
+        {
+            return Err(Rejection::Destination);
+        }
+        let hop = turn.context.routes.lookup(destination).ok_or(Rejection::NoRoute)?;
+        let source = hop
+            .source
+            .or_else(|| interfaces.by_id(hop.interface)?.address_like(destination))
+            .ok_or(Rejection::NoRoute)?;
+        let all_bits = if source.is_ipv4() { 32 } else { 128 };
+        Ok(Mri::PathCoupled(PathCoupled {
+            source,
+            destination,
+            source_prefix: all_bits,
+            destination_prefix: all_bits,
+            protocol: None,
+            ds_field: None,
+            flow_label: None,
+            spi: None,
+            source_port: None,
+            destination_port: None,
+            direction: Direction::Downstream,
+        }))
+    }
+
+    /// Sends the next message of an application, and arms the timers for its answer and for the one after it.
+    fn send_next(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        counters: &mut Counters,
+        application: Application,
+    ) {
+        let Some(asked) = self.asked.get_mut(&application) else { return };
+        if asked.outstanding.len() < self.config.outstanding {
+            asked.sent += 1;
+            counters.sent += 1;
+            let timeout = asked.request.timeout.unwrap_or(self.config.timeout);
+            let answer = self.timers.arm(turn.now + timeout, Due::Answer(application, asked.sent));
+            asked.outstanding.insert(asked.sent, (turn.now, answer));
+            asked.send(turn, timeout);
+        }
+        let more = asked.request.count.is_none_or(|count| asked.sent < count);
+        asked.next = more
+            .then(|| self.timers.arm(turn.now + asked.request.interval, Due::Next(application)));
+    }
+
+    /// A message has come back.
+    pub(super) fn answered(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        counters: &mut Counters,
+        session: SessionId,
+        ping: &Ping<'_>,
+    ) {
+        let Some((application, sent_at)) = self.take(session, ping.sequence) else {
+            counters.late += 1;
+            return;
+        };
+        counters.answered += 1;
+        let round_trip = turn.now.since(sent_at);
+        let (nodes, visits) = visits(ping, round_trip);
+        let sequence = ping.sequence;
+        turn.out.notify(Event::Pong { application, sequence, round_trip, nodes, visits }.into());
+        self.finish_if_done(turn, application);
+    }
+
+    /// A message did not leave this node.
+    pub(super) fn undelivered(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        counters: &mut Counters,
+        session: SessionId,
+        data: &[u8],
+        failure: SendFailure,
+    ) {
+        let Ok(ping) = Ping::parse(data) else { return };
+        if let Some((application, _)) = self.take(session, ping.sequence) {
+            self.lost(turn, counters, application, ping.sequence, Some(failure));
+        }
+    }
+
+    /// Timers have fired.
+    pub(super) fn expire(&mut self, turn: &mut Turn<'_, '_>, counters: &mut Counters) {
+        for _ in 0..BATCH {
+            match self.timers.pop_due(turn.now) {
+                None => break,
+                Some((_, Due::Next(application))) => self.send_next(turn, counters, application),
+                Some((_, Due::Answer(application, sequence))) => {
+                    if let Some(asked) = self.asked.get_mut(&application) {
+                        asked.outstanding.remove(&sequence);
+                    }
+                    self.lost(turn, counters, application, sequence, None);
+                }
+            }
+        }
+    }
+
+    /// Takes a message from those that are waited for: whose it is, and when it was sent.
+    fn take(&mut self, session: SessionId, sequence: u32) -> Option<(Application, Time)> {
+        let application = *self.sessions.get(&session)?;
+        let (sent_at, timer) = self.asked.get_mut(&application)?.outstanding.remove(&sequence)?;
+        self.timers.cancel(timer);
+        Some((application, sent_at))
+    }
+
+    fn lost(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        counters: &mut Counters,
+        application: Application,
+        sequence: u32,
+        failure: Option<SendFailure>,
+    ) {
+        counters.lost += 1;
+        turn.out.notify(Event::Lost { application, sequence, failure }.into());
+        self.finish_if_done(turn, application);
+    }
+
+    fn finish_if_done(&mut self, turn: &mut Turn<'_, '_>, application: Application) {
+        let done = |asked: &Asked| asked.next.is_none() && asked.outstanding.is_empty();
+        if self.asked.get(&application).is_some_and(done) {
+            // It is there.
+            let _ = self.close(turn, application);
+        }
+    }
+
+    fn close(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        application: Application,
+    ) -> Result<(), Rejection> {
+        let asked = self.asked.remove(&application).ok_or(Rejection::NotOpen)?;
+        self.sessions.remove(&asked.session);
+        let answers = asked.outstanding.into_values().map(|(_, timer)| timer);
+        for timer in answers.chain(asked.next) {
+            self.timers.cancel(timer);
+        }
+        turn.set_state_lifetime(asked.mri, asked.session, Duration::ZERO);
+        turn.out.notify(Event::Finished { application }.into());
+        Ok(())
+    }
+}
+
+impl Asked {
+    /// Sends a message with this node's own record.
+    fn send(&self, turn: &mut Turn<'_, '_>, timeout: Duration) {
+        let objects: &[_] = if self.request.bandwidth { &WITH_BANDWIDTH } else { &STANDARD };
+        let ping = Ping {
+            version: self.request.version,
+            hops: 0,
+            sequence: self.sent,
+            objects,
+            data: &[],
+        };
+        let (source, _) = self.mri.addresses();
+        let visit = wire::Visit {
+            address: source,
+            time: timestamp(turn.now),
+            available: available(turn.context, &self.mri),
+        };
+        let message = SendMessage {
+            handle: None,
+            session: self.session,
+            mri: self.mri,
+            to: None,
+            attributes: self.request.attributes,
+            timeout,
+            hops: None,
+        };
+        let room = turn.send(message, ping.appended_len());
+        // Neither can fail: both lists are right, and one record of either has room in both versions.
+        let _ = ping.emit(room);
+        let _ = wire::append(room, ping.buffer_len(), &visit);
+    }
+}
+
+/// How many nodes a message that is back has visited, and what they said.
+///
+/// Of N nodes the message has N records of its way there, the last one of where it turned round, and then one each of the
+/// way back, in which the initiator's would be the last. Where the message had no room any more, the last ones are missing.
+fn visits(ping: &Ping<'_>, round_trip: Duration) -> (u16, Vec<Visit>) {
+    let records: Vec<Record<'_>> = ping.records().collect();
+    // It has counted all nodes but this one, there and back; as long as it could.
+    let nodes = match ping.hops {
+        u8::MAX => records.len() / 2 + 1,
+        hops => usize::from(hops).div_ceil(2) + 1,
+    };
+    let visit = |(place, there): (usize, &Record<'_>)| {
+        // Of the last node there is but one record.
+        let back = records.get(2 * (nodes - 1) - place);
+        let beyond = since(back.and_then(Record::time), there.time());
+        let rate = |record: Option<&Record<'_>>| record?.available().map(Rate::from_bps);
+        Some(Visit {
+            address: there.address()?,
+            round_trip: match place {
+                0 => Some(Duration::ZERO),
+                _ => beyond.map(|beyond| round_trip.saturating_sub(beyond)),
+            },
+            forward: rate(Some(there)),
+            reverse: rate(back.filter(|_| place + 1 < nodes)),
+        })
+    };
+    let visits = records.iter().take(nodes).enumerate().filter_map(visit).collect();
+    (u16::try_from(nodes).unwrap_or(u16::MAX), visits)
+}
+
+/// From one time of a node to another; `None` where they cannot be of one clock.
+fn since(later: Option<Timestamp>, earlier: Option<Timestamp>) -> Option<Duration> {
+    let micros = |time: Timestamp| {
+        u64::from(time.seconds) * 1_000_000 + u64::from(time.microseconds.min(999_999))
+    };
+    micros(later?).checked_sub(micros(earlier?)).map(Duration::from_micros)
+}

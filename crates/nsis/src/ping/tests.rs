@@ -1,0 +1,450 @@
+//! A line of nodes, each with a clock of its own, and instead of GIST a hand that brings messages to the next node:
+//!
+//! ```text
+//! n0 ---- n1 ---- n2 ---- ...      1 ms each; the links have 10, 20, 30, ... Mbit/s, all of which may be reserved
+//! ```
+
+use alloc::vec::Vec;
+use core::mem;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::boxed::Box;
+
+use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::{
+    Effect, Effects, Hop, Interface, InterfaceId, Interfaces, Prefix, Rate, Route, RouteTable,
+};
+use earmark_wire::ping_nslp::Version;
+
+use super::*;
+use crate::nslp::{Attributes, Request as Asked, Requests};
+use earmark_core::random::RandomStreams;
+
+const WHO: Application = Application(7);
+const DELAY: Duration = Duration::from_millis(1);
+
+struct Node {
+    ping: PingNslp,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    ledger: Ledger,
+    /// How much earlier its clock began.
+    ahead: Duration,
+}
+
+struct Line {
+    nodes: Vec<Node>,
+    now: Time,
+    v6: bool,
+    events: Vec<Event>,
+    /// From this node on nobody takes part.
+    ends_at: usize,
+}
+
+impl Line {
+    fn new(length: usize, v6: bool) -> Line {
+        let random = RandomStreams::new(5);
+        let mut line = Line {
+            nodes: Vec::new(),
+            now: Time::from_secs(1),
+            v6,
+            events: Vec::new(),
+            ends_at: length,
+        };
+        for number in 0..length {
+            let node = line.node(number, length, &random);
+            line.nodes.push(node);
+        }
+        line
+    }
+
+    /// Interface 1 leads to the node before, 2 to the node behind.
+    fn node(&self, number: usize, length: usize, random: &RandomStreams) -> Node {
+        let (mut interfaces, mut routes) = (Interfaces::default(), RouteTable::new());
+        let mut ledger = Ledger::new();
+        let mut side = |id: u32, link: usize, at: u8, range: core::ops::Range<usize>| {
+            let id = InterfaceId(id);
+            let bandwidth = Rate::from_mbps(10 * (link as u64 + 1));
+            interfaces.set(Interface {
+                id,
+                name: if at == 1 { "right" } else { "left" }.into(),
+                addresses: [self.address(link, at)].into(),
+                mtu: 1_500,
+                up: true,
+                bandwidth,
+                reservable: bandwidth,
+                latency_us: 0,
+            });
+            ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 });
+            for link in range {
+                let length = if self.v6 { 64 } else { 24 };
+                let prefix = Prefix::new(self.address(link, 0), length);
+                let hop = Hop { interface: id, gateway: None, source: None };
+                routes.insert(Route { prefix, metric: 1, hop });
+            }
+        };
+        if number > 0 {
+            side(1, number - 1, 2, 0..number);
+        }
+        if number + 1 < length {
+            side(2, number, 1, number..length);
+        }
+        let ahead = Duration::from_secs(100 * number as u64);
+        let ping =
+            PingNslp::new(Config::default(), &random.part(if number == 0 { "0" } else { "n" }));
+        Node { ping, interfaces, routes, ledger, ahead }
+    }
+
+    fn address(&self, link: usize, at: u8) -> IpAddr {
+        let link = link as u8;
+        if self.v6 {
+            Ipv6Addr::new(0x2001, 0xdb8, 0, link.into(), 0, 0, 0, at.into()).into()
+        } else {
+            Ipv4Addr::new(10, 0, link, at).into()
+        }
+    }
+
+    /// The address of the last node.
+    fn end(&self) -> IpAddr {
+        self.address(self.nodes.len() - 2, 2)
+    }
+
+    /// Calls a node, and gives what it asks of GIST.
+    fn call(
+        &mut self,
+        at: usize,
+        call: impl FnOnce(&mut PingNslp, &mut Turn<'_, '_>),
+    ) -> (Requests, Vec<Event>) {
+        let Node { ping, interfaces, routes, ledger, ahead } = &mut self.nodes[at];
+        let mut context = Context { routes, interfaces, ledger };
+        let mut requests = Requests::default();
+        let mut effects = Effects::<crate::Event>::new();
+        let mut turn = Turn {
+            now: self.now + *ahead,
+            context: &mut context,
+            out: &mut effects,
+            requests: &mut requests,
+        };
+        call(ping, &mut turn);
+        let event = |effect: &Effect<crate::Event>| match effect {
+            Effect::Notify(crate::Event::Ping(event)) => event.clone(),
+            other => panic!("{other:?}"),
+        };
+        (requests, effects.iter().map(event).collect())
+    }
+
+    /// Calls a node, and carries what it sends from node to node until nobody sends any more.
+    fn run(&mut self, at: usize, call: impl FnOnce(&mut PingNslp, &mut Turn<'_, '_>)) {
+        let mut at = at;
+        let (mut requests, events) = self.call(at, call);
+        self.events.extend(events);
+        while let Some((message, data)) = sent(&requests) {
+            let step = match message.mri.direction() {
+                Direction::Downstream if at + 1 < self.ends_at => Some((at + 1, InterfaceId(1))),
+                Direction::Downstream => None,
+                Direction::Upstream => Some((at - 1, InterfaceId(2))),
+            };
+            let (next, events) = match step {
+                Some((there, interface)) => {
+                    self.now = self.now + DELAY;
+                    at = there;
+                    let received = received(&message, &data, interface);
+                    self.call(at, |ping, turn| ping.receive(turn, &received))
+                }
+                None => self.call(at, |ping, turn| {
+                    ping.undelivered(turn, &message, &data, SendFailure::NoNextNode);
+                }),
+            };
+            requests = next;
+            self.events.extend(events);
+        }
+    }
+
+    fn ping(&mut self, request: Request) {
+        self.run(0, |ping, turn| {
+            ping.command(turn, Command::Ping { application: WHO, request });
+        });
+    }
+
+    /// Lets time pass for the initiator, up to a time.
+    fn wait(&mut self, until: Time) {
+        while let Some(due) = self.nodes[0].ping.next_deadline().filter(|due| *due <= until) {
+            self.now = due;
+            self.run(0, PingNslp::expire);
+        }
+        self.now = until;
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        mem::take(&mut self.events)
+    }
+
+    /// The answer to the only message that was sent.
+    fn pong(&mut self) -> (Duration, u16, Vec<Visit>) {
+        match &self.events()[..] {
+            [
+                Event::Pong { application: WHO, sequence: 1, round_trip, nodes, visits },
+                finished,
+            ] => {
+                assert_eq!(*finished, Event::Finished { application: WHO });
+                (*round_trip, *nodes, visits.clone())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The message that was sent, if one was.
+fn sent(requests: &Requests) -> Option<(SendMessage, Box<[u8]>)> {
+    let mut messages = requests.list.iter().filter_map(|request| match request {
+        Asked::Send(message, range) => Some((*message, requests.octets[range.clone()].into())),
+        _ => None,
+    });
+    let first = messages.next();
+    assert!(messages.next().is_none(), "one at a time");
+    first
+}
+
+fn received<'a>(message: &SendMessage, data: &'a [u8], interface: InterfaceId) -> Received<'a> {
+    assert_eq!(data.len() % 4, 0, "whole words");
+    Received {
+        data,
+        session: message.session,
+        mri: message.mri,
+        peer: None,
+        attributes: message.attributes,
+        explicitly_routed: false,
+        ip_distance: Some(1),
+        hops: message.hops.unwrap_or(32) - 1,
+        interface,
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Each node is as far away as it is, whatever its clock says.
+#[test]
+fn every_node_is_seen_with_its_distance() {
+    for v6 in [false, true] {
+        let mut line = Line::new(4, v6);
+        line.ping(Request::new(line.end()));
+        let (round_trip, nodes, visits) = line.pong();
+        assert_eq!((round_trip, nodes), (ms(6), 4));
+        let expected: Vec<Visit> = (0..4)
+            .map(|number| Visit {
+                address: match number {
+                    0 => line.address(0, 1),
+                    _ => line.address(number - 1, 2),
+                },
+                round_trip: Some(ms(2 * number as u64)),
+                forward: None,
+                reverse: None,
+            })
+            .collect();
+        assert_eq!(visits, expected);
+        assert_eq!(line.nodes[0].ping.applications(), 0);
+        let counters = |number: usize| line.nodes[number].ping.counters().clone();
+        assert_eq!(counters(0), Counters { sent: 1, answered: 1, ..Counters::default() });
+        assert_eq!(counters(1), Counters { passed_on: 2, ..Counters::default() });
+        assert_eq!(counters(3), Counters { turned_round: 1, ..Counters::default() });
+    }
+}
+
+/// Of each link the node before it knows what is left for the flow, and the one behind it what is left the other way.
+#[test]
+fn every_node_tells_what_it_could_still_reserve() {
+    let mut line = Line::new(4, false);
+    line.ping(Request { bandwidth: true, ..Request::new(line.end()) });
+    let (_, _, visits) = line.pong();
+    let told: Vec<_> = visits.iter().map(|visit| (visit.forward, visit.reverse)).collect();
+    let mbps = |rate| Some(Rate::from_mbps(rate));
+    assert_eq!(told, [(mbps(10), None), (mbps(20), mbps(10)), (mbps(30), mbps(20)), (None, None)]);
+}
+
+/// Where GIST finds no next node, the message turns round, with the record that the last node has given already.
+#[test]
+fn the_last_node_need_not_be_the_destination() {
+    let mut line = Line::new(4, false);
+    line.ends_at = 3;
+    line.ping(Request { bandwidth: true, ..Request::new(line.end()) });
+    let (round_trip, nodes, visits) = line.pong();
+    assert_eq!((round_trip, nodes), (ms(4), 3));
+    assert_eq!(visits[2].address, line.address(1, 2));
+    assert_eq!((visits[2].round_trip, visits[2].forward), (Some(ms(4)), Some(Rate::from_mbps(30))));
+    assert_eq!(line.nodes[2].ping.counters().turned_round, 1);
+}
+
+#[test]
+fn an_initiator_without_a_next_node_is_told_at_once() {
+    let mut line = Line::new(3, false);
+    line.ends_at = 1;
+    line.ping(Request::new(line.end()));
+    let failure = Some(SendFailure::NoNextNode);
+    let lost = Event::Lost { application: WHO, sequence: 1, failure };
+    assert_eq!(line.events(), [lost, Event::Finished { application: WHO }]);
+}
+
+/// In version 1 there is room for nine records; the others are missing, and the nodes are counted all the same.
+#[test]
+fn version_one_shows_what_it_has_room_for() {
+    let mut line = Line::new(8, false);
+    line.ping(Request { version: Version::V1, ..Request::new(line.end()) });
+    let (_, nodes, visits) = line.pong();
+    assert_eq!((nodes, visits.len()), (8, 8));
+    let known: Vec<_> = visits.iter().map(|visit| visit.round_trip).collect();
+    let none = [None; 5];
+    assert_eq!(known[..], [&[Some(ms(0))][..], &none, &[Some(ms(12)), Some(ms(14))]].concat());
+    let mut line = Line::new(12, false);
+    line.ping(Request { version: Version::V1, ..Request::new(line.end()) });
+    let (_, nodes, visits) = line.pong();
+    assert_eq!((nodes, visits.len()), (12, 9));
+}
+
+#[test]
+fn messages_are_sent_at_their_interval_and_in_one_session() {
+    let mut line = Line::new(3, false);
+    let request = Request { count: Some(3), interval: ms(500), ..Request::new(line.end()) };
+    line.ping(request);
+    let begun = line.now;
+    line.wait(begun + ms(2_000));
+    let sequences: Vec<_> = line
+        .events()
+        .iter()
+        .map(|event| match event {
+            Event::Pong { sequence, round_trip, .. } => Some((*sequence, *round_trip)),
+            Event::Finished { .. } => None,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(sequences, [Some((1, ms(4))), Some((2, ms(4))), Some((3, ms(4))), None]);
+    assert_eq!(line.nodes[0].ping.counters().sent, 3);
+    assert_eq!(line.nodes[0].ping.next_deadline(), None);
+}
+
+/// An answer that comes after its time is none.
+#[test]
+fn what_does_not_come_back_in_time_is_lost() {
+    let mut line = Line::new(3, false);
+    let (timeout, end) = (Some(ms(40)), line.end());
+    let request = Request { timeout, ..Request::new(end) };
+    let (requests, events) = line.call(0, |ping, turn| {
+        ping.command(turn, Command::Ping { application: WHO, request });
+    });
+    assert_eq!(events, []);
+    let begun = line.now;
+    let (message, data) = sent(&requests).expect("a message");
+    assert_eq!(message.timeout, ms(40), "it need not wait for longer");
+    line.wait(begun + ms(39));
+    assert_eq!(line.events(), []);
+    line.wait(begun + ms(40));
+    let lost = Event::Lost { application: WHO, sequence: 1, failure: None };
+    assert_eq!(line.events(), [lost, Event::Finished { application: WHO }]);
+    let back = SendMessage { mri: message.mri.inverted(), ..message };
+    let late = received(&back, &data, InterfaceId(2));
+    let (requests, events) = line.call(0, |ping, turn| ping.receive(turn, &late));
+    assert_eq!(events, []);
+    // The session is not ours any more, so whose the message is GIST has to know.
+    assert!(sent(&requests).is_some());
+}
+
+#[test]
+fn an_answer_that_comes_twice_counts_once() {
+    let mut line = Line::new(3, false);
+    let request = Request { count: Some(2), interval: ms(500), ..Request::new(line.end()) };
+    let (requests, _) = line.call(0, |ping, turn| {
+        ping.command(turn, Command::Ping { application: WHO, request });
+    });
+    let (message, data) = sent(&requests).expect("a message");
+    let back = SendMessage { mri: message.mri.inverted(), ..message };
+    let answer = received(&back, &data, InterfaceId(2));
+    for (answered, late) in [(1, 0), (1, 1)] {
+        let (requests, _) = line.call(0, |ping, turn| ping.receive(turn, &answer));
+        assert_eq!(requests.list.len(), 0);
+        let counters = line.nodes[0].ping.counters();
+        assert_eq!((counters.answered, counters.late), (answered, late));
+    }
+}
+
+#[test]
+fn a_request_without_end_ends_when_it_is_released() {
+    let mut line = Line::new(2, false);
+    line.ping(Request { count: None, ..Request::new(line.end()) });
+    let begun = line.now;
+    line.wait(begun + Duration::from_secs(10));
+    assert_eq!(line.events().len(), 11);
+    let release = Command::Release { application: WHO };
+    let (requests, events) = line.call(0, |ping, turn| ping.command(turn, release));
+    assert_eq!(events, [Event::Finished { application: WHO }]);
+    let forgets = |request: &Asked| {
+        matches!(request, Asked::SetStateLifetime { lifetime: Duration::ZERO, .. })
+    };
+    assert!(requests.list.len() == 1 && requests.list.iter().all(forgets), "{requests:?}");
+    assert_eq!(line.nodes[0].ping.next_deadline(), None);
+    let (_, events) = line.call(0, |ping, turn| ping.command(turn, release));
+    let reason = Rejection::NotOpen;
+    assert_eq!(events, [Event::Rejected { application: WHO, reason }]);
+}
+
+#[test]
+fn what_cannot_be_asked_is_rejected() {
+    let mut line = Line::new(3, false);
+    let good = Request::new(line.end());
+    let cases = [
+        ("itself", Request { destination: line.address(0, 1), ..good }, Rejection::Destination),
+        ("a group", Request { destination: [224, 0, 0, 1].into(), ..good }, Rejection::Destination),
+        ("anybody", Request { destination: [0; 4].into(), ..good }, Rejection::Destination),
+        ("nowhere", Request { destination: [192, 0, 2, 1].into(), ..good }, Rejection::NoRoute),
+        ("no way in IPv6", Request { destination: [1; 16].into(), ..good }, Rejection::NoRoute),
+        ("no time", Request { interval: Duration::ZERO, ..good }, Rejection::Interval),
+        ("no message", Request { count: Some(0), ..good }, Rejection::Interval),
+    ];
+    for (what, request, reason) in cases {
+        line.ping(request);
+        assert_eq!(line.events(), [Event::Rejected { application: WHO, reason }], "{what}");
+    }
+    let endless = Request { count: None, ..good };
+    line.ping(endless);
+    line.events();
+    line.ping(endless);
+    let reason = Rejection::Open;
+    assert_eq!(line.events(), [Event::Rejected { application: WHO, reason }]);
+}
+
+/// What is none is counted by what is wrong with it, and goes nowhere.
+#[test]
+fn malformed_messages_go_nowhere() {
+    let mut line = Line::new(3, false);
+    let request = Request::new(line.end());
+    let (requests, _) = line.call(0, |ping, turn| {
+        ping.command(turn, Command::Ping { application: WHO, request });
+    });
+    let (message, mut data) = sent(&requests).expect("a message");
+    data[0] = 3;
+    let bad = received(&message, &data, InterfaceId(1));
+    let (requests, _) = line.call(1, |ping, turn| ping.receive(turn, &bad));
+    assert_eq!(requests.list.len(), 0);
+    let counters = line.nodes[1].ping.counters();
+    let told: Vec<_> = counters.iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(told, [("ping_version", 1)]);
+}
+
+/// What was sent reliably, and with so many hops left, goes on alike; the way back begins anew.
+#[test]
+fn messages_go_on_as_they_came() {
+    let mut line = Line::new(3, false);
+    let attributes = Attributes { reliable: true, secure: true };
+    let request = Request { attributes, ..Request::new(line.end()) };
+    let (requests, _) = line.call(0, |ping, turn| {
+        ping.command(turn, Command::Ping { application: WHO, request });
+    });
+    let (message, data) = sent(&requests).expect("a message");
+    assert_eq!((message.attributes, message.hops), (attributes, None));
+    let there = Received { hops: 9, ..received(&message, &data, InterfaceId(1)) };
+    for (node, hops) in [(1, Some(9)), (2, None)] {
+        let (requests, _) = line.call(node, |ping, turn| ping.receive(turn, &there));
+        let (on, _) = sent(&requests).expect("a message");
+        assert_eq!((on.attributes, on.hops, on.to), (attributes, hops, None));
+        assert_eq!(on.session, message.session);
+    }
+}

@@ -1,0 +1,58 @@
+//! Names for new sessions: 128 bits that nobody can guess, since who knows them can speak for the session (RFC 5971
+//! section 3.7).
+
+use earmark_core::random::RandomStreams;
+use earmark_wire::gist::SessionId;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Where an application takes the names of its sessions from.
+///
+/// They are numbers in order, hidden behind a keyed hash: the generator of [`RandomStreams`] could be continued by who
+/// has seen some of what it drew, and names of sessions are seen by all nodes on their paths.
+#[derive(Debug)]
+pub struct SessionIds {
+    hash: Hmac<Sha256>,
+    drawn: u64,
+}
+
+impl SessionIds {
+    /// Those of the application of this name.
+    pub fn new(random: &RandomStreams, application: &str) -> SessionIds {
+        let mut stream = random.part("nsis session ids").stream(application);
+        let mut key = [0; 64];
+        for word in key.as_chunks_mut::<8>().0 {
+            *word = stream.next_u64().to_be_bytes();
+        }
+        SessionIds { hash: Hmac::new(&key.into()), drawn: 0 }
+    }
+
+    /// One that was never drawn before.
+    pub fn draw(&mut self) -> SessionId {
+        self.drawn += 1;
+        let mut hash = self.hash.clone();
+        hash.update(&self.drawn.to_be_bytes());
+        let digest = hash.finalize().into_bytes();
+        let mut id = [0; SessionId::LEN];
+        for (octet, drawn) in id.iter_mut().zip(digest) {
+            *octet = drawn;
+        }
+        SessionId(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_by_number_application_and_node() {
+        let random = RandomStreams::new(1);
+        let mut ids = SessionIds::new(&random, "ping");
+        let first = ids.draw();
+        assert_ne!(first, ids.draw());
+        assert_ne!(first, SessionIds::new(&random, "qos").draw());
+        assert_ne!(first, SessionIds::new(&RandomStreams::new(2), "ping").draw());
+        assert_eq!(first, SessionIds::new(&random, "ping").draw(), "the same in each run");
+    }
+}
