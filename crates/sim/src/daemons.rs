@@ -19,6 +19,7 @@ impl Network {
         let host = &mut self.hosts[node.0];
         host.node = None;
         host.expire_at = None;
+        self.reset_connections(node);
         self.note(node, What::Killed);
     }
 
@@ -130,7 +131,11 @@ impl Network {
                 self.note(node, What::Sent { interface, source, destination, octets });
                 self.send(node, interface, packet);
             }
-            Effect::Connect(_) | Effect::Write(..) | Effect::Close(_) => {}
+            Effect::Connect(connect) => self.connect_stream(node, connect),
+            Effect::Write(connection, range) => {
+                self.write_stream(node, *connection, effects.octets(range));
+            }
+            Effect::Close(connection) => self.close_stream(node, *connection),
             Effect::Install(installation) => {
                 let port = host.ports.get_mut(&installation.interface);
                 match (host.refuse, port) {

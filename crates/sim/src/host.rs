@@ -16,6 +16,7 @@ use crate::egress::Egress;
 use crate::faults::Faults;
 use crate::log::Loss;
 use crate::packet::{Body, MessageKind, Packet};
+use crate::streams::{Streams, TCP};
 
 /// A host or router.
 pub(crate) struct Host {
@@ -31,6 +32,8 @@ pub(crate) struct Host {
     pub(crate) route_list: Vec<Route>,
     pub(crate) routes: RouteTable,
     pub(crate) ports: BTreeMap<InterfaceId, Port>,
+    /// Connections of the daemon.
+    pub(crate) streams: Streams,
     /// When an `Expire` is due in the list of events already.
     pub(crate) expire_at: Option<Time>,
     /// The error number that traffic control answers every installation with, if it is to.
@@ -55,6 +58,8 @@ pub(crate) struct Port {
 pub(crate) enum Verdict {
     /// Hand it to the engines; it goes no further by itself.
     Signalling(Packet),
+    /// It is of a connection of this host.
+    Segment(Packet),
     /// Show it to the engines; this becomes of it all the same.
     Copied(Packet, Box<Verdict>),
     /// It is answered.
@@ -90,6 +95,7 @@ impl Host {
             route_list: Vec::new(),
             routes: RouteTable::new(),
             ports: BTreeMap::new(),
+            streams: Streams::default(),
             expire_at: None,
             refuse: None,
         }
@@ -126,6 +132,9 @@ impl Host {
                 Interception::Taken
             }
             MessageKind::Boomerang if here || self.forwards => Interception::Taken,
+            MessageKind::Gist if here || (packet.router_alert && self.forwards) => {
+                Interception::Taken
+            }
             // The application that it is for is to have its report, too.
             MessageKind::Yessir if here => Interception::Copied,
             MessageKind::Yessir if packet.router_alert && self.forwards => Interception::Taken,
@@ -139,6 +148,9 @@ impl Host {
     /// What becomes of a unicast packet that arrived at this node.
     pub(crate) fn receive(&self, packet: Packet) -> Verdict {
         let here = self.interfaces.is_local(packet.destination);
+        if here && packet.protocol == TCP {
+            return Verdict::Segment(packet);
+        }
         match self.intercept(&packet, here) {
             Interception::Taken => Verdict::Signalling(packet),
             Interception::Copied => {

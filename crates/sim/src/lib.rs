@@ -17,6 +17,9 @@
 //! - **Faults** are rules for the signalling on a link: loss, duplication, damage, and delays by which messages overtake
 //!   one another ([`Network::set_faults`]); besides, links go down and daemons die.
 //! - **Traffic** is constant-rate UDP with jitter; a [`Trace`] keeps when each packet left and when it arrived.
+//! - **Connections** between daemons run over packets of these links, in TCP's octets, without congestion control; TLS costs
+//!   what its handshake does, and hides nothing. Nodes can refuse them, or stop reading ([`Network::welcome`],
+//!   [`Network::set_reading`]).
 //! - **Taps** ([`Network::tap`]) keep the signalling that passes a node as whole IP packets, for other tools to read.
 //!
 //! # Scope and limits
@@ -32,6 +35,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod classifier;
 mod daemons;
@@ -43,6 +48,7 @@ mod log;
 mod measurement;
 mod network;
 mod packet;
+mod streams;
 mod tap;
 mod traffic;
 
@@ -51,5 +57,6 @@ pub use faults::Faults;
 pub use log::{Entry, Loss, What};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
 pub use network::{LinkEnd, LinkSpec, Network, NodeId};
+pub use streams::Welcome;
 pub use tap::Tapped;
 pub use traffic::{Source, StreamId};

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use earmark_core::admission::ClaimId;
-use earmark_core::{Installation, InterfaceId, Time};
+use earmark_core::{CloseReason, ConnectionId, Installation, InterfaceId, Time, Transport};
 use earmark_node::{Command, Event};
 use serde::Serialize;
 
@@ -45,6 +45,8 @@ pub enum What {
     Refused(Installation, u16),
     /// The node took a reservation out of traffic control.
     Removed(ClaimId),
+    /// A connection of the node stands, or is no more.
+    Connection(ConnectionId, Result<Transport, CloseReason>),
     /// The node reported something.
     Event(Event),
     /// The daemon of the node died.

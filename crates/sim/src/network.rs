@@ -9,7 +9,8 @@ use core::time::Duration;
 
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Datagram, Effects, Hop, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
+    CloseReason, ConnectionId, Datagram, Effects, Hop, Interface, InterfaceId, Outgoing, Prefix,
+    Rate, Route, StreamEvent, Time,
 };
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use serde::Serialize;
@@ -20,11 +21,12 @@ use crate::groups::Groups;
 use crate::host::{Host, Port, Verdict};
 use crate::log::{Entry, Loss, What};
 use crate::packet::{Body, Packet};
+use crate::streams::{Pair, Told};
 use crate::tap::Tapped;
 use crate::traffic::{Running, StreamId};
 
 /// Largest IP packet of a link, octets.
-const MTU: u32 = 1_500;
+pub(crate) const MTU: u32 = 1_500;
 
 /// A node of the network that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -69,6 +71,12 @@ pub(crate) enum Happening {
     Leave(StreamId),
     /// The grace time of what a dead daemon left is over, if still the daemon of this generation runs.
     Reap(NodeId, u32),
+    /// A timer of a connection may have run out.
+    Repeat(NodeId, Pair),
+    /// The daemon is told of a connection,
+    Told(NodeId, Pair, ConnectionId, Told),
+    /// and of one that could not even be tried.
+    Closed(NodeId, ConnectionId, CloseReason),
 }
 
 /// Nodes, links and streams, and what is going to happen to them. See the crate's text.
@@ -332,6 +340,14 @@ impl Network {
             Happening::Expire(node) => self.expire(node),
             Happening::Leave(stream) => self.leave_source(stream),
             Happening::Reap(node, generation) => self.reap(node, generation),
+            Happening::Repeat(node, pair) => self.repeat(node, pair),
+            Happening::Told(node, pair, connection, told) => {
+                self.tell(node, pair, connection, &told);
+            }
+            Happening::Closed(node, connection, reason) => {
+                self.note(node, What::Connection(connection, Err(reason)));
+                self.drive(node, Input::Stream(StreamEvent::Closed { connection, reason }));
+            }
         }
         true
     }
@@ -353,6 +369,7 @@ impl Network {
             Verdict::Delivered(packet) => self.deliver(node, &packet),
             Verdict::Forward(interface, packet) => self.send(node, interface, packet),
             Verdict::Lost(packet, loss) => self.lose(node, &packet, loss),
+            Verdict::Segment(packet) => self.hear(node, &packet),
             Verdict::Signalling(packet) => self.take_up(node, interface, &packet),
             Verdict::Copied(packet, then) => {
                 self.take_up(node, interface, &packet);

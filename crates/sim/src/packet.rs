@@ -78,6 +78,7 @@ impl Packet {
                 }
             }
             UDP => match udp::Packet::parse(octets) {
+                Ok(packet) if packet.destination_port == earmark_nsis::PORT => MessageKind::Gist,
                 Ok(packet) if yessir::is_carried(packet.payload) => MessageKind::Yessir,
                 Ok(packet) if begins_with_a_report(packet.payload) => MessageKind::SenderReport,
                 _ => MessageKind::Foreign,
@@ -120,6 +121,8 @@ pub(crate) enum MessageKind {
     HiddenRsvp,
     /// A ping whose data begin with MAGIC.
     Boomerang,
+    /// A message of GIST in a datagram.
+    Gist,
     /// An RTCP compound with YSSR in it.
     Yessir,
     /// One that begins with a sender report and knows nothing of YESSIR.

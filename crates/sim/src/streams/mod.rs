@@ -1,0 +1,275 @@
+//! Connections between the daemons of a network, over packets that get lost, overtake one another and wait like all others.
+//!
+//! What a daemon asks for with [`Effect::Connect`](earmark_core::Effect::Connect) is TCP in its own octets; every other
+//! daemon listens, on every port, as long as it is told nothing else. A daemon that dies takes its connections with it, as
+//! its kernel would: they are reset. One whose link is down finds out when nothing is acknowledged.
+
+mod endpoint;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use earmark_core::{CloseReason, Connect, ConnectionId, Outgoing, StreamEvent};
+use earmark_node::Input;
+
+use crate::log::{Loss, What};
+use crate::network::{Happening, MTU, Network, NodeId};
+use crate::packet::{Body, Packet, USUAL_TTL};
+pub(crate) use endpoint::Told;
+pub use endpoint::Welcome;
+use endpoint::{Endpoint, Wanted};
+pub(crate) use segment::TCP;
+use segment::{HEADER, Segment, flag};
+
+/// The first port that callers take (IANA: dynamic ports).
+const FIRST_PORT: u16 = 49_152;
+
+/// A connection, by its two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pair {
+    /// This node's end.
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+/// The connections of a node.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    ends: BTreeMap<Pair, Endpoint>,
+    /// Those that the daemon has a name for.
+    names: BTreeMap<ConnectionId, Pair>,
+    /// How many were accepted.
+    accepted: u64,
+    /// How many were asked for.
+    called: u16,
+    welcome: Welcome,
+    reads: bool,
+}
+
+impl Default for Streams {
+    fn default() -> Streams {
+        Streams {
+            ends: BTreeMap::new(),
+            names: BTreeMap::new(),
+            accepted: 0,
+            called: 0,
+            welcome: Welcome::Everybody,
+            reads: true,
+        }
+    }
+}
+
+/// What is told to the network.
+impl Network {
+    /// From now on a node lets these in. Connections that stand stay.
+    pub fn welcome(&mut self, node: NodeId, welcome: Welcome) {
+        self.hosts[node.0].streams.welcome = welcome;
+    }
+
+    /// A node stops reading from its connections, or reads on. What its daemon has not read fills the window, and then waits
+    /// with those who write.
+    pub fn set_reading(&mut self, node: NodeId, reads: bool) {
+        let streams = &mut self.hosts[node.0].streams;
+        streams.reads = reads;
+        if reads {
+            for pair in streams.ends.keys().copied().collect::<Vec<Pair>>() {
+                let now = self.now;
+                self.act(node, pair, |end, manner| end.read_on(now, manner.welcome));
+            }
+        }
+    }
+
+    /// How many connections a node has, those included that are being opened or closed.
+    pub fn connections(&self, node: NodeId) -> usize {
+        self.hosts[node.0].streams.ends.len()
+    }
+}
+
+/// What a daemon wants.
+impl Network {
+    pub(crate) fn connect_stream(&mut self, node: NodeId, connect: &Connect) {
+        let Connect { connection, source, destination, transport } = *connect;
+        let (now, host) = (self.now, &mut self.hosts[node.0]);
+        let known = host.interfaces.is_local(source) && host.routes_to(destination.ip()).is_some();
+        if !known || source.is_ipv4() != destination.is_ipv4() {
+            let reason = CloseReason::Unreachable;
+            return self.enter(now, Happening::Closed(node, connection, reason));
+        }
+        let streams = &mut host.streams;
+        let port = FIRST_PORT + streams.called % (u16::MAX - FIRST_PORT);
+        streams.called = streams.called.wrapping_add(1);
+        let pair = Pair { local: SocketAddr::new(source, port), peer: destination };
+        let (end, wanted) = Endpoint::call(connection, transport, longest(source), now);
+        streams.ends.insert(pair, end);
+        streams.names.insert(connection, pair);
+        self.satisfy(node, pair, wanted);
+    }
+
+    /// Writes into a connection; into one that is no more, nothing.
+    pub(crate) fn write_stream(&mut self, node: NodeId, connection: ConnectionId, octets: &[u8]) {
+        let now = self.now;
+        if let Some(&pair) = self.hosts[node.0].streams.names.get(&connection) {
+            self.act(node, pair, |end, _| end.write(octets, now));
+        }
+    }
+
+    pub(crate) fn close_stream(&mut self, node: NodeId, connection: ConnectionId) {
+        let now = self.now;
+        if let Some(pair) = self.hosts[node.0].streams.names.remove(&connection) {
+            self.act(node, pair, |end, _| end.close(now));
+        }
+    }
+
+    /// The daemon has died.
+    pub(crate) fn reset_connections(&mut self, node: NodeId) {
+        let streams = &mut self.hosts[node.0].streams;
+        streams.names.clear();
+        for (pair, mut end) in core::mem::take(&mut streams.ends) {
+            let mut wanted = Wanted::default();
+            end.abort(&mut wanted);
+            self.satisfy(node, pair, wanted);
+        }
+    }
+}
+
+/// What comes.
+impl Network {
+    /// A segment for this node.
+    pub(crate) fn hear(&mut self, node: NodeId, packet: &Packet) {
+        let (source, destination) = (packet.source, packet.destination);
+        let Body::Signalling(octets) = &packet.body else { return };
+        let Some(segment) = Segment::parse(octets, source, destination) else {
+            return self.note(node, What::Lost(Loss::Fault));
+        };
+        let pair = Pair {
+            local: SocketAddr::new(destination, segment.destination_port),
+            peer: SocketAddr::new(source, segment.source_port),
+        };
+        let now = self.now;
+        let host = &mut self.hosts[node.0];
+        let listens = host.node.is_some() && host.streams.welcome != Welcome::Nobody;
+        let streams = &mut host.streams;
+        if streams.ends.contains_key(&pair) {
+            self.act(node, pair, |end, manner| {
+                end.hear(segment, now, manner.reads, manner.welcome)
+            });
+        } else if segment.flags == flag::SYN && listens {
+            streams.accepted += 1;
+            let connection = ConnectionId(2 * streams.accepted - 1);
+            let (end, wanted) = Endpoint::answer(connection, longest(destination), now, &segment);
+            streams.ends.insert(pair, end);
+            streams.names.insert(connection, pair);
+            self.satisfy(node, pair, wanted);
+        } else if let Some(refusal) = segment.refusal() {
+            self.send_segment(node, pair, refusal);
+        }
+    }
+
+    /// The timer of a connection may have run out.
+    pub(crate) fn repeat(&mut self, node: NodeId, pair: Pair) {
+        let now = self.now;
+        let end = self.hosts[node.0].streams.ends.get(&pair);
+        // Otherwise it has been set anew, or the connection is no more.
+        if end.is_some_and(|end| end.timer == Some(now)) {
+            self.act(node, pair, |end, _| end.repeat(now));
+        }
+    }
+}
+
+/// What becomes of it.
+impl Network {
+    /// Lets an end do something, and does what it wants then.
+    fn act(
+        &mut self,
+        node: NodeId,
+        pair: Pair,
+        act: impl FnOnce(&mut Endpoint, &Manner) -> Wanted,
+    ) {
+        let Streams { ends, reads, welcome, .. } = &mut self.hosts[node.0].streams;
+        let manner = Manner { reads: *reads, welcome: *welcome };
+        if let Some(end) = ends.get_mut(&pair) {
+            let wanted = act(end, &manner);
+            self.satisfy(node, pair, wanted);
+        }
+    }
+
+    fn satisfy(&mut self, node: NodeId, pair: Pair, wanted: Wanted) {
+        let streams = &mut self.hosts[node.0].streams;
+        let end = streams.ends.get(&pair);
+        let (timer, connection) = (end.and_then(|end| end.timer), end.map(|end| end.connection));
+        if end.is_some_and(Endpoint::is_done) {
+            streams.ends.remove(&pair);
+        }
+        if let Some(at) = timer {
+            self.enter(at, Happening::Repeat(node, pair));
+        }
+        for segment in wanted.segments {
+            self.send_segment(node, pair, segment);
+        }
+        // Told later, though at the same time: this may have come of what the daemon just does.
+        for told in wanted.told {
+            if let Some(connection) = connection {
+                self.enter(self.now, Happening::Told(node, pair, connection, told));
+            }
+        }
+    }
+
+    /// The daemon is told, if it lives and knows the connection.
+    pub(crate) fn tell(&mut self, node: NodeId, pair: Pair, connection: ConnectionId, told: &Told) {
+        let Pair { local, peer } = pair;
+        let names = &mut self.hosts[node.0].streams.names;
+        if names.get(&connection) != Some(&pair) {
+            return;
+        }
+        let event = match *told {
+            Told::Open(transport) => {
+                self.note(node, What::Connection(connection, Ok(transport)));
+                StreamEvent::Open { connection, local, peer, transport }
+            }
+            Told::Data(ref octets) => StreamEvent::Data { connection, octets },
+            Told::Closed(reason) => {
+                names.remove(&connection);
+                self.note(node, What::Connection(connection, Err(reason)));
+                StreamEvent::Closed { connection, reason }
+            }
+        };
+        self.drive(node, Input::Stream(event));
+    }
+
+    fn send_segment(&mut self, node: NodeId, pair: Pair, segment: Segment) {
+        let Pair { local, peer } = pair;
+        let segment =
+            Segment { source_port: local.port(), destination_port: peer.port(), ..segment };
+        let how = Outgoing {
+            protocol: TCP,
+            interface: None,
+            source: local.ip(),
+            destination: peer.ip(),
+            ttl: USUAL_TTL,
+            router_alert: false,
+            encapsulated: false,
+            neighbor: None,
+        };
+        let packet = Packet::signalling(&how, &segment.octets(local.ip(), peer.ip()));
+        match self.hosts[node.0].routes_to(peer.ip()) {
+            Some(interface) => self.send(node, interface, packet),
+            None => self.note(node, What::Lost(Loss::NoRoute)),
+        }
+    }
+}
+
+/// How a node takes what comes.
+struct Manner {
+    reads: bool,
+    welcome: Welcome,
+}
+
+/// The most octets that a segment can have.
+fn longest(source: IpAddr) -> usize {
+    let header = if source.is_ipv4() { 20 } else { 40 };
+    MTU as usize - header - HEADER
+}

@@ -1,0 +1,112 @@
+//! A segment: the part of TCP (RFC 9293) that connections between simulated nodes need, in its own octets, so that taps and
+//! faults treat it like any other message.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_wire::checksum;
+
+/// IP protocol number of TCP.
+pub(crate) const TCP: u8 = 6;
+/// Octets of the header; there are no options.
+pub(super) const HEADER: usize = 20;
+/// Octets of the header, in words, where it stands.
+const DATA_OFFSET: u8 = 5 << 4;
+
+/// Flags.
+pub(super) mod flag {
+    pub(in crate::streams) const FIN: u8 = 0x01;
+    pub(in crate::streams) const SYN: u8 = 0x02;
+    pub(in crate::streams) const RST: u8 = 0x04;
+    pub(in crate::streams) const ACK: u8 = 0x10;
+}
+
+/// A segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) source_port: u16,
+    pub(super) destination_port: u16,
+    /// Number of the first octet.
+    pub(super) sequence: u32,
+    /// Number of the octet that is expected, with [`flag::ACK`].
+    pub(super) acknowledgement: u32,
+    pub(super) flags: u8,
+    /// How many octets there is room for.
+    pub(super) window: u16,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Segment {
+    pub(super) fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// Reads one; `None` where it is none, or was damaged on its way.
+    pub(super) fn parse(octets: &[u8], source: IpAddr, destination: IpAddr) -> Option<Segment> {
+        let (&header, payload) = octets.split_first_chunk::<HEADER>()?;
+        let [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, offset, flags, w0, w1, ..] = header;
+        if offset != DATA_OFFSET || checksum_of(octets, source, destination) != 0 {
+            return None;
+        }
+        Some(Segment {
+            source_port: u16::from_be_bytes([s0, s1]),
+            destination_port: u16::from_be_bytes([d0, d1]),
+            sequence: u32::from_be_bytes([q0, q1, q2, q3]),
+            acknowledgement: u32::from_be_bytes([a0, a1, a2, a3]),
+            flags,
+            window: u16::from_be_bytes([w0, w1]),
+            payload: payload.into(),
+        })
+    }
+
+    pub(super) fn octets(&self, source: IpAddr, destination: IpAddr) -> Vec<u8> {
+        let mut octets = Vec::with_capacity(HEADER + self.payload.len());
+        octets.extend(self.source_port.to_be_bytes());
+        octets.extend(self.destination_port.to_be_bytes());
+        octets.extend(self.sequence.to_be_bytes());
+        octets.extend(self.acknowledgement.to_be_bytes());
+        octets.extend([DATA_OFFSET, self.flags]);
+        octets.extend(self.window.to_be_bytes());
+        octets.extend([0; 4]);
+        octets.extend(&self.payload);
+        let checksum = checksum_of(&octets, source, destination).to_be_bytes();
+        if let Some(place) = octets.get_mut(16..18) {
+            place.copy_from_slice(&checksum);
+        }
+        octets
+    }
+
+    /// What is answered to a segment that belongs to nothing; to a reset, nothing (RFC 9293 section 3.10.7.1).
+    pub(super) fn refusal(&self) -> Option<Segment> {
+        if self.has(flag::RST) {
+            return None;
+        }
+        let extent =
+            self.payload.len() as u32 + u32::from(self.has(flag::SYN) || self.has(flag::FIN));
+        Some(Segment {
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            sequence: if self.has(flag::ACK) { self.acknowledgement } else { 0 },
+            acknowledgement: self.sequence.wrapping_add(extent),
+            flags: flag::RST | flag::ACK,
+            window: 0,
+            payload: Vec::new(),
+        })
+    }
+}
+
+/// The checksum with the pseudo-header; zero where the one that is there is right.
+fn checksum_of(octets: &[u8], source: IpAddr, destination: IpAddr) -> u16 {
+    let mut covered = Vec::with_capacity(40 + octets.len());
+    for address in [source, destination] {
+        match address {
+            IpAddr::V4(address) => covered.extend(address.octets()),
+            IpAddr::V6(address) => covered.extend(address.octets()),
+        }
+    }
+    // In IPv6 the length has two words more, which are zero and count nothing.
+    covered.extend((octets.len() as u16).to_be_bytes());
+    covered.extend([0, TCP]);
+    covered.extend(octets);
+    checksum::checksum(&covered)
+}

@@ -1,0 +1,444 @@
+//! Connections by themselves, over a channel that loses, repeats and overtakes; and between the nodes of a network.
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+use core::time::Duration;
+
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time, Transport};
+use earmark_node::NodeConfig;
+use proptest::prelude::*;
+
+use super::endpoint::BACKLOG;
+use super::*;
+use crate::{Faults, LinkEnd, LinkSpec};
+
+const CONNECTION: ConnectionId = ConnectionId(2);
+const LONGEST: usize = 1_000;
+
+/// Two ends and what is between them.
+struct Channel {
+    now: Time,
+    ends: [Option<Endpoint>; 2],
+    /// Segments on their way, by when they arrive, and to whom.
+    flying: BTreeMap<(Time, u64), (usize, Segment)>,
+    entered: u64,
+    dice: Stream,
+    /// Of 256 segments so many are lost, and so many come twice.
+    loss: u64,
+    twice: u64,
+    jitter: Duration,
+    reads: [bool; 2],
+    welcome: Welcome,
+    heard: [Vec<u8>; 2],
+    told: [Vec<Told>; 2],
+}
+
+impl Channel {
+    fn new(seed: u64, transport: Transport) -> Channel {
+        let (end, wanted) = Endpoint::call(CONNECTION, transport, LONGEST, Time::ZERO);
+        let mut channel = Channel {
+            now: Time::ZERO,
+            ends: [Some(end), None],
+            flying: BTreeMap::new(),
+            entered: 0,
+            dice: RandomStreams::new(seed).stream("channel"),
+            loss: 0,
+            twice: 0,
+            jitter: Duration::ZERO,
+            reads: [true; 2],
+            welcome: Welcome::Everybody,
+            heard: [vec![], vec![]],
+            told: [vec![], vec![]],
+        };
+        channel.satisfy(0, wanted);
+        channel
+    }
+
+    /// As bad as links get.
+    fn bad(seed: u64, transport: Transport) -> Channel {
+        let jitter = Duration::from_millis(30);
+        Channel { loss: 50, twice: 30, jitter, ..Channel::new(seed, transport) }
+    }
+
+    fn satisfy(&mut self, from: usize, wanted: Wanted) {
+        for segment in wanted.segments {
+            assert!(segment.payload.len() <= LONGEST);
+            let copies = match self.dice.next_u64() % 256 {
+                drawn if drawn < self.loss => 0,
+                drawn if drawn < self.loss + self.twice => 2,
+                _ => 1,
+            };
+            for _ in 0..copies {
+                let delay = self.dice.uniform(Duration::ZERO, self.jitter);
+                let at = self.now + Duration::from_millis(10) + delay;
+                self.entered += 1;
+                self.flying.insert((at, self.entered), (1 - from, segment.clone()));
+            }
+        }
+        for told in wanted.told {
+            match told {
+                Told::Data(octets) => self.heard[from].extend(octets),
+                other => self.told[from].push(other),
+            }
+        }
+        if self.ends[from].as_ref().is_some_and(Endpoint::is_done) {
+            self.ends[from] = None;
+        }
+    }
+
+    /// The next thing that happens; `false` where nothing does.
+    fn step(&mut self) -> bool {
+        let timer = |side: usize| self.ends[side].as_ref().and_then(|end| end.timer);
+        let timers = [0, 1].into_iter().filter_map(|side| Some((timer(side)?, side)));
+        let (timer, flight) = (timers.min(), self.flying.keys().next().copied());
+        match (timer, flight) {
+            (None, None) => return false,
+            (Some((at, side)), flight) if flight.is_none_or(|(arrives, _)| at < arrives) => {
+                self.now = at;
+                let wanted = self.ends[side].as_mut().expect("it has a timer").repeat(at);
+                self.satisfy(side, wanted);
+            }
+            _ => {
+                let ((at, _), (side, segment)) = self.flying.pop_first().expect("one flies");
+                self.now = at;
+                self.arrive(side, segment);
+            }
+        }
+        true
+    }
+
+    fn arrive(&mut self, side: usize, segment: Segment) {
+        let (now, reads, welcome) = (self.now, self.reads[side], self.welcome);
+        let wanted = match &mut self.ends[side] {
+            Some(end) => end.hear(segment, now, reads, welcome),
+            None if segment.flags == flag::SYN && side == 1 => {
+                let (end, wanted) = Endpoint::answer(CONNECTION, LONGEST, now, &segment);
+                self.ends[1] = Some(end);
+                wanted
+            }
+            None => {
+                let segments = segment.refusal().into_iter().collect();
+                Wanted { segments, told: vec![] }
+            }
+        };
+        self.satisfy(side, wanted);
+    }
+
+    /// Lets everything happen until `done`, for at most an hour.
+    fn run(&mut self, done: impl Fn(&Channel) -> bool) {
+        while !done(self) && self.now < Time::from_secs(3_600) && self.step() {}
+    }
+
+    fn write(&mut self, side: usize, octets: &[u8]) {
+        let now = self.now;
+        let wanted = self.ends[side].as_mut().expect("it lives").write(octets, now);
+        self.satisfy(side, wanted);
+    }
+
+    fn close(&mut self, side: usize) {
+        let now = self.now;
+        let wanted = self.ends[side].as_mut().expect("it lives").close(now);
+        self.satisfy(side, wanted);
+    }
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|place| (place % 251) as u8).collect()
+}
+
+/// The answer comes after one round trip, and with TLS after two.
+#[test]
+fn opening_takes_one_round_trip_and_with_tls_two() {
+    for (transport, millis) in [(Transport::Tcp, 20), (Transport::Tls, 40)] {
+        let mut channel = Channel::new(1, transport);
+        channel.run(|channel| !channel.told[0].is_empty());
+        assert_eq!(channel.now, Time::from_millis(millis), "{transport:?}");
+        assert_eq!(channel.told[0], [Told::Open(transport)]);
+        assert_eq!(channel.told[1], [], "it has said nothing yet");
+        channel.write(0, b"hello");
+        channel.run(|channel| !channel.heard[1].is_empty());
+        assert_eq!(channel.now, Time::from_millis(millis + 10));
+        assert_eq!(
+            (&channel.heard[1][..], &channel.told[1][..]),
+            (&b"hello"[..], &[Told::Open(transport)][..])
+        );
+    }
+}
+
+#[test]
+fn who_is_not_let_in_is_told_why() {
+    let mut channel = Channel { welcome: Welcome::NotOverTls, ..Channel::new(1, Transport::Tls) };
+    channel.run(|_| false);
+    assert_eq!(channel.told, [vec![Told::Closed(CloseReason::NotAuthenticated)], vec![]]);
+    assert!(channel.ends.iter().all(Option::is_none));
+}
+
+/// Two windows of octets wait in vain, and go on when there is room.
+#[test]
+fn a_side_that_does_not_read_holds_the_other_up_and_loses_nothing() {
+    let mut channel = Channel { reads: [true, false], ..Channel::new(1, Transport::Tcp) };
+    let all = pattern(200_000);
+    channel.run(|channel| !channel.told[0].is_empty());
+    channel.write(0, &all);
+    channel.run(|channel| channel.now > Time::from_secs(600));
+    assert_eq!(channel.told, [vec![Told::Open(Transport::Tcp)], vec![]], "nobody gave up");
+    channel.reads = [true; 2];
+    let now = channel.now;
+    let wanted = channel.ends[1].as_mut().expect("it lives").read_on(now, Welcome::Everybody);
+    channel.satisfy(1, wanted);
+    channel.run(|channel| channel.heard[1].len() == 200_000);
+    assert!(channel.heard[1] == all);
+    assert!(channel.now < Time::from_secs(603), "{}", channel.now);
+}
+
+#[test]
+fn what_waits_for_too_long_a_queue_ends_the_connection() {
+    let mut channel = Channel { reads: [true, false], ..Channel::new(1, Transport::Tcp) };
+    channel.run(|channel| !channel.told[0].is_empty());
+    channel.write(0, &pattern(BACKLOG));
+    assert_eq!(channel.told[0].len(), 1);
+    channel.write(0, &[1]);
+    assert_eq!(channel.told[0][1..], [Told::Closed(CloseReason::Backlog)]);
+    channel.run(|_| false);
+    assert!(channel.ends.iter().all(Option::is_none), "the other end was told, too");
+}
+
+#[test]
+fn silence_is_noticed_by_who_has_something_to_say() {
+    let mut channel = Channel::new(1, Transport::Tcp);
+    channel.run(|channel| !channel.told[0].is_empty());
+    channel.loss = 256;
+    channel.write(0, b"hello");
+    let begun = channel.now;
+    channel.run(|_| false);
+    assert_eq!(channel.told[0][1..], [Told::Closed(CloseReason::TimedOut)]);
+    let took = channel.now.since(begun).as_secs();
+    assert!((38..=39).contains(&took), "{took} s");
+}
+
+/// Nothing of it matters to the octets: numbers that wrap neither.
+fn all_arrives(seed: u64, transport: Transport, chunks: &[(usize, usize)]) {
+    let mut channel = Channel::bad(seed, transport);
+    channel.run(|channel| !channel.told[0].is_empty());
+    if channel.told[0] != [Told::Open(transport)] {
+        return; // the call itself was lost seven times
+    }
+    let mut written = [vec![], vec![]];
+    for &(side, length) in chunks {
+        let octets = pattern(length);
+        // The called side may write when it has heard something.
+        if channel.ends[side].is_some() && !channel.told[side].is_empty() {
+            channel.write(side, &octets);
+            written[side].extend(octets);
+        }
+        for _ in 0..20 {
+            channel.step();
+        }
+    }
+    channel.run(|channel| channel.heard[1] == written[0] && channel.heard[0] == written[1]);
+    let gave_up = |told: &[Told]| told.contains(&Told::Closed(CloseReason::TimedOut));
+    if channel.told.iter().any(|told| gave_up(told)) {
+        return; // seven of a fifth
+    }
+    assert!(channel.heard[1] == written[0] && channel.heard[0] == written[1]);
+    channel.close(0);
+    channel.run(|_| false);
+    assert!(channel.ends.iter().all(Option::is_none), "both ends are done");
+    if channel.told[1].len() > 1 {
+        assert!(matches!(
+            channel.told[1][1],
+            Told::Closed(CloseReason::Ended | CloseReason::Broken)
+        ));
+    }
+}
+
+proptest! {
+    #[test]
+    fn octets_arrive_once_and_in_order(
+        seed: u64,
+        tls: bool,
+        chunks in prop::collection::vec((0..2_usize, 0..9_000_usize), 1..30),
+    ) {
+        all_arrives(seed, if tls { Transport::Tls } else { Transport::Tcp }, &chunks);
+    }
+
+    #[test]
+    fn segments_are_read_as_they_were_written(
+        source_port: u16, destination_port: u16, sequence: u32, acknowledgement: u32, flags: u8,
+        window: u16, payload: Vec<u8>, v6: bool, bit: prop::sample::Index,
+    ) {
+        let flags = flags & (flag::SYN | flag::FIN | flag::ACK | flag::RST);
+        let segment = Segment {
+            source_port, destination_port, sequence, acknowledgement, flags, window, payload,
+        };
+        let (a, b): (IpAddr, IpAddr) =
+            if v6 { ([1; 16].into(), [2; 16].into()) } else { ([1; 4].into(), [2; 4].into()) };
+        let mut octets = segment.octets(a, b);
+        prop_assert_eq!(Segment::parse(&octets, a, b), Some(segment));
+        let bit = bit.index(octets.len() * 8);
+        octets[bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(Segment::parse(&octets, a, b), None, "one bit is found");
+    }
+}
+
+/// ```text
+/// h1 ---- r ---- h2      5 ms each
+/// ```
+struct Net {
+    network: Network,
+    h1: NodeId,
+    h2: NodeId,
+    link: InterfaceId,
+}
+
+const FROM: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const TO: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)), 4_000);
+
+fn net(daemon: bool) -> Net {
+    let mut network = Network::new(3);
+    let h1 = network.add_node("h1", false, NodeConfig::default());
+    let r = network.add_node("r", true, NodeConfig::default());
+    let h2 = match daemon {
+        true => network.add_node("h2", false, NodeConfig::default()),
+        false => network.add_plain_node("h2", false),
+    };
+    let mut links = Vec::new();
+    for (number, host) in [(0, h1), (1, h2)] {
+        let address = |at| IpAddr::V4(Ipv4Addr::new(10, 0, number, at));
+        let end = |node, at| LinkEnd { node, interface: "eth".to_string(), address: address(at) };
+        let ids = network.add_link(LinkSpec {
+            ends: [end(host, 1), end(r, 2)],
+            prefix: Prefix::new(address(0), 24),
+            bandwidth: Rate::from_mbps(1_000),
+            reservable: Rate::from_mbps(1_000),
+            delay: Duration::from_millis(5),
+            queue_packets: 100,
+        });
+        let hop = Hop { interface: ids[0], gateway: Some(address(2)), source: None };
+        let prefix = Prefix::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        network.add_route(host, Route { prefix, metric: 1, hop });
+        links.push(ids[0]);
+    }
+    Net { network, h1, h2, link: links[0] }
+}
+
+impl Net {
+    fn connect(&mut self, transport: Transport) {
+        let (connection, source, destination) = (CONNECTION, FROM, TO);
+        self.network
+            .connect_stream(self.h1, &Connect { connection, source, destination, transport });
+    }
+
+    fn run(&mut self, millis: u64) {
+        let until = self.network.now() + Duration::from_millis(millis);
+        self.network.run_until(until);
+    }
+
+    /// What became of connections since this was last asked: where, after how many milliseconds, and what.
+    fn seen(&mut self) -> Vec<(NodeId, u128, Result<Transport, CloseReason>)> {
+        let log = self.network.take_log();
+        log.iter()
+            .filter_map(|entry| match entry.what {
+                What::Connection(_, what) => {
+                    Some((entry.node, entry.at.since(Time::ZERO).as_millis(), what))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// Packets take 10 ms each way and some microseconds.
+#[test]
+fn a_connection_crosses_a_router_and_ends_at_both_ends() {
+    let mut net = net(true);
+    net.connect(Transport::Tls);
+    net.network.write_stream(net.h1, CONNECTION, &pattern(100_000));
+    net.run(2_000);
+    let (h1, h2) = (net.h1, net.h2);
+    assert_eq!(net.seen(), [(h1, 40, Ok(Transport::Tls)), (h2, 50, Ok(Transport::Tls))]);
+    assert_eq!(net.network.connections(h1), 1);
+    net.network.close_stream(h1, CONNECTION);
+    net.run(2_000);
+    assert_eq!(net.seen(), [(h2, 2_010, Err(CloseReason::Ended))]);
+    assert_eq!((net.network.connections(h1), net.network.connections(h2)), (0, 0));
+}
+
+#[test]
+fn where_nobody_listens_nothing_opens() {
+    for daemon in [false, true] {
+        let mut net = net(daemon);
+        net.network.welcome(net.h2, Welcome::Nobody);
+        net.connect(Transport::Tcp);
+        net.run(2_000);
+        assert_eq!(net.seen(), [(net.h1, 20, Err(CloseReason::Unreachable))]);
+        assert_eq!(net.network.connections(net.h1), 0);
+    }
+}
+
+#[test]
+fn without_a_route_nothing_is_tried() {
+    let mut net = net(true);
+    let (source, connection) = (FROM, CONNECTION);
+    let destination = SocketAddr::new(IpAddr::from([1; 16]), 4_000);
+    let transport = Transport::Tcp;
+    net.network.connect_stream(net.h1, &Connect { connection, source, destination, transport });
+    net.run(0);
+    assert_eq!(net.seen(), [(net.h1, 0, Err(CloseReason::Unreachable))]);
+}
+
+#[test]
+fn a_daemon_that_dies_breaks_its_connections() {
+    let mut net = net(true);
+    net.connect(Transport::Tcp);
+    net.run(100);
+    net.network.write_stream(net.h1, CONNECTION, b"hello");
+    net.run(100);
+    net.network.kill(net.h2);
+    net.run(100);
+    let (h1, h2) = (net.h1, net.h2);
+    assert_eq!(
+        net.seen(),
+        [
+            (h1, 20, Ok(Transport::Tcp)),
+            (h2, 110, Ok(Transport::Tcp)),
+            (h1, 210, Err(CloseReason::Broken))
+        ]
+    );
+}
+
+/// Faults of links are faults of connections, too; octets that were turned over are not taken.
+#[test]
+fn connections_survive_bad_links() {
+    let mut net = net(true);
+    let faults =
+        Faults { loss: 0.1, duplication: 0.1, corruption: 0.1, jitter: Duration::from_millis(20) };
+    net.network.set_faults(net.h1, net.link, faults);
+    net.connect(Transport::Tls);
+    net.network.write_stream(net.h1, CONNECTION, &pattern(300_000));
+    net.run(60_000);
+    net.network.close_stream(net.h1, CONNECTION);
+    net.run(60_000);
+    let ends: Vec<_> = net.seen().into_iter().map(|(node, _, what)| (node, what)).collect();
+    let (h1, h2) = (net.h1, net.h2);
+    assert_eq!(
+        ends,
+        [(h1, Ok(Transport::Tls)), (h2, Ok(Transport::Tls)), (h2, Err(CloseReason::Ended))]
+    );
+}
+
+/// What the tap of a router sees is TCP in IP.
+#[test]
+fn taps_see_whole_packets() {
+    let mut net = net(true);
+    net.network.tap(net.h2);
+    net.connect(Transport::Tcp);
+    net.run(100);
+    let tapped = net.network.take_tapped(net.h2);
+    let flags: Vec<u8> = tapped.iter().map(|packet| packet.octets[20 + 13]).collect();
+    assert_eq!(flags, [flag::SYN, flag::SYN | flag::ACK, flag::ACK]);
+    assert!(tapped.iter().all(|packet| packet.octets[9] == TCP));
+}
