@@ -1,9 +1,12 @@
-//! The engine: takes an input to the part that treats it.
+//! The engine: takes an input to the part that treats it, and carries out what applications ask for.
 
-use earmark_core::{Context, Effects, Engine, HostEvent, Input, Time};
+use core::mem;
+
+use earmark_core::{Context, Effects, Engine, Input, Time};
 
 use crate::api::{Command, Event};
-use crate::instance::Nsis;
+use crate::instance::{Nsis, Output, Work};
+use crate::nslp::{Nslp, Turn};
 
 /// Why the next deadline exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +17,10 @@ pub enum TimerKind {
     Application,
 }
 
+/// How often, for one input, applications may answer with requests to what became of their requests. Two that tell each
+/// other of every failure would go on for ever.
+const ROUNDS: usize = 64;
+
 impl Engine for Nsis {
     type Command = Command;
     type Event = Event;
@@ -21,19 +28,80 @@ impl Engine for Nsis {
 
     fn handle<E: From<Event>>(
         &mut self,
-        _now: Time,
+        now: Time,
         input: Input<'_, Command>,
-        _context: &mut Context<'_>,
-        _out: &mut Effects<E>,
+        context: &mut Context<'_>,
+        out: &mut Effects<E>,
     ) {
-        match input {
-            Input::Datagram(_) | Input::Stream(_) | Input::Expire | Input::Command(_) => {}
-            Input::Host(HostEvent::Grantable { .. }) => {}
-            Input::Host(_) => {}
-        }
+        self.treat(now, input, context, out);
+        self.carry_out(now, context, out);
     }
 
     fn next_deadline(&self) -> Option<(Time, TimerKind)> {
-        None
+        let gist = self.gist.next_deadline().map(|at| (at, TimerKind::Gist));
+        let application = self.applications.next_deadline().map(|at| (at, TimerKind::Application));
+        [gist, application].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
+impl Nsis {
+    fn treat(
+        &mut self,
+        now: Time,
+        input: Input<'_, Command>,
+        context: &mut Context<'_>,
+        out: &mut dyn Output,
+    ) {
+        let Nsis { gist, applications, requests, .. } = self;
+        match input {
+            Input::Command(Command::Qos(command)) => {
+                let nslpid = applications.qos.id();
+                let mut turn = Turn { now, context, out, nslpid, requests };
+                applications.qos.command(&mut turn, command);
+            }
+            Input::Command(Command::Ping(command)) => {
+                let nslpid = applications.ping.id();
+                let mut turn = Turn { now, context, out, nslpid, requests };
+                applications.ping.command(&mut turn, command);
+            }
+            Input::Datagram(datagram) => {
+                let mut work = Work { now, context, out, applications, requests };
+                gist.datagram_arrives(&mut work, &datagram);
+            }
+            Input::Stream(_event) => {}
+            Input::Expire => {
+                let mut work = Work { now, context, out, applications, requests };
+                gist.timers_expire(&mut work);
+                work.call_all(|application, turn| {
+                    if application.next_deadline().is_some_and(|at| at <= turn.now) {
+                        application.expire(turn);
+                    }
+                });
+            }
+            Input::Host(event) => {
+                let mut work = Work { now, context, out, applications, requests };
+                gist.host_changes(now, &event);
+                work.call_all(|application, turn| application.host_changes(turn, &event));
+            }
+        }
+    }
+
+    /// Does what applications have asked for, and what they ask for then.
+    fn carry_out(&mut self, now: Time, context: &mut Context<'_>, out: &mut dyn Output) {
+        for _ in 0..ROUNDS {
+            if self.requests.list.is_empty() {
+                return;
+            }
+            mem::swap(&mut self.requests, &mut self.round);
+            let Nsis { gist, applications, requests, round } = self;
+            let mut work = Work { now, context, out, applications, requests };
+            for (nslpid, request) in round.list.drain(..) {
+                gist.carry_out(&mut work, nslpid, &request, &round.octets);
+            }
+            round.octets.clear();
+        }
+        self.gist.counters.requests_left += self.requests.list.len() as u64;
+        self.requests.list.clear();
+        self.requests.octets.clear();
     }
 }

@@ -4,10 +4,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use earmark_core::random::RandomStreams;
+use earmark_core::{Context, Effects, Outgoing, Time};
 
+use crate::api::Event;
 use crate::config::Config;
 use crate::gist::Gist;
-use crate::nslp::{Nslp, Requests};
+use crate::nslp::{Nslp, Requests, Sink, Turn};
 use crate::ping::PingNslp;
 use crate::qos::QosNslp;
 
@@ -15,11 +17,11 @@ use crate::qos::QosNslp;
 #[derive(Debug)]
 pub struct Nsis {
     pub(crate) gist: Gist,
-    pub(crate) qos: QosNslp,
-    pub(crate) ping: PingNslp,
-    /// Those of others.
-    pub(crate) others: Vec<Box<dyn Nslp>>,
+    pub(crate) applications: Applications,
+    /// What applications have asked for since the last round.
     pub(crate) requests: Requests,
+    /// What is being done of it.
+    pub(crate) round: Requests,
 }
 
 impl Nsis {
@@ -27,16 +29,19 @@ impl Nsis {
     pub fn new(config: Config, random: &RandomStreams) -> Nsis {
         Nsis {
             gist: Gist::new(config.gist, random),
-            qos: QosNslp::new(config.qos, random),
-            ping: PingNslp::new(config.ping, random),
-            others: Vec::new(),
+            applications: Applications {
+                qos: QosNslp::new(config.qos, random),
+                ping: PingNslp::new(config.ping, random),
+                others: Vec::new(),
+            },
             requests: Requests::default(),
+            round: Requests::default(),
         }
     }
 
     /// Adds an application. One whose NSLPID is taken is never called.
     pub fn add(&mut self, application: Box<dyn Nslp>) {
-        self.others.push(application);
+        self.applications.others.push(application);
     }
 
     /// GIST, to be looked at.
@@ -46,11 +51,105 @@ impl Nsis {
 
     /// QoS NSLP, to be looked at.
     pub fn qos(&self) -> &QosNslp {
-        &self.qos
+        &self.applications.qos
     }
 
     /// Ping NSLP, to be looked at.
     pub fn ping(&self) -> &PingNslp {
-        &self.ping
+        &self.applications.ping
+    }
+}
+
+/// The signalling applications of a node.
+#[derive(Debug)]
+pub(crate) struct Applications {
+    pub(crate) qos: QosNslp,
+    pub(crate) ping: PingNslp,
+    /// Those of others.
+    pub(crate) others: Vec<Box<dyn Nslp>>,
+}
+
+impl Applications {
+    /// The one that messages with this NSLPID are for.
+    fn by_id(&mut self, nslpid: u16) -> Option<&mut (dyn Nslp + 'static)> {
+        self.iter_mut().find(|application| application.serves(nslpid))
+    }
+
+    /// All of them, in a fixed order; few.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut (dyn Nslp + 'static)> {
+        let own: [&mut dyn Nslp; 2] = [&mut self.qos, &mut self.ping];
+        own.into_iter().chain(self.others.iter_mut().map(|other| &mut **other))
+    }
+
+    /// When one of them is due.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let own: [&dyn Nslp; 2] = [&self.qos, &self.ping];
+        let others = self.others.iter().map(|other| &**other);
+        own.into_iter().chain(others).filter_map(Nslp::next_deadline).min()
+    }
+}
+
+/// Where consequences go: those of applications, and what GIST sends.
+pub(crate) trait Output: Sink {
+    /// [`Effects::send`].
+    fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8];
+    /// [`Effects::take_back`].
+    fn take_back(&mut self);
+}
+
+impl<E: From<Event>> Output for Effects<E> {
+    fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8] {
+        self.send(how, length)
+    }
+
+    fn take_back(&mut self) {
+        self.take_back();
+    }
+}
+
+/// The surroundings of one input: when it is, what may be looked at, who is there, where consequences go.
+pub(crate) struct Work<'t, 'c> {
+    pub(crate) now: Time,
+    pub(crate) context: &'t mut Context<'c>,
+    pub(crate) out: &'t mut dyn Output,
+    pub(crate) applications: &'t mut Applications,
+    pub(crate) requests: &'t mut Requests,
+}
+
+impl<'c> Work<'_, 'c> {
+    /// Calls the application that messages with this NSLPID are for; `None` where there is none.
+    pub(crate) fn call<R>(
+        &mut self,
+        nslpid: u16,
+        call: impl FnOnce(&mut dyn Nslp, &mut Turn<'_, 'c>) -> R,
+    ) -> Option<R> {
+        let application = self.applications.by_id(nslpid)?;
+        let mut turn = Turn {
+            now: self.now,
+            context: self.context,
+            out: self.out,
+            nslpid,
+            requests: self.requests,
+        };
+        Some(call(application, &mut turn))
+    }
+
+    /// Calls every application.
+    pub(crate) fn call_all(&mut self, mut call: impl FnMut(&mut dyn Nslp, &mut Turn<'_, 'c>)) {
+        for application in self.applications.iter_mut() {
+            let mut turn = Turn {
+                now: self.now,
+                context: self.context,
+                out: self.out,
+                nslpid: application.id(),
+                requests: self.requests,
+            };
+            call(application, &mut turn);
+        }
+    }
+
+    /// Whether there is an application that messages with this NSLPID are for.
+    pub(crate) fn is_served(&mut self, nslpid: u16) -> bool {
+        self.applications.by_id(nslpid).is_some()
     }
 }

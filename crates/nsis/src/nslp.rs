@@ -31,6 +31,12 @@ pub trait Nslp: fmt::Debug {
     /// Its NSLPID (IANA: NSLP Identifiers).
     fn id(&self) -> u16;
 
+    /// Whether messages with this NSLPID are for it. One that has several says so here, as QoS NSLP does with a number for
+    /// each level of aggregation; [`Turn::nslpid`] tells which of them a call is about.
+    fn serves(&self, nslpid: u16) -> bool {
+        nslpid == self.id()
+    }
+
     /// A Query has come: shall there be routing state with whoever sent it, or is it none of this node's? `answer` is
     /// empty; what is written there goes into the Response, or instead of the Query's own data into what is passed on.
     /// Nothing may be kept of the Query: its sender has not proved yet that it is there.
@@ -93,6 +99,8 @@ pub struct Turn<'t, 'c> {
     pub context: &'t mut Context<'c>,
     /// Where consequences go that are none of GIST's.
     pub out: &'t mut dyn Sink,
+    /// Under which NSLPID the application is called, and what it asks for is done; it may set another one of its own.
+    pub nslpid: u16,
     pub(crate) requests: &'t mut Requests,
 }
 
@@ -102,18 +110,19 @@ impl Turn<'_, '_> {
         let octets = &mut self.requests.octets;
         let start = octets.len();
         octets.resize(start + length, 0);
-        self.requests.list.push_back(Request::Send(message, start..start + length));
+        self.requests.list.push_back((self.nslpid, Request::Send(message, start..start + length)));
         &mut octets[start..]
     }
 
     /// Says how long routing state of the application that is called shall be kept; zero: it is not needed any more.
     pub fn set_state_lifetime(&mut self, mri: Mri, session: SessionId, lifetime: Duration) {
-        self.requests.list.push_back(Request::SetStateLifetime { mri, session, lifetime });
+        let request = Request::SetStateLifetime { mri, session, lifetime };
+        self.requests.list.push_back((self.nslpid, request));
     }
 
     /// Says that the next hop of this flow, in the MRI's direction, may be another one by now.
     pub fn invalidate_routing_state(&mut self, mri: Mri, status: Validity, urgent: bool) {
-        self.requests.list.push_back(Request::Invalidate { mri, status, urgent });
+        self.requests.list.push_back((self.nslpid, Request::Invalidate { mri, status, urgent }));
     }
 }
 
@@ -308,7 +317,8 @@ impl<E: From<Event>> Sink for earmark_core::Effects<E> {
 /// allocated.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    pub(crate) list: VecDeque<Request>,
+    /// What is asked for, each under the NSLPID of who asks.
+    pub(crate) list: VecDeque<(u16, Request)>,
     pub(crate) octets: Vec<u8>,
 }
 

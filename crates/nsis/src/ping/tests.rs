@@ -122,6 +122,7 @@ impl Line {
             now: self.now + *ahead,
             context: &mut context,
             out: &mut effects,
+            nslpid: NSLPID,
             requests: &mut requests,
         };
         call(ping, &mut turn);
@@ -195,7 +196,7 @@ impl Line {
 
 /// The message that was sent, if one was.
 fn sent(requests: &Requests) -> Option<(SendMessage, Box<[u8]>)> {
-    let mut messages = requests.list.iter().filter_map(|request| match request {
+    let mut messages = requests.list.iter().filter_map(|(_, request)| match request {
         Asked::Send(message, range) => Some((*message, requests.octets[range.clone()].into())),
         _ => None,
     });
@@ -376,7 +377,7 @@ fn a_request_without_end_ends_when_it_is_released() {
     let release = Command::Release { application: WHO };
     let (requests, events) = line.call(0, |ping, turn| ping.command(turn, release));
     assert_eq!(events, [Event::Finished { application: WHO }]);
-    let forgets = |request: &Asked| {
+    let forgets = |(_, request): &(u16, Asked)| {
         matches!(request, Asked::SetStateLifetime { lifetime: Duration::ZERO, .. })
     };
     assert!(requests.list.len() == 1 && requests.list.iter().all(forgets), "{requests:?}");

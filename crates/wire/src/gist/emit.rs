@@ -250,7 +250,7 @@ impl Part<'_> {
 }
 
 /// An object whose value is taken as it is: whole words, since nothing inside says where it ends.
-fn put_words(
+pub(super) fn put_words(
     writer: &mut Writer<'_>,
     treatment: Treatment,
     object_type: u16,

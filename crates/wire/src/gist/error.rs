@@ -6,6 +6,7 @@ use super::grammar::Mode;
 use super::header::{HEADER, Header};
 use super::iana::{ErrorCode, MessageType, ObjectType, subcode};
 use super::mri::Mri;
+use super::nli::NetworkLayerInformation;
 use super::reader::Reader;
 use super::report::{ErrorObject, Info, Infos};
 use crate::nsis::{Object, SessionId, WORD, objects};
@@ -269,6 +270,18 @@ fn walk(octets: &[u8]) -> impl Iterator<Item = Object<'_>> {
 
 fn find(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>> {
     walk(octets).find(|object| object.object_type() == object_type.code())
+}
+
+/// The first object of a type in a message, which need not be well formed: to be shown in an answer to it.
+pub fn find_object(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>> {
+    find(octets, object_type)
+}
+
+/// Who sent a message, which need not be well formed: where an Error goes (RFC 5971 section 5.6). `None` where it does not
+/// say so, or cannot be read.
+pub fn find_sender(octets: &[u8]) -> Option<NetworkLayerInformation<'_>> {
+    let object = find(octets, ObjectType::NetworkLayerInformation)?;
+    NetworkLayerInformation::parse(Reader::of(&object)).ok()
 }
 
 /// The session and the MRI of a message, each where it can be decoded.

@@ -1,5 +1,6 @@
 //! A message that is only passed on: with all that is in it, known here or not, except what its sender wants dropped.
 
+use super::emit::put_words;
 use super::grammar::Mode;
 use super::header::{HEADER, at};
 use super::iana::{MAGIC, ObjectType};
@@ -30,6 +31,19 @@ pub enum ForwardError {
 /// # Errors
 /// The message is not well formed; its hop count is below 2; the buffer is too short.
 pub fn forward(octets: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> {
+    write(octets, None, buffer)
+}
+
+/// Likewise, with other NSLP-Data, which are whole words: those of a Query that an application does not want to answer, but
+/// has something to say to who will (RFC 5971 section 4.3.2). It may grow by as much and four octets.
+///
+/// # Errors
+/// As [`forward`]; the data are too long, or no whole words.
+pub fn forward_with(octets: &[u8], data: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> {
+    write(octets, Some(data), buffer)
+}
+
+fn write(octets: &[u8], data: Option<&[u8]>, buffer: &mut [u8]) -> Result<usize, ForwardError> {
     let message = Message::parse(octets, Mode::D)?;
     if message.hops < 2 {
         return Err(ForwardError::HopLimit);
@@ -39,12 +53,21 @@ pub fn forward(octets: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> 
     let start = writer.written().len();
     let (header, body) = octets.split_at_checked(HEADER).unwrap_or_default();
     writer.put_slice(header)?;
+    let mut data = data;
     for object in objects(body, HEADER).map_while(Result::ok) {
         let object_type = ObjectType::from_code(object.object_type());
         let unknown = matches!(object_type, ObjectType::Unknown(_));
-        if !(unknown && object.treatment() == Treatment::Ignore) {
+        // In a Query NSLP-Data are the last of the known objects.
+        if object_type == ObjectType::NslpData
+            && let Some(data) = data.take()
+        {
+            put_words(&mut writer, Treatment::Mandatory, ObjectType::NslpData.code(), data)?;
+        } else if !(unknown && object.treatment() == Treatment::Ignore) {
             writer.put_slice(object.octets())?;
         }
+    }
+    if let Some(data) = data {
+        put_words(&mut writer, Treatment::Mandatory, ObjectType::NslpData.code(), data)?;
     }
     let len = writer.written().len();
     let words = (len - start - HEADER) / WORD;

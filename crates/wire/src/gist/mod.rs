@@ -45,8 +45,8 @@ mod report;
 mod stack;
 
 pub use crate::nsis::SessionId;
-pub use error::{ErrorKind, Origin, ParseError};
-pub use forward::{ForwardError, forward};
+pub use error::{ErrorKind, Origin, ParseError, find_object, find_sender};
+pub use forward::{ForwardError, forward, forward_with};
 pub use frame::{MAGIC_LEN, datagram, emit_magic, message_len};
 pub use grammar::Mode;
 pub use header::{Flags, HEADER, Header};

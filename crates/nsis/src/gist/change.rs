@@ -1,0 +1,196 @@
+//! Routes change: the routing states whose next hop is another one now are looked at, and their peers asked for anew (RFC
+//! 5971 sections 7.1.2 and 7.1.3).
+//!
+//! A changed route names a range of destinations; an index has the routing states by destination, and those in the range
+//! are looked at, some at a time. What changes with an interface is looked at when it is next used. The hop by which the
+//! last Query left is kept as a number: where it is the same as before nothing has changed here, and nothing is done.
+
+use alloc::collections::VecDeque;
+use core::net::IpAddr;
+use core::ops::Bound;
+
+use earmark_core::{HostEvent, Prefix, Time};
+use earmark_wire::gist::{Direction, Mri};
+
+use super::Gist;
+use super::machine::{Event, Facts, State};
+use super::state::{Index, NONE};
+use super::step::{At, Occasion};
+use super::transmit::target;
+use crate::instance::Work;
+use crate::nslp::{Notification, Validity};
+
+/// Routing states that are looked at in one turn; the rest is due at once again.
+const LOOKS_PER_TURN: usize = 256;
+/// Changed ranges that are kept; more are everything.
+const MOST_CHANGES: usize = 1_024;
+
+/// Ranges of destinations that are to be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    ranges: VecDeque<Prefix>,
+    /// How far the first range was looked at: the destinations up to this one are done,
+    done: Option<IpAddr>,
+    /// but for its routing states from this one on.
+    next: Index,
+    /// Since when there is something to be looked at.
+    since: Option<Time>,
+}
+
+impl Changes {
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.since
+    }
+}
+
+impl Gist {
+    /// The host has changed.
+    pub(crate) fn host_changes(&mut self, now: Time, event: &HostEvent) {
+        match *event {
+            HostEvent::RouteChanged(prefix) => self.range_changes(now, prefix),
+            HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
+            // Flows to groups have no next hop that could be asked for.
+            HostEvent::MulticastRouteChanged { .. }
+            | HostEvent::TrafficControlRefused { .. }
+            | HostEvent::Grantable { .. }
+            | HostEvent::Displaced(_) => {}
+        }
+    }
+
+    fn range_changes(&mut self, now: Time, prefix: Prefix) {
+        let changes = &mut self.changes;
+        if changes.since.is_none() {
+            changes.next = NONE;
+        }
+        if changes.ranges.iter().skip(1).any(|range| range.covers(prefix)) {
+            return;
+        }
+        if changes.ranges.len() >= MOST_CHANGES {
+            changes.ranges.clear();
+            (changes.done, changes.next) = (None, NONE);
+            let all = |text: [u16; 8], is_v4| match is_v4 {
+                true => IpAddr::from([0_u8; 4]),
+                false => IpAddr::from(text),
+            };
+            changes.ranges.push_back(Prefix::new(all([0; 8], true), 0));
+            changes.ranges.push_back(Prefix::new(all([0; 8], false), 0));
+        } else {
+            changes.ranges.push_back(prefix);
+        }
+        changes.since = Some(now);
+    }
+
+    /// Looks at some of the routing states in changed ranges.
+    pub(super) fn look_at_changes(&mut self, work: &mut Work<'_, '_>) {
+        for _ in 0..LOOKS_PER_TURN {
+            let Some(index) = self.next_change() else {
+                self.changes.since = None;
+                return;
+            };
+            let key = self.store.state(index).key;
+            let mut at = At { key, direction: Direction::Downstream, index };
+            self.look_at_route(work, &mut at);
+        }
+    }
+
+    /// The next routing state to be looked at.
+    fn next_change(&mut self) -> Option<Index> {
+        loop {
+            if self.changes.next != NONE {
+                let index = self.changes.next;
+                self.changes.next = self.store.state(index).next;
+                return Some(index);
+            }
+            let range = *self.changes.ranges.front()?;
+            let begin = match self.changes.done {
+                Some(done) => Bound::Excluded(done),
+                None => Bound::Included(range.address()),
+            };
+            let bounds = (begin, Bound::Unbounded);
+            let found = self.store.by_destination.range(bounds).next();
+            match found.filter(|(address, _)| range.contains(**address)) {
+                Some((address, first)) => {
+                    self.changes.done = Some(*address);
+                    self.changes.next = *first;
+                }
+                None => {
+                    self.changes.done = None;
+                    self.changes.ranges.pop_front();
+                }
+            }
+        }
+    }
+
+    /// A routing state ends: it is not the next to be looked at.
+    pub(super) fn forget_change(&mut self, index: Index) {
+        if self.changes.next == index {
+            self.changes.next = self.store.state(index).next;
+        }
+    }
+
+    /// Looks whether the next hop of a half is another one now; if so, asks for the peer anew. Messages go to the old peer
+    /// meanwhile.
+    pub(super) fn look_at_route(&mut self, work: &mut Work<'_, '_>, at: &mut At) {
+        let state = self.state(at);
+        if !state.is_querying() {
+            return;
+        }
+        self.store.half_mut(at.place()).epoch = self.epoch;
+        let hop = work.context.routes.lookup(target(&at.mri()));
+        let now = hop.map(|hop| self.fingerprint(&hop));
+        if now == Some(self.store.half(at.place()).hop) || state != State::EstablishedDownstream {
+            return;
+        }
+        self.doubt(work, at, Validity::Tentative);
+        if now.is_some() {
+            self.step(work, at, Event::Refresh, Facts::default(), &Occasion::Nothing);
+        }
+    }
+
+    /// Routing state is worth less than it was.
+    fn doubt(&mut self, work: &mut Work<'_, '_>, at: &At, status: Validity) {
+        let half = self.store.half_mut(at.place());
+        if half.validity != Validity::Good {
+            return;
+        }
+        half.validity = status;
+        self.tell(work, at, Notification::RoutingStatusChange { status, peer: None });
+    }
+
+    /// An application says that the next hop of a flow may be another one. All its sessions of this flow are treated; they
+    /// are found among those of its destination.
+    pub(super) fn invalidate(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        nslpid: u16,
+        mri: &Mri,
+        status: Validity,
+        urgent: bool,
+    ) {
+        let destination = mri.addresses().1;
+        let mut next = self.store.by_destination.get(&destination).copied().unwrap_or(NONE);
+        while let Some(state) = self.store.states.get(next as usize) {
+            let index = next;
+            next = state.next;
+            let (key, direction) = (state.key, mri.direction());
+            let half = state.half(direction);
+            if key.nslpid != nslpid
+                || key.mri(direction) != *mri
+                || half.state != State::EstablishedDownstream
+            {
+                continue;
+            }
+            let mut at = At { key, direction, index };
+            // Nobody is told: the change came from the application (RFC 5971 section 7.1.3).
+            self.store.half_mut(at.place()).validity = status;
+            let event = match status {
+                Validity::Good => continue,
+                Validity::Tentative => Event::Refresh,
+                Validity::Bad => Event::Invalidate,
+            };
+            if urgent {
+                self.step(work, &mut at, event, Facts::default(), &Occasion::Nothing);
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Cookies: what a message must bring back to show that its sender has seen the message before (RFC 5971 section 8.5).
+//!
+//! ```text
+//! Query-Cookie      number of the Query, 4      seal, 12
+//! Responder-Cookie  name of the secret, 4       interface, 4      seal, 16
+//! ```
+//!
+//! Both are sealed with SipHash-2-4 and its 128 bits of result, as TCP's SYN cookies are: a keyed function made for short
+//! inputs, of which a cookie must withstand guessing for a minute. The seal of a Query-Cookie covers the routing state and
+//! the number, which is another one in each Query and begins at random for each routing state: nothing is drawn and nothing
+//! kept for a cookie beyond the last number. The seal of a Responder-Cookie covers who has asked (Peer-Identity and
+//! Interface-Address), MRI, SID, NSLPID, and the interface on which the Query came. Its secret changes from time to time;
+//! the name of a secret is drawn at random, so that most cookies that somebody makes up are refused by a comparison.
+
+use core::hash::Hasher;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::random::Stream;
+use earmark_core::{InterfaceId, Time};
+use earmark_wire::gist::{Mri, NetworkLayerInformation, SessionId};
+use siphasher::sip128::{Hasher128, SipHasher24};
+use zeroize::Zeroize;
+
+use super::state::Key;
+
+/// Octets of a Query-Cookie.
+pub(crate) const QUERY_COOKIE: usize = 16;
+/// Octets of a Responder-Cookie.
+pub(crate) const RESPONDER_COOKIE: usize = 24;
+
+/// How many Queries back a Response may be for.
+const WINDOW: u32 = 16;
+
+/// Makes cookies and knows its own.
+#[derive(Debug)]
+pub(crate) struct Cookies {
+    dice: Stream,
+    query: Secret,
+    /// The secret in use, and the one before.
+    responder: [Secret; 2],
+    /// When the one in use came into use.
+    since: Time,
+}
+
+/// A key, and the name that cookies know it by.
+#[derive(Clone, Debug)]
+struct Secret {
+    name: u32,
+    key: [u8; 16],
+}
+
+impl Secret {
+    fn draw(dice: &mut Stream) -> Secret {
+        let mut key = [0; 16];
+        let (first, second) = key.split_at_mut(8);
+        first.copy_from_slice(&dice.next_u64().to_be_bytes());
+        second.copy_from_slice(&dice.next_u64().to_be_bytes());
+        Secret { name: (dice.next_u64() >> 32) as u32, key }
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
+}
+
+/// What a Responder-Cookie is bound to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding<'a> {
+    pub(crate) nli: &'a NetworkLayerInformation<'a>,
+    /// As the Query and the Confirm have it.
+    pub(crate) mri: &'a Mri,
+    pub(crate) session: SessionId,
+    pub(crate) nslpid: u16,
+}
+
+impl Cookies {
+    /// Draws secrets from a stream that shows nothing else to the network.
+    pub(crate) fn new(mut dice: Stream) -> Cookies {
+        let query = Secret::draw(&mut dice);
+        let responder = [Secret::draw(&mut dice), Secret::draw(&mut dice)];
+        Cookies { dice, query, responder, since: Time::ZERO }
+    }
+
+    /// The number of the first Query of a routing state.
+    pub(crate) fn first_query(&mut self) -> u32 {
+        (self.dice.next_u64() >> 32) as u32
+    }
+
+    /// The cookie of the Query with this number.
+    pub(crate) fn query(&self, key: &Key, number: u32) -> [u8; QUERY_COOKIE] {
+        let mut hasher = SipHasher24::new_with_key(&self.query.key);
+        write_flow(&mut hasher, &key.mri, key.session, key.nslpid);
+        hasher.write(&number.to_be_bytes());
+        let seal = hasher.finish128().as_bytes();
+        let mut cookie = [0; QUERY_COOKIE];
+        let (place, rest) = cookie.split_at_mut(4);
+        place.copy_from_slice(&number.to_be_bytes());
+        rest.copy_from_slice(&seal[..QUERY_COOKIE - 4]);
+        cookie
+    }
+
+    /// Whether a Response with this cookie is for one of the last Queries, of which `last` is the last.
+    pub(crate) fn is_query(&self, key: &Key, last: u32, cookie: &[u8]) -> bool {
+        let Some(&number) = cookie.first_chunk() else { return false };
+        let number = u32::from_be_bytes(number);
+        last.wrapping_sub(number) < WINDOW && is_same(&self.query(key, number), cookie)
+    }
+
+    /// The cookie of the Response to a Query that came in through `interface`.
+    pub(crate) fn responder(
+        &mut self,
+        now: Time,
+        lifetime: Duration,
+        binding: &Binding<'_>,
+        interface: InterfaceId,
+    ) -> [u8; RESPONDER_COOKIE] {
+        self.rotate(now, lifetime);
+        seal(&self.responder[0], binding, interface)
+    }
+
+    /// On which interface the Query came that a cookie is for; `None` where it is not this node's, too old, or was made for
+    /// somebody else or something else.
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        lifetime: Duration,
+        binding: &Binding<'_>,
+        cookie: &[u8],
+    ) -> Option<InterfaceId> {
+        self.rotate(now, lifetime);
+        let &[n0, n1, n2, n3, i0, i1, i2, i3] = cookie.first_chunk()?;
+        let name = u32::from_be_bytes([n0, n1, n2, n3]);
+        let interface = InterfaceId(u32::from_be_bytes([i0, i1, i2, i3]));
+        let secret = self.responder.iter().find(|secret| secret.name == name)?;
+        is_same(&seal(secret, binding, interface), cookie).then_some(interface)
+    }
+
+    /// Changes secrets when it is time.
+    fn rotate(&mut self, now: Time, lifetime: Duration) {
+        let age = now.since(self.since);
+        if age < lifetime {
+            return;
+        }
+        self.responder.swap(0, 1);
+        self.responder[0] = Secret::draw(&mut self.dice);
+        if age >= lifetime.saturating_mul(2) {
+            self.responder[1] = Secret::draw(&mut self.dice);
+        }
+        self.since = now;
+    }
+}
+
+fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; RESPONDER_COOKIE] {
+    let mut hasher = SipHasher24::new_with_key(&secret.key);
+    write_flow(&mut hasher, binding.mri, binding.session, binding.nslpid);
+    write_address(&mut hasher, binding.nli.interface_address);
+    hasher.write(&interface.0.to_be_bytes());
+    hasher.write(binding.nli.peer_identity);
+    let seal = hasher.finish128().as_bytes();
+    let mut cookie = [0; RESPONDER_COOKIE];
+    cookie[..4].copy_from_slice(&secret.name.to_be_bytes());
+    cookie[4..8].copy_from_slice(&interface.0.to_be_bytes());
+    cookie[8..].copy_from_slice(&seal);
+    cookie
+}
+
+/// All that names a routing state, each field in the same number of octets for one family of addresses.
+fn write_flow(hasher: &mut SipHasher24, mri: &Mri, session: SessionId, nslpid: u16) {
+    let (source, destination) = mri.addresses();
+    let mut octets = [0; 52];
+    octets[..16].copy_from_slice(&session.0);
+    octets[16..18].copy_from_slice(&nslpid.to_be_bytes());
+    octets[18] = mri.direction() as u8;
+    if let Mri::PathCoupled(mri) = mri {
+        let present = [
+            mri.protocol.is_some(),
+            mri.ds_field.is_some(),
+            mri.flow_label.is_some(),
+            mri.spi.is_some(),
+            mri.source_port.is_some(),
+            mri.destination_port.is_some(),
+            true,
+        ];
+        octets[19] = present.into_iter().fold(0, |bits, bit| bits << 1 | u8::from(bit));
+        octets[20] = mri.source_prefix;
+        octets[21] = mri.destination_prefix;
+        octets[22] = mri.protocol.unwrap_or_default();
+        octets[23] = mri.ds_field.unwrap_or_default();
+        octets[24..28].copy_from_slice(&mri.flow_label.unwrap_or_default().to_be_bytes());
+        octets[28..32].copy_from_slice(&mri.spi.unwrap_or_default().to_be_bytes());
+        octets[32..34].copy_from_slice(&mri.source_port.unwrap_or_default().to_be_bytes());
+        octets[34..36].copy_from_slice(&mri.destination_port.unwrap_or_default().to_be_bytes());
+    }
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            octets[36..40].copy_from_slice(&source.octets());
+            octets[40..44].copy_from_slice(&destination.octets());
+            hasher.write(&octets[..44]);
+        }
+        (source, destination) => {
+            octets[36..].fill(6);
+            hasher.write(&octets);
+            write_address(hasher, source);
+            write_address(hasher, destination);
+        }
+    }
+}
+
+fn write_address(hasher: &mut SipHasher24, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => hasher.write(&address.octets()),
+        IpAddr::V6(address) => hasher.write(&address.octets()),
+    }
+}
+
+/// Compares in a time that does not depend on where they differ.
+fn is_same(expected: &[u8], cookie: &[u8]) -> bool {
+    let differing = expected.iter().zip(cookie).fold(0, |bits, (a, b)| bits | (a ^ b));
+    expected.len() == cookie.len() && differing == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use earmark_core::random::RandomStreams;
+    use earmark_wire::gist::{Direction, LooseEnd};
+
+    use super::*;
+
+    const LIFETIME: Duration = Duration::from_secs(30);
+    const SESSION: SessionId = SessionId([7; 16]);
+
+    fn mri(last: u8) -> Mri {
+        let [source, destination] = [1, last].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)));
+        Mri::LooseEnd(LooseEnd { source, destination, direction: Direction::Downstream })
+    }
+
+    fn nli(identity: &[u8], host: u8) -> NetworkLayerInformation<'_> {
+        NetworkLayerInformation {
+            peer_identity: identity,
+            ip_ttl: 64,
+            interface_address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)),
+            routing_state_validity: 30_000,
+        }
+    }
+
+    fn cookies() -> Cookies {
+        Cookies::new(RandomStreams::new(1).stream("gist/cookies"))
+    }
+
+    #[test]
+    fn a_responder_cookie_is_good_for_what_it_was_made_for_and_nothing_else() {
+        let mut cookies = cookies();
+        let now = Time::from_secs(1);
+        let (interface, peer, flow) = (InterfaceId(3), nli(b"abcd", 1), mri(2));
+        let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+        let cookie = cookies.responder(now, LIFETIME, &binding, interface);
+        assert_eq!(cookies.open(now, LIFETIME, &binding, &cookie), Some(interface));
+        let (identity, address, other_flow) = (nli(b"abce", 1), nli(b"abcd", 2), mri(3));
+        let upstream = flow.inverted();
+        for stolen in [
+            Binding { nli: &identity, ..binding },
+            Binding { nli: &address, ..binding },
+            Binding { mri: &other_flow, ..binding },
+            Binding { mri: &upstream, ..binding },
+            Binding { session: SessionId([8; 16]), ..binding },
+            Binding { nslpid: 2, ..binding },
+        ] {
+            assert_eq!(cookies.open(now, LIFETIME, &stolen, &cookie), None, "{stolen:?}");
+        }
+        for bit in 0..cookie.len() * 8 {
+            let mut forged = cookie;
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(cookies.open(now, LIFETIME, &binding, &forged), None, "bit {bit}");
+        }
+        assert_eq!(cookies.open(now, LIFETIME, &binding, &cookie[..20]), None);
+        assert_eq!(cookies.open(now, LIFETIME, &binding, &[]), None);
+        assert_eq!(self::cookies().open(now, LIFETIME, &binding, &cookie), Some(interface));
+    }
+
+    #[test]
+    fn a_responder_cookie_lives_for_one_to_two_lifetimes_of_secrets() {
+        let mut cookies = cookies();
+        let (peer, flow) = (nli(b"abcd", 1), mri(2));
+        let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+        let at = Time::from_secs;
+        let cookie = cookies.responder(at(29), LIFETIME, &binding, InterfaceId(1));
+        let newer = cookies.responder(at(31), LIFETIME, &binding, InterfaceId(1));
+        assert_ne!(cookie, newer);
+        assert!(cookies.open(at(60), LIFETIME, &binding, &cookie).is_some());
+        assert!(cookies.open(at(62), LIFETIME, &binding, &cookie).is_none());
+        assert!(cookies.open(at(62), LIFETIME, &binding, &newer).is_some());
+        assert!(cookies.open(at(200), LIFETIME, &binding, &newer).is_none());
+    }
+
+    #[test]
+    fn a_query_cookie_is_good_for_its_routing_state_and_the_last_queries() {
+        let cookies = cookies();
+        let key = Key::new(1, SESSION, mri(2));
+        let other = Key { nslpid: 2, ..key };
+        let last = 3_u32;
+        for number in [last, 0, u32::MAX] {
+            let cookie = cookies.query(&key, number);
+            assert!(cookies.is_query(&key, last, &cookie), "{number}");
+            assert!(!cookies.is_query(&other, last, &cookie));
+            assert!(!cookies.is_query(&key, last, &cookie[..12]));
+        }
+        assert!(!cookies.is_query(&key, last, &cookies.query(&key, last + 1)), "not sent yet");
+        assert!(!cookies.is_query(&key, 100, &cookies.query(&key, 84)), "too old");
+        let mut forged = cookies.query(&key, last);
+        forged[15] ^= 1;
+        assert!(!cookies.is_query(&key, last, &forged));
+    }
+}

@@ -1,0 +1,427 @@
+//! Messages of applications: sent, kept until their peer is found, and handed over (RFC 5971 sections 4.3.2, 4.3.3, 7.1.4).
+
+use core::mem;
+use core::ops::Range;
+use core::time::Duration;
+
+use earmark_core::Time;
+use earmark_wire::gist::{Body, Data, ErrorCode, Mri};
+use earmark_wire::nsis::MAXIMUM_VALUE;
+
+use super::Gist;
+use super::counters::DropReason;
+use super::machine::{Event, Fact, Facts, State};
+use super::state::{Arrival, Half, Index, Key, NONE, Needs, Waiting};
+use super::step::{At, Occasion};
+use super::transmit::{Identity, message, target};
+use crate::instance::Work;
+use crate::nslp::{
+    Attributes, Notification, Received, Request, SendFailure, SendMessage, Validity,
+};
+
+impl Gist {
+    /// Does what an application asks for.
+    pub(crate) fn carry_out(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        nslpid: u16,
+        request: &Request,
+        octets: &[u8],
+    ) {
+        match request {
+            Request::Send(message, Range { start, end }) => {
+                let data = octets.get(*start..*end).unwrap_or_default();
+                if let Err(failure) = self.send(work, nslpid, message, data) {
+                    self.undelivered(work, nslpid, message, data, failure);
+                }
+            }
+            Request::SetStateLifetime { mri, session, lifetime } => {
+                self.set_state_lifetime(work, Key::new(nslpid, *session, *mri), mri, *lifetime);
+            }
+            Request::Invalidate { mri, status, urgent } => {
+                self.invalidate(work, nslpid, mri, *status, *urgent);
+            }
+        }
+    }
+
+    /// Sends a message, or keeps it until it can be sent.
+    fn send(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        nslpid: u16,
+        message: &SendMessage,
+        data: &[u8],
+    ) -> Result<(), SendFailure> {
+        if message.hops == Some(0) {
+            return Err(SendFailure::Limit);
+        }
+        if data.len() > MAXIMUM_VALUE {
+            return Err(SendFailure::TooLarge);
+        }
+        let needs = needs(message.attributes);
+        if let Some(handle) = message.to {
+            let peer = self.peers.by_handle(handle).ok_or(SendFailure::NoSuchPeer)?;
+            return self.send_explicitly(work, nslpid, message, data, peer);
+        }
+        let mri = message.mri;
+        let mut at = self.at(Key::new(nslpid, message.session, mri), mri.direction());
+        if work.context.interfaces.is_local(target(&mri)) {
+            self.tell(work, &at, Notification::LastNode);
+            return Err(SendFailure::NoNextNode);
+        }
+        if needs > Needs::Nothing {
+            return Err(SendFailure::NoAssociation);
+        }
+        let mut state = self.state(&at);
+        if state == State::Idle {
+            self.may_query(work, &mri)?;
+            if self.is_full(&at) {
+                return Err(SendFailure::Limit);
+            }
+        }
+        if state == State::EstablishedDownstream && self.store.half(at.place()).epoch != self.epoch
+        {
+            self.look_at_route(work, &mut at);
+            state = self.state(&at);
+        }
+        if let Some(half) = self.store.get(at.place())
+            && half.peer != NONE
+            && data.len() + self.overhead(&mri) > self.largest_datagram(half)
+        {
+            return Err(SendFailure::TooLarge);
+        }
+        let bad = state == State::EstablishedDownstream
+            && self.store.half(at.place()).validity == Validity::Bad;
+        let known = self.store.get(at.place()).is_some_and(|half| half.peer != NONE);
+        let facts = Facts::default()
+            .with(Fact::NeedsAssociation, needs > Needs::Nothing)
+            .with(Fact::PeerKnown, known)
+            .with(Fact::Bad, bad);
+        let occasion = Occasion::Send { message, data, needs };
+        match self.step(work, &mut at, Event::SendMessage, facts, &occasion) {
+            Some(_) => Ok(()),
+            None => Err(SendFailure::NoUpstreamState),
+        }
+    }
+
+    /// Octets of a Data message without its data.
+    fn overhead(&self, mri: &Mri) -> usize {
+        // Common header, MRI, SID, NLI with an address of this family, the header of NSLP-Data.
+        let address = if target(mri).is_ipv4() { 4 } else { 16 };
+        let identity = self.identity.octets().len().next_multiple_of(4);
+        8 + (4 + mri.value_len()) + 20 + (4 + 8 + identity + address) + 4
+    }
+
+    /// Sends Data to the peer of a half.
+    pub(super) fn send_data(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
+        let Occasion::Send { message, data, .. } = occasion else { return };
+        if !self.transmit_data(work, at, message, data) {
+            self.undelivered(work, at.key.nslpid, message, data, SendFailure::Limit);
+        }
+    }
+
+    fn transmit_data(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        message: &SendMessage,
+        data: &[u8],
+    ) -> bool {
+        let half = self.store.half(at.place());
+        let (peer, distance) = (half.peer, half.ip_distance);
+        self.transmit_to(work, at.key.nslpid, message, data, peer, distance)
+    }
+
+    /// To a peer that an application names, whatever the routing state says.
+    fn send_explicitly(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        nslpid: u16,
+        message: &SendMessage,
+        data: &[u8],
+        peer: Index,
+    ) -> Result<(), SendFailure> {
+        if needs(message.attributes) > Needs::Nothing {
+            return Err(SendFailure::NoAssociation);
+        }
+        let unknown = Half { peer, ..Half::default() };
+        if data.len() + self.overhead(&message.mri) > self.largest_datagram(&unknown) {
+            return Err(SendFailure::TooLarge);
+        }
+        match self.transmit_to(work, nslpid, message, data, peer, 0) {
+            true => Ok(()),
+            false => Err(SendFailure::Limit),
+        }
+    }
+
+    fn transmit_to(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        nslpid: u16,
+        sent: &SendMessage,
+        data: &[u8],
+        peer: Index,
+        ip_distance: u8,
+    ) -> bool {
+        let Some(way) = self.way_to(work, peer) else { return false };
+        let identity: Identity = self.identity;
+        let validity = self.validity_ms();
+        let nli = self.nli(&identity, way.source, sent.mri.direction(), ip_distance, validity);
+        let body = Body::Data(Data {
+            nat_traversal: None,
+            mri: sent.mri,
+            session: sent.session,
+            nli: Some(nli),
+            nslp_data: data,
+            context_free: false,
+            explicitly_routed: sent.to.is_some(),
+        });
+        let hops = sent.hops.unwrap_or(self.config.hops);
+        self.send_datagram(work, &way, &message(hops, nslpid, true, body))
+    }
+
+    /// Keeps a message until the peer is found.
+    pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
+        let Occasion::Send { message, data, .. } = occasion else { return };
+        let limits = self.config.limits;
+        if self.store.half(at.place()).queue == NONE {
+            let queue = self.store.queues.insert(Default::default()) as Index;
+            self.store.half_mut(at.place()).queue = queue;
+        }
+        let half = self.store.half(at.place());
+        let octets = data.len() as u32; // at most 16 380
+        let Some(queue) = self.store.queues.get_mut(half.queue as usize) else { return };
+        let fits = queue.messages.len() < limits.waiting_messages as usize
+            && queue.octets + octets <= limits.waiting_octets
+            && self.waiting_octets + u64::from(octets) <= limits.waiting_octets_in_all.into();
+        if !fits {
+            let nslpid = at.key.nslpid;
+            return self.undelivered(work, nslpid, message, data, SendFailure::Limit);
+        }
+        let deadline = work.now + message.timeout;
+        let earliest = queue.messages.iter().map(|waiting| waiting.deadline).min();
+        queue.deadline = earliest.unwrap_or(Time::MAX).min(deadline);
+        queue.octets += octets;
+        self.waiting_octets += u64::from(octets);
+        let data = (*data).into();
+        queue.messages.push_back(Waiting { message: **message, data, deadline });
+        self.arm(at.place());
+    }
+
+    /// Takes out what has waited longest, if it is no longer than `room`, and may travel in a datagram.
+    pub(super) fn take_first(&mut self, queue: Index, room: usize) -> Option<Waiting> {
+        let block = self.store.queues.get_mut(queue as usize)?;
+        let first = block.messages.front()?;
+        if first.data.len() + 4 > room || needs(first.message.attributes) > Needs::Nothing {
+            return None;
+        }
+        self.take(queue)
+    }
+
+    fn take(&mut self, queue: Index) -> Option<Waiting> {
+        let block = self.store.queues.get_mut(queue as usize)?;
+        let waiting = block.messages.pop_front()?;
+        block.octets -= waiting.data.len() as u32;
+        self.waiting_octets -= waiting.data.len() as u64;
+        Some(waiting)
+    }
+
+    /// Sends all that waits.
+    pub(super) fn send_queued(&mut self, work: &mut Work<'_, '_>, at: &At) {
+        let half = self.store.half(at.place());
+        let (queue, room) = (half.queue, self.largest_datagram(half));
+        let overhead = self.overhead(&at.mri());
+        while let Some(Waiting { message, data, .. }) = self.take(queue) {
+            let failure = if data.len() + overhead > room {
+                SendFailure::TooLarge
+            } else if self.transmit_data(work, at, &message, &data) {
+                continue;
+            } else {
+                SendFailure::Limit
+            };
+            self.undelivered(work, at.key.nslpid, &message, &data, failure);
+        }
+        self.drop_queue(at);
+    }
+
+    /// Gives back all that waits.
+    pub(super) fn fail_queued(&mut self, work: &mut Work<'_, '_>, at: &At, failure: SendFailure) {
+        let Some(half) = self.store.get(at.place()) else { return };
+        let queue = half.queue;
+        while let Some(waiting) = self.take(queue) {
+            self.undelivered(work, at.key.nslpid, &waiting.message, &waiting.data, failure);
+        }
+        self.drop_queue(at);
+    }
+
+    fn drop_queue(&mut self, at: &At) {
+        let queue = mem::replace(&mut self.store.half_mut(at.place()).queue, NONE);
+        self.store.queues.try_remove(queue as usize);
+    }
+
+    /// Gives back what has waited for too long.
+    pub(super) fn fail_overdue(&mut self, work: &mut Work<'_, '_>, at: &At) {
+        let queue = self.store.half(at.place()).queue;
+        let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
+        if block.deadline > work.now {
+            return;
+        }
+        let waiting = mem::take(&mut block.messages);
+        let (overdue, left) =
+            waiting.into_iter().partition(|waiting: &Waiting| waiting.deadline <= work.now);
+        block.messages = left;
+        let left = block.messages.iter();
+        block.deadline = left.map(|waiting| waiting.deadline).min().unwrap_or(Time::MAX);
+        let overdue: alloc::collections::VecDeque<Waiting> = overdue;
+        let octets: usize = overdue.iter().map(|waiting| waiting.data.len()).sum();
+        block.octets -= octets as u32;
+        self.waiting_octets -= octets as u64;
+        for Waiting { message, data, .. } in overdue {
+            self.undelivered(work, at.key.nslpid, &message, &data, SendFailure::TimedOut);
+        }
+    }
+
+    /// Gives a message back to its application.
+    pub(super) fn undelivered(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        nslpid: u16,
+        message: &SendMessage,
+        data: &[u8],
+        failure: SendFailure,
+    ) {
+        self.counters.undelivered += 1;
+        work.call(nslpid, |application, turn| {
+            application.undelivered(turn, message, data, failure);
+        });
+    }
+
+    /// Data has come.
+    pub(super) fn data_arrives(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        data: &Data<'_>,
+    ) {
+        let direction = data.mri.direction().inverted();
+        let key = Key::new(arrival.nslpid, data.session, data.mri);
+        if data.explicitly_routed {
+            let peer = data.nli.and_then(|nli| self.peers.find(&nli, arrival.interface));
+            let at = At { key, direction, index: NONE };
+            return self.hand_over_from(work, &at, arrival, data.mri, data.nslp_data, true, peer);
+        }
+        let mut at = self.at(key, direction);
+        let state = self.state(&at);
+        if state == State::Idle && data.context_free && self.config.stateless_data {
+            return self.hand_over(work, &at, arrival, data.mri, data.nslp_data, false);
+        }
+        let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+        let facts = Facts::default().with(Fact::PeerKnown, peer != NONE);
+        let occasion = Occasion::Data { arrival, data };
+        self.step(work, &mut at, Event::Data, facts, &occasion);
+    }
+
+    /// Hands Data over, or what came in a Confirm, if it came from the peer.
+    pub(super) fn deliver(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
+        match occasion {
+            Occasion::Data { arrival, data } => {
+                let peer = self.peers.get(self.store.half(at.place()).peer);
+                let is_peer = match (peer, &data.nli) {
+                    (Some(peer), Some(nli)) => {
+                        peer.is(nli) && arrival.source == nli.interface_address
+                    }
+                    _ => false,
+                };
+                if !is_peer {
+                    return self.ignore(work, arrival, DropReason::WrongPeer);
+                }
+                self.hand_over(work, at, arrival, data.mri, data.nslp_data, false);
+            }
+            Occasion::Confirm { arrival, confirm, .. } => {
+                if let Some(data) = confirm.nslp_data {
+                    self.hand_over(work, at, arrival, confirm.mri, data, false);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Hands a message over to its application.
+    pub(super) fn hand_over(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        arrival: &Arrival<'_>,
+        mri: Mri,
+        data: &[u8],
+        explicitly_routed: bool,
+    ) {
+        let peer = self.store.get(at.place()).map(|half| half.peer);
+        self.hand_over_from(work, at, arrival, mri, data, explicitly_routed, peer);
+    }
+
+    #[allow(clippy::too_many_arguments)] // one message, taken apart
+    fn hand_over_from(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        arrival: &Arrival<'_>,
+        mri: Mri,
+        data: &[u8],
+        explicitly_routed: bool,
+        peer: Option<Index>,
+    ) {
+        let distance = self.store.get(at.place()).map(|half| half.ip_distance);
+        let received = Received {
+            data,
+            session: at.key.session,
+            mri,
+            peer: peer.and_then(|peer| self.peers.handle(peer)),
+            attributes: Attributes::default(),
+            explicitly_routed,
+            ip_distance: distance.filter(|distance| *distance != 0),
+            hops: arrival.hops,
+            interface: arrival.interface,
+        };
+        work.call(arrival.nslpid, |application, turn| application.receive(turn, &received));
+    }
+
+    /// Data has come for which there is no routing state.
+    pub(super) fn refuse_data(&mut self, work: &mut Work<'_, '_>, occasion: &Occasion<'_>) {
+        let Occasion::Data { arrival, .. } = occasion else { return };
+        self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
+        self.ignore(work, arrival, DropReason::NoRoutingState);
+    }
+
+    /// An application says how long it needs routing state.
+    fn set_state_lifetime(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        key: Key,
+        mri: &Mri,
+        lifetime: Duration,
+    ) {
+        let mut at = self.at(key, mri.direction());
+        let state = self.state(&at);
+        if state == State::Idle {
+            return;
+        }
+        if lifetime.is_zero() {
+            let occasion = Occasion::Nothing;
+            self.step(work, &mut at, Event::Forget, Facts::default(), &occasion);
+        } else if state.is_querying() {
+            self.store.half_mut(at.place()).lifetime_ms = super::querying::millis(lifetime);
+            self.restart_expire(work.now, &at);
+            self.arm(at.place());
+        }
+    }
+}
+
+/// What attributes ask for.
+pub(super) fn needs(attributes: Attributes) -> Needs {
+    match attributes {
+        Attributes { secure: true, .. } => Needs::Secure,
+        Attributes { reliable: true, .. } => Needs::Reliable,
+        Attributes { .. } => Needs::Nothing,
+    }
+}

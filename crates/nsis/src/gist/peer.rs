@@ -1,0 +1,162 @@
+//! The peers: nodes that routing state names, each with the interface it is behind. All sessions share them; what names one
+//! to applications, an SII-Handle, is its place here.
+//!
+//! A peer that no routing state names any more is kept for a while, so that an application can still tell it that its path
+//! is another one now (RFC 5971 section 7.1.4).
+
+use alloc::boxed::Box;
+use core::hash::Hasher;
+use core::net::IpAddr;
+
+use earmark_core::InterfaceId;
+use earmark_core::random::Stream;
+use earmark_core::timer::TimerId;
+use earmark_wire::gist::NetworkLayerInformation;
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher24;
+use slab::Slab;
+
+use super::state::{Index, NONE};
+use crate::nslp::PeerHandle;
+
+/// A peer.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// Peer-Identity.
+    pub(crate) identity: Box<[u8]>,
+    /// Interface-Address.
+    pub(crate) address: IpAddr,
+    /// Behind which interface.
+    pub(crate) interface: InterfaceId,
+    /// The UDP port that it listens on.
+    pub(crate) port: u16,
+    /// The largest IP packet that reaches it, octets, as far as that is known.
+    pub(crate) mtu: u32,
+    /// Halves of routing states that name it.
+    pub(crate) uses: u32,
+    /// How often its place was given away.
+    generation: u32,
+    /// Ends it, while nothing names it.
+    pub(crate) timer: Option<TimerId>,
+}
+
+impl Peer {
+    /// Whether it is who `nli` names.
+    #[inline]
+    pub(crate) fn is(&self, nli: &NetworkLayerInformation<'_>) -> bool {
+        self.address == nli.interface_address && *self.identity == *nli.peer_identity
+    }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    pub(crate) slab: Slab<Peer>,
+    /// By identity, address and interface; the first two are what peers say, so that the hash is SipHash.
+    by_name: HashTable<Index>,
+    key: (u64, u64),
+    /// Of the next place that is given away.
+    generation: u32,
+}
+
+impl Peers {
+    pub(crate) fn new(keys: &mut Stream) -> Peers {
+        Peers { slab: Slab::new(), by_name: HashTable::new(), key: keys.hash_key(), generation: 0 }
+    }
+
+    pub(crate) fn get(&self, index: Index) -> Option<&Peer> {
+        self.slab.get(index as usize)
+    }
+
+    pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Peer> {
+        self.slab.get_mut(index as usize)
+    }
+
+    /// The peer that a message names, if it is known.
+    pub(crate) fn find(
+        &self,
+        nli: &NetworkLayerInformation<'_>,
+        interface: InterfaceId,
+    ) -> Option<Index> {
+        let same = |&index: &Index| {
+            let peer = &self.slab[index as usize];
+            peer.interface == interface && peer.is(nli)
+        };
+        let hash = self.hash(nli.peer_identity, nli.interface_address, interface);
+        self.by_name.find(hash, same).copied()
+    }
+
+    /// The peer that a message names, which is entered if it is new and there are fewer than `limit`.
+    pub(crate) fn obtain(
+        &mut self,
+        nli: &NetworkLayerInformation<'_>,
+        interface: InterfaceId,
+        port: u16,
+        mtu: u32,
+        limit: u32,
+    ) -> Option<Index> {
+        if let Some(index) = self.find(nli, interface) {
+            self.slab[index as usize].port = port;
+            return Some(index);
+        }
+        if self.slab.len() >= limit as usize {
+            return None;
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let index = self.slab.insert(Peer {
+            identity: nli.peer_identity.into(),
+            address: nli.interface_address,
+            interface,
+            port,
+            mtu,
+            uses: 0,
+            generation: self.generation,
+            timer: None,
+        }) as Index;
+        let hash = self.hash(nli.peer_identity, nli.interface_address, interface);
+        let (slab, key) = (&self.slab, self.key);
+        let hasher = |&other: &Index| {
+            let peer: &Peer = &slab[other as usize];
+            hash_of(key, &peer.identity, peer.address, peer.interface)
+        };
+        self.by_name.insert_unique(hash, index, hasher);
+        Some(index)
+    }
+
+    pub(crate) fn remove(&mut self, index: Index) -> Option<Peer> {
+        let peer = self.slab.try_remove(index as usize)?;
+        let hash = self.hash(&peer.identity, peer.address, peer.interface);
+        if let Ok(entry) = self.by_name.find_entry(hash, |&other| other == index) {
+            entry.remove();
+        }
+        Some(peer)
+    }
+
+    /// Its name for applications.
+    #[inline]
+    pub(crate) fn handle(&self, index: Index) -> Option<PeerHandle> {
+        let peer = self.get(index)?;
+        Some(PeerHandle { slot: index, generation: peer.generation })
+    }
+
+    /// The peer that an application names.
+    pub(crate) fn by_handle(&self, handle: PeerHandle) -> Option<Index> {
+        let peer = self.get(handle.slot)?;
+        (handle.slot != NONE && peer.generation == handle.generation).then_some(handle.slot)
+    }
+
+    fn hash(&self, identity: &[u8], address: IpAddr, interface: InterfaceId) -> u64 {
+        hash_of(self.key, identity, address, interface)
+    }
+}
+
+fn hash_of(key: (u64, u64), identity: &[u8], address: IpAddr, interface: InterfaceId) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(key.0, key.1);
+    match address {
+        IpAddr::V4(address) => hasher.write(&address.octets()),
+        IpAddr::V6(address) => hasher.write(&address.octets()),
+    }
+    hasher.write(&interface.0.to_be_bytes());
+    hasher.write(identity);
+    hasher.finish()
+}

@@ -1,0 +1,383 @@
+//! The responding node: is asked whether it takes part, and keeps who has asked (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
+
+use core::mem;
+use core::time::Duration;
+
+use earmark_core::InterfaceId;
+use earmark_wire::gist::iana::subcode;
+use earmark_wire::gist::{
+    Body, Confirm, Direction, ErrorCode, Mri, NetworkLayerInformation, Query, ResponderPart,
+    Response,
+};
+
+use super::Gist;
+use super::config::Installation;
+use super::cookie::Binding;
+use super::counters::DropReason;
+use super::machine::{Event, Fact, Facts, State};
+use super::querying::{ip_distance, millis};
+use super::state::{Arrival, Index, Key, NONE};
+use super::step::{At, Occasion};
+use super::transmit::{Way, message, own_address};
+use crate::instance::Work;
+use crate::nslp::{Attributes, Notification, Peering, Received, Validity};
+
+/// TTL below which a Query against the flow has come over more than one hop (RFC 5971 A.4.4.11).
+const NEIGHBOUR_TTL: u8 = 254;
+
+impl Gist {
+    /// A Query has come for an application that is here.
+    pub(super) fn query_arrives(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        query: &Query<'_>,
+        is_local: bool,
+    ) -> Option<Peering> {
+        if query.nli.peer_identity == self.identity.octets()
+            && work.context.interfaces.is_local(query.nli.interface_address)
+        {
+            self.ignore(work, arrival, DropReason::Own);
+            return None;
+        }
+        if let Err(reason) = self.check_query(work, arrival, query) {
+            self.ignore(work, arrival, reason);
+            return None;
+        }
+        let mut answer = mem::take(&mut self.scratch);
+        answer.clear();
+        let peering = self.ask_application(work, arrival, query, &mut answer);
+        // RFC 5971 section 4.3.2: behind its destination there is nobody else who could.
+        let accepts = is_local || peering == Some(Peering::Accept);
+        if accepts {
+            self.answer_query(work, arrival, query, &answer);
+        }
+        self.scratch = answer;
+        Some(if accepts { Peering::Accept } else { Peering::Pass })
+    }
+
+    /// Who asks too often, from too far, or for what cannot be.
+    fn check_query(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        query: &Query<'_>,
+    ) -> Result<(), DropReason> {
+        let limits = self.config.limits;
+        let peer = self.hash_address(query.nli.interface_address);
+        if !self.queries.admits(work.now, peer, limits.queries_per_second_of_a_peer)
+            || !self.totals.admits(work.now, 1, limits.queries_per_second)
+        {
+            return Err(DropReason::Throttled);
+        }
+        // RFC 5971 section 7.2.1.
+        if arrival.source_is_peer && arrival.source != query.nli.interface_address {
+            let code = ErrorCode::ObjectType;
+            let subcode = subcode::object_type::UNTRANSLATED;
+            self.refuse_mri(work, arrival, code, subcode);
+            return Err(DropReason::Untranslated);
+        }
+        if query.mri.direction() == Direction::Upstream
+            && arrival.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
+        {
+            self.refuse(work, arrival, ErrorCode::InvalidTtl, 0);
+            return Err(DropReason::TooFar);
+        }
+        if let Err(subcode) = self.check_mri(work, arrival, &query.mri) {
+            self.refuse_mri(work, arrival, ErrorCode::MriValidation, subcode);
+            return Err(DropReason::Mri);
+        }
+        Ok(())
+    }
+
+    /// Whether a flow could come this way (RFC 5971 sections 4.3.4 and 5.8.1.2).
+    fn check_mri(&self, work: &Work<'_, '_>, arrival: &Arrival<'_>, mri: &Mri) -> Result<(), u8> {
+        let (source, destination) = mri.addresses();
+        if destination.is_ipv4() != arrival.destination.is_ipv4() {
+            return Err(subcode::mri::IP_VERSION_MISMATCH);
+        }
+        let Mri::PathCoupled(flow) = mri else { return Ok(()) };
+        if flow.destination_prefix < self.config.shortest_prefix || destination.is_multicast() {
+            return Err(subcode::mri::TOO_WILD);
+        }
+        if mri.direction() == Direction::Downstream {
+            let hop = work.context.routes.lookup(source);
+            let wrong_way = self.config.ingress_filter
+                && hop.is_none_or(|hop| hop.interface != arrival.interface);
+            if wrong_way || work.context.interfaces.is_local(source) {
+                return Err(subcode::mri::INGRESS_FILTER);
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_application(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        query: &Query<'_>,
+        answer: &mut alloc::vec::Vec<u8>,
+    ) -> Option<Peering> {
+        let received = Received {
+            data: query.nslp_data.unwrap_or_default(),
+            session: query.session,
+            mri: query.mri,
+            peer: None,
+            attributes: Attributes::default(),
+            explicitly_routed: false,
+            ip_distance: ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl),
+            hops: arrival.hops,
+            interface: arrival.interface,
+        };
+        work.call(arrival.nslpid, |application, turn| application.may_peer(turn, &received, answer))
+    }
+
+    fn answer_query(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        query: &Query<'_>,
+        answer: &[u8],
+    ) {
+        let direction = query.mri.direction().inverted();
+        let mut at = self.at(Key::new(arrival.nslpid, query.session, query.mri), direction);
+        let mut state = self.state(&at);
+        if state.is_querying() {
+            if direction == Direction::Downstream {
+                // RFC 5971 section 5.8.1.3: what a Query along the flow has found counts more. The peer is answered; what it
+                // confirms changes nothing here.
+                let confirm = true;
+                let occasion = Occasion::Query { arrival, query, answer, peer: NONE, confirm };
+                return self.send_response(work, &at, &occasion);
+            }
+            let occasion = Occasion::Nothing;
+            self.step(work, &mut at, Event::Forget, Facts::default(), &occasion);
+            at = self.at(at.key, direction);
+            state = State::Idle;
+        }
+        let known = self.peers.find(&query.nli, arrival.interface).unwrap_or(NONE);
+        let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+        let is_new = before != NONE && before != known;
+        let policy = self.config.installation;
+        let confirm = policy != Installation::Immediate
+            && (state != State::EstablishedUpstream || is_new || before == NONE);
+        let mut peer = NONE;
+        if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
+            peer = match self.obtain_peer(work, arrival, &query.nli) {
+                Some(peer) if before == peer || !self.is_crowded(peer) => peer,
+                _ => return self.ignore(work, arrival, DropReason::Limit),
+            };
+        }
+        if state == State::Idle && policy != Installation::Delayed && self.is_full(&at) {
+            self.settle(work.now, peer);
+            return self.ignore(work, arrival, DropReason::Limit);
+        }
+        let facts = Facts::default()
+            .with(Fact::ConfirmRequired, policy != Installation::Immediate)
+            .with(Fact::Delayed, policy == Installation::Delayed)
+            .with(Fact::NewPeer, is_new)
+            .with(Fact::NeedsAssociation, false);
+        let occasion = Occasion::Query { arrival, query, answer, peer, confirm };
+        self.step(work, &mut at, Event::Query, facts, &occasion);
+        self.settle(work.now, peer);
+    }
+
+    /// A Response to a Query; it goes to the address that the Query names.
+    pub(super) fn send_response(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        occasion: &Occasion<'_>,
+    ) {
+        let Occasion::Query { arrival, query, answer, confirm, .. } = occasion else { return };
+        let Some(way) = self.way_back(work, arrival, &query.nli) else { return };
+        let binding = Binding {
+            nli: &query.nli,
+            mri: &query.mri,
+            session: query.session,
+            nslpid: arrival.nslpid,
+        };
+        let lifetime = self.config.secret_lifetime;
+        let cookie = self.cookies.responder(work.now, lifetime, &binding, arrival.interface);
+        let mri = at.mri();
+        let distance = ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
+        let validity = self.granted_ms(query.nli.routing_state_validity);
+        let identity = self.identity;
+        let response = Response {
+            nat_traversal: query.nat_traversal,
+            mri,
+            session: query.session,
+            nli: self.nli(&identity, way.source, mri.direction(), distance, validity),
+            query_cookie: query.query_cookie,
+            responder: confirm.then_some(ResponderPart { cookie: &cookie, stack: None }),
+            confirm_requested: *confirm,
+            nslp_data: (!answer.is_empty()).then_some(*answer),
+        };
+        let hops = self.config.hops;
+        self.send_datagram(
+            work,
+            &way,
+            &message(hops, arrival.nslpid, true, Body::Response(response)),
+        );
+    }
+
+    /// The way to whoever sent a message that is answered, by its NLI (RFC 5971 section 4.4.1).
+    pub(super) fn way_back(
+        &self,
+        work: &Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        nli: &NetworkLayerInformation<'_>,
+    ) -> Option<Way> {
+        let interface = work.context.interfaces.by_id(arrival.interface)?;
+        Some(Way {
+            source: own_address(interface, nli.interface_address)?,
+            destination: nli.interface_address,
+            port: arrival.source_port,
+            interface: None,
+            ttl: self.config.ttl,
+            router_alert: false,
+        })
+    }
+
+    /// How long state is kept for somebody who proposes so much, milliseconds.
+    fn granted_ms(&self, proposed: u32) -> u32 {
+        let most = self.validity_ms();
+        proposed.clamp(millis(self.config.shortest_validity).clamp(1, most), most)
+    }
+
+    /// A Confirm has come.
+    pub(super) fn confirm_arrives(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        confirm: &Confirm<'_>,
+    ) {
+        let direction = confirm.mri.direction().inverted();
+        let mut at = self.at(Key::new(arrival.nslpid, confirm.session, confirm.mri), direction);
+        let state = self.state(&at);
+        if state.is_querying() {
+            return; // see `answer_query`
+        }
+        let delayed = self.config.installation == Installation::Delayed;
+        let binding = Binding {
+            nli: &confirm.nli,
+            mri: &confirm.mri,
+            session: confirm.session,
+            nslpid: arrival.nslpid,
+        };
+        let lifetime = self.config.secret_lifetime;
+        let opened = confirm
+            .returned
+            .map(|returned| self.cookies.open(work.now, lifetime, &binding, returned.cookie));
+        let interface = match opened {
+            Some(Some(interface)) => interface,
+            Some(None) => return self.refuse_cookie(work, arrival),
+            None if state == State::Idle => {
+                self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
+                return self.ignore(work, arrival, DropReason::NoRoutingState);
+            }
+            // Without a cookie it confirms what nobody has asked to be confirmed.
+            None => return self.ignore(work, arrival, DropReason::Unexpected),
+        };
+        if arrival.association == NONE && arrival.source != confirm.nli.interface_address {
+            return self.ignore(work, arrival, DropReason::Untranslated);
+        }
+        if state == State::Idle && (!delayed || self.is_full(&at)) {
+            let reason = if delayed { DropReason::Limit } else { DropReason::NoRoutingState };
+            self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
+            return self.ignore(work, arrival, reason);
+        }
+        let arrival = &Arrival { interface, ..*arrival };
+        let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+        let peer = match self.obtain_peer(work, arrival, &confirm.nli) {
+            Some(peer) if before == peer || !self.is_crowded(peer) => peer,
+            Some(peer) => {
+                self.settle(work.now, peer);
+                return self.ignore(work, arrival, DropReason::Limit);
+            }
+            None => return self.ignore(work, arrival, DropReason::Limit),
+        };
+        let facts = Facts::default()
+            .with(Fact::Delayed, delayed)
+            .with(Fact::NewPeer, before != peer)
+            .with(Fact::PeerKnown, before != NONE);
+        let occasion = Occasion::Confirm { arrival, confirm, peer };
+        self.step(work, &mut at, Event::Confirm, facts, &occasion);
+        self.settle(work.now, peer);
+    }
+
+    /// A cookie is not one of this node's. Whoever sent it is not told, unless somebody looks for an error (RFC 5971
+    /// section 8.5).
+    fn refuse_cookie(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>) {
+        if self.config.report_cookies {
+            let object = earmark_wire::gist::ObjectType::ResponderCookie;
+            self.refuse_object(
+                work,
+                arrival,
+                ErrorCode::ObjectValue,
+                subcode::object_value::INVALID_COOKIE,
+                object,
+            );
+        }
+        self.ignore(work, arrival, DropReason::Cookie);
+    }
+
+    /// Who has asked, or confirmed, becomes the peer.
+    pub(super) fn install_querier(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        arrival: &Arrival<'_>,
+        nli: &NetworkLayerInformation<'_>,
+        peer: Index,
+    ) {
+        let before = self.store.half(at.place()).peer;
+        let handle = self.peers.handle(before);
+        self.name_peer(work.now, at, peer);
+        let validity = self.granted_ms(nli.routing_state_validity);
+        let direction = at.direction.inverted();
+        let distance = ip_distance(arrival, direction, nli.ip_ttl);
+        let half = self.store.half_mut(at.place());
+        let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
+        half.lifetime_ms = validity;
+        half.expires_at = work.now + Duration::from_millis(validity.into());
+        half.next_at = earmark_core::Time::MAX;
+        half.ip_distance = distance.unwrap_or(half.ip_distance);
+        self.arm(at.place());
+        if before != peer || !was_good {
+            self.counters.established += 1;
+            self.tell_good(work, at);
+        }
+        if before != NONE
+            && before != peer
+            && let Some(old) = handle
+        {
+            self.counters.rerouted += 1;
+            self.tell(work, at, Notification::RouteDeletion(old));
+        }
+    }
+
+    /// The peer that a message names, which may be new.
+    pub(super) fn obtain_peer(
+        &mut self,
+        work: &Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        nli: &NetworkLayerInformation<'_>,
+    ) -> Option<Index> {
+        let InterfaceId(_) = arrival.interface;
+        let mtu = work.context.interfaces.by_id(arrival.interface).map_or(0, |found| found.mtu);
+        let limit = self.config.limits.peers;
+        self.peers.obtain(nli, arrival.interface, arrival.source_port, mtu, limit)
+    }
+
+    /// Whether a peer is named by as many routing states as it may be.
+    pub(super) fn is_crowded(&self, peer: Index) -> bool {
+        let limit = self.config.limits.states_per_peer;
+        self.peers.get(peer).is_some_and(|peer| peer.uses >= limit)
+    }
+
+    /// Whether there is no room for one more routing state, where one would be needed.
+    pub(super) fn is_full(&self, at: &At) -> bool {
+        at.index == NONE && self.store.states.len() >= self.config.limits.states as usize
+    }
+}

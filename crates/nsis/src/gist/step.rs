@@ -1,0 +1,292 @@
+//! Steps of the state machines: which facts hold, which row of [`super::machine`] is taken, and what its actions do.
+
+use earmark_core::Time;
+use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
+
+use super::Gist;
+use super::api::Event as Told;
+use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition, transition};
+use super::state::{Arrival, Due, Half, Index, Key, NONE, Needs, Place, Timer};
+use crate::api::Event as NsisEvent;
+use crate::instance::Work;
+use crate::nslp::{NetworkNotification, Notification, SendFailure, SendMessage, Validity};
+
+/// Which half of which routing state a step is about; the routing state need not be there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    pub(super) key: Key,
+    pub(super) direction: Direction,
+    pub(super) index: Index,
+}
+
+impl At {
+    pub(super) fn place(&self) -> Place {
+        Place { index: self.index, direction: self.direction }
+    }
+
+    /// The MRI that leads to the peer.
+    pub(super) fn mri(&self) -> Mri {
+        self.key.mri(self.direction)
+    }
+}
+
+/// What an event brings with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Occasion<'a> {
+    /// Nothing.
+    Nothing,
+    /// A message of an application.
+    Send { message: &'a SendMessage, data: &'a [u8], needs: Needs },
+    /// A Query; the peer is entered where the state is installed at once.
+    Query {
+        arrival: &'a Arrival<'a>,
+        query: &'a Query<'a>,
+        answer: &'a [u8],
+        peer: Index,
+        confirm: bool,
+    },
+    /// A Response and who sent it.
+    Response { arrival: &'a Arrival<'a>, response: &'a Response<'a>, peer: Index },
+    /// A Confirm and who sent it.
+    Confirm { arrival: &'a Arrival<'a>, confirm: &'a Confirm<'a>, peer: Index },
+    /// Data.
+    Data { arrival: &'a Arrival<'a>, data: &'a Data<'a> },
+}
+
+impl Gist {
+    /// The half that a message is about, which leads where it came from.
+    pub(super) fn at(&self, key: Key, direction: Direction) -> At {
+        let index = self.store.find(&key).unwrap_or(NONE);
+        At { key, direction, index }
+    }
+
+    pub(super) fn at_place(&self, place: Place) -> At {
+        At {
+            key: self.store.state(place.index).key,
+            direction: place.direction,
+            index: place.index,
+        }
+    }
+
+    /// In which state a half is.
+    pub(super) fn state(&self, at: &At) -> State {
+        self.store.get(at.place()).map_or(State::Idle, |half| half.state)
+    }
+
+    /// Takes a step; `None` where the event has no row. Where the row needs a routing state that is not there, it is
+    /// entered: the caller has seen to it that there is room.
+    pub(super) fn step(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &mut At,
+        event: Event,
+        facts: Facts,
+        occasion: &Occasion<'_>,
+    ) -> Option<&'static Transition> {
+        let state = self.state(at);
+        let asks = state.is_querying() || state == State::Idle && event == Event::SendMessage;
+        let table = if asks { QUERYING } else { RESPONDING };
+        let row = transition(table, state, event, facts)?;
+        if at.index == NONE && row.to != State::Idle {
+            at.index = self.store.insert(at.key);
+        }
+        if at.index != NONE && row.to != State::Idle {
+            self.store.half_mut(at.place()).state = row.to;
+        }
+        for action in row.actions {
+            self.perform(work, at, *action, event, occasion);
+        }
+        Some(row)
+    }
+
+    fn perform(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &mut At,
+        action: Action,
+        event: Event,
+        occasion: &Occasion<'_>,
+    ) {
+        match action {
+            Action::SendQuery => self.send_query(work, at, event, occasion),
+            Action::SendResponse => self.send_response(work, at, occasion),
+            Action::SendConfirm => self.send_confirm(work, at, occasion),
+            Action::SendData => self.send_data(work, at, occasion),
+            Action::SendQueued => self.send_queued(work, at),
+            Action::RefuseData => self.refuse_data(work, occasion),
+            Action::Queue => self.queue(work, at, occasion),
+            Action::Deliver => self.deliver(work, at, occasion),
+            Action::FailQueued => {
+                let failure = match event {
+                    Event::NoResponse | Event::EndpointFound => SendFailure::NoNextNode,
+                    _ => SendFailure::Refused,
+                };
+                self.fail_queued(work, at, failure);
+            }
+            Action::Install => self.install(work, at, occasion),
+            Action::Refresh => self.refresh(work, at, occasion),
+            Action::RestartExpire => self.restart_expire(work.now, at),
+            Action::StartNoConfirm => {
+                let next_at = work.now + self.config.confirm_timeout;
+                let half = self.store.half_mut(at.place());
+                half.next_at = next_at;
+                self.arm(at.place());
+            }
+            Action::Connect => {}
+            Action::ForgetPeer => self.leave_peer(work.now, at),
+            Action::Release => {}
+            Action::TellLastNode => {
+                self.counters.last_node += 1;
+                self.tell(work, at, Notification::LastNode);
+            }
+            Action::TellGone => self.tell_gone(work, at, event),
+            Action::TellFailure => {
+                let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+                if let Some(peer) = self.peers.handle(peer) {
+                    self.tell(work, at, Notification::CommunicationFailure(peer));
+                }
+            }
+            Action::Delete => self.delete(work, at),
+        }
+    }
+
+    /// Tells the application what has happened to its routing state.
+    pub(super) fn tell(&mut self, work: &mut Work<'_, '_>, at: &At, what: Notification) {
+        let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
+        work.call(at.key.nslpid, |application, turn| application.notify(turn, &notification));
+        if let Notification::RoutingStatusChange { status, .. } = what {
+            let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+            work.out.notify(NsisEvent::Gist(Told::RoutingState {
+                nslpid: at.key.nslpid,
+                session: at.key.session,
+                mri: at.mri(),
+                status,
+                peer: self.peers.get(peer).map(|peer| peer.address),
+            }));
+        }
+    }
+
+    /// Says that a half is no more, if it was of use.
+    fn tell_gone(&mut self, work: &mut Work<'_, '_>, at: &At, event: Event) {
+        if event == Event::Expire {
+            self.counters.expired += 1;
+        }
+        let Some(half) = self.store.get(at.place()) else { return };
+        if half.validity == Validity::Bad {
+            return;
+        }
+        self.tell(
+            work,
+            at,
+            Notification::RoutingStatusChange { status: Validity::Bad, peer: None },
+        );
+    }
+
+    /// Makes a half idle, and takes the routing state out if the other one is idle too.
+    fn delete(&mut self, work: &mut Work<'_, '_>, at: &mut At) {
+        if at.index == NONE {
+            return;
+        }
+        self.fail_queued(work, at, SendFailure::Refused);
+        self.leave_peer(work.now, at);
+        let half = core::mem::take(self.store.half_mut(at.place()));
+        if let Some(timer) = half.timer {
+            self.store.timers.cancel(timer);
+        }
+        if self.store.state(at.index).is_idle() {
+            self.forget_change(at.index);
+            self.store.remove(at.index);
+            at.index = NONE;
+        }
+    }
+
+    /// Names the peer of a half.
+    pub(super) fn name_peer(&mut self, now: Time, at: &At, peer: Index) {
+        if self.store.half(at.place()).peer == peer {
+            return;
+        }
+        self.leave_peer(now, at);
+        self.store.half_mut(at.place()).peer = peer;
+        let Some(block) = self.peers.get_mut(peer) else { return };
+        block.uses += 1;
+        if let Some(timer) = block.timer.take() {
+            self.store.timers.cancel(timer);
+        }
+    }
+
+    /// A half names no peer any more.
+    pub(super) fn leave_peer(&mut self, now: Time, at: &At) {
+        let half = self.store.half_mut(at.place());
+        let peer = core::mem::replace(&mut half.peer, NONE);
+        half.validity = Validity::Bad;
+        if let Some(block) = self.peers.get_mut(peer) {
+            block.uses -= 1;
+            self.settle(now, peer);
+        }
+    }
+
+    /// A peer that nothing names is kept for a while.
+    pub(super) fn settle(&mut self, now: Time, peer: Index) {
+        let Some(block) = self.peers.get_mut(peer) else { return };
+        if block.uses == 0 && block.timer.is_none() {
+            let until = now + self.config.peer_lifetime;
+            block.timer = Some(self.store.timers.arm(until, Timer::new(Due::Peer(peer))));
+        }
+    }
+
+    /// Starts T_Inactive_QNode or T_Expire_RNode anew. The timer itself is armed again when it fires too early.
+    #[inline]
+    pub(super) fn restart_expire(&mut self, now: Time, at: &At) {
+        let half = self.store.half_mut(at.place());
+        half.expires_at = now.after_millis(half.lifetime_ms.into());
+    }
+
+    /// Sees to it that the timer of a half fires when something is due, or before.
+    pub(super) fn arm(&mut self, place: Place) {
+        let half = self.store.half(place);
+        let waiting = self.store.queues.get(half.queue as usize);
+        let due = due(half).min(waiting.map_or(Time::MAX, |queue| queue.deadline));
+        let armed = half.timer;
+        let timers = &mut self.store.timers;
+        match armed {
+            Some(timer) if timers.deadline(timer).is_some_and(|at| at <= due) => {}
+            Some(timer) if timers.rearm(timer, due) => {}
+            _ => {
+                let timer = timers.arm(due, Timer::new(Due::Half(place)));
+                self.store.half_mut(place).timer = Some(timer);
+            }
+        }
+    }
+}
+
+/// When something is due at a half, but for what waits.
+pub(super) fn due(half: &Half) -> Time {
+    half.next_at.min(half.expires_at)
+}
+
+impl Gist {
+    /// Who has answered, asked or confirmed becomes the peer.
+    fn install(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
+        match occasion {
+            Occasion::Response { arrival, response, peer } => {
+                self.install_response(work, at, arrival, response, *peer);
+            }
+            Occasion::Query { arrival, query, peer, .. } => {
+                self.install_querier(work, at, arrival, &query.nli, *peer);
+            }
+            Occasion::Confirm { arrival, confirm, peer } => {
+                self.install_querier(work, at, arrival, &confirm.nli, *peer);
+            }
+            _ => {}
+        }
+    }
+
+    fn refresh(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
+        let Occasion::Response { arrival, response, .. } = occasion else { return };
+        let was_good = self.store.half(at.place()).validity == Validity::Good;
+        self.refresh_response(work, at, arrival, response);
+        if !was_good {
+            self.tell_good(work, at);
+        }
+    }
+}

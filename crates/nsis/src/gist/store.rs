@@ -1,0 +1,152 @@
+//! The slab of routing states and the indexes into it.
+//!
+//! | index | key | cardinality | who chooses the key |
+//! |---|---|---|---|
+//! | `by_key` | MRI, SID, NSLPID | one a [`RoutingState`] | peers, so a [`KeyedHash`] |
+//! | `by_destination` | destination of the flow | the first of a list of those with it | an ordered map |
+//!
+//! The second is for routes that change: they name a range of destinations.
+
+use alloc::collections::BTreeMap;
+use core::net::IpAddr;
+
+use earmark_core::growth;
+use earmark_core::hash::KeyedHash;
+use earmark_core::timer::TimingWheel;
+use earmark_wire::gist::Mri;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::state::{Half, Index, Key, NONE, Place, Queue, RoutingState, Timer};
+
+/// All routing states.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) states: Slab<RoutingState>,
+    pub(crate) queues: Slab<Queue>,
+    pub(crate) timers: TimingWheel<Timer>,
+    by_key: HashTable<Index>,
+    pub(crate) by_destination: BTreeMap<IpAddr, Index>,
+    hash: KeyedHash,
+}
+
+impl Store {
+    /// An empty store whose index hashes with `hash`.
+    pub(crate) fn new(hash: KeyedHash) -> Store {
+        Store {
+            states: Slab::new(),
+            queues: Slab::new(),
+            timers: TimingWheel::new(),
+            by_key: HashTable::new(),
+            by_destination: BTreeMap::new(),
+            hash,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn state(&self, index: Index) -> &RoutingState {
+        &self.states[index as usize]
+    }
+
+    #[inline]
+    pub(crate) fn half(&self, place: Place) -> &Half {
+        self.state(place.index).half(place.direction)
+    }
+
+    #[inline]
+    pub(crate) fn half_mut(&mut self, place: Place) -> &mut Half {
+        self.states[place.index as usize].half_mut(place.direction)
+    }
+
+    /// The half that is there, if it is.
+    pub(crate) fn get(&self, place: Place) -> Option<&Half> {
+        self.states.get(place.index as usize).map(|state| state.half(place.direction))
+    }
+
+    /// The routing state with this key.
+    #[inline]
+    pub(crate) fn find(&self, key: &Key) -> Option<Index> {
+        let same = |&index: &Index| self.state(index).key == *key;
+        self.by_key.find(hash(&self.hash, key), same).copied()
+    }
+
+    /// Enters a routing state whose key has none.
+    pub(crate) fn insert(&mut self, key: Key) -> Index {
+        if self.states.len() == self.states.capacity() {
+            self.states.reserve_exact(growth::step(self.states.len()));
+        }
+        let index = self.states.insert(RoutingState::new(key)) as Index;
+        let (states, keyed) = (&self.states, &self.hash);
+        let hasher = |&other: &Index| hash(keyed, &states[other as usize].key);
+        self.by_key.insert_unique(hash(keyed, &key), index, hasher);
+        let first = self.by_destination.insert(key.mri.addresses().1, index).unwrap_or(NONE);
+        self.states[index as usize].next = first;
+        if let Some(first) = self.states.get_mut(first as usize) {
+            first.previous = index;
+        }
+        index
+    }
+
+    /// Takes a routing state out, both halves of which are idle.
+    pub(crate) fn remove(&mut self, index: Index) {
+        let state = self.states.remove(index as usize);
+        let place = hash(&self.hash, &state.key);
+        if let Ok(entry) = self.by_key.find_entry(place, |&other| other == index) {
+            entry.remove();
+        }
+        if let Some(next) = self.states.get_mut(state.next as usize) {
+            next.previous = state.previous;
+        }
+        match self.states.get_mut(state.previous as usize) {
+            Some(previous) => previous.next = state.next,
+            None if state.next == NONE => {
+                self.by_destination.remove(&state.key.mri.addresses().1);
+            }
+            None => {
+                self.by_destination.insert(state.key.mri.addresses().1, state.next);
+            }
+        }
+    }
+}
+
+/// Session identifiers are random where their owners keep to the rules, which nobody trusts: every field counts.
+#[inline]
+fn hash(hash: &KeyedHash, key: &Key) -> u64 {
+    let session = u128::from_be_bytes(key.session.0);
+    let [high, low] = halves(session);
+    let (details, kind) = details(key);
+    match key.mri.addresses() {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let addresses = u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits());
+            hash.of_six([high, low, addresses, details, kind, 0])
+        }
+        (source, destination) => {
+            let [source, destination] = [source, destination].map(|address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+                IpAddr::V6(address) => address.to_bits(),
+            });
+            let ([a, b], [c, d]) = (halves(source), halves(destination));
+            hash.of_six([hash.of_six([high, low, a, b, c, d]), details, kind, 0, 0, 1])
+        }
+    }
+}
+
+fn halves(bits: u128) -> [u64; 2] {
+    [(bits >> 64) as u64, bits as u64]
+}
+
+/// What a key has besides session and addresses. What is not there counts as zero.
+fn details(key: &Key) -> (u64, u64) {
+    let nslpid = u64::from(key.nslpid);
+    let Mri::PathCoupled(mri) = &key.mri else { return (0, nslpid << 48 | 1) };
+    let ports = u32::from(mri.source_port.unwrap_or_default()) << 16
+        | u32::from(mri.destination_port.unwrap_or_default());
+    // An SPI goes without ports.
+    let selector = ports ^ mri.spi.unwrap_or_default();
+    let kind = nslpid << 48
+        | u64::from(mri.protocol.unwrap_or_default()) << 40
+        | u64::from(mri.ds_field.unwrap_or_default()) << 32
+        | u64::from(mri.source_prefix) << 24
+        | u64::from(mri.destination_prefix) << 16;
+    (u64::from(selector) << 32 | u64::from(mri.flow_label.unwrap_or_default()), kind)
+}

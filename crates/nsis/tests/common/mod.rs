@@ -1,0 +1,524 @@
+//! A network of nodes with NSIS in virtual time, hop by hop: links with a delay, routers without GIST in between, datagrams
+//! that get lost, connections.
+//!
+//! [`Network::line`] builds the usual one. Node `i` and node `i + 1` of a line are joined by network `10.0.i.0/24`, in which
+//! the left one has `.1` and the right one `.2`; of IPv6 `fd00:i::/64` likewise. Interfaces are numbered from 1, the left one
+//! first.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod application;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use earmark_core::admission::Ledger;
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    CloseReason, ConnectionId, Context, Datagram, Effect, Effects, Engine, Hop, HostEvent, Input,
+    Interface, InterfaceId, Interfaces, Outgoing, Rate, Route, RouteTable, Routes, StreamEvent,
+    Time, Transport,
+};
+use earmark_nsis::{Command, Config, Event, Nsis, PORT};
+use earmark_wire::gist::{self, Message, MessageType, Mode, Mri, PathCoupled, SessionId};
+use earmark_wire::udp;
+
+/// How long a link takes.
+pub const DELAY: Duration = Duration::from_millis(1);
+
+pub fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// A flow of UDP packets between two addresses, downstream.
+pub fn flow(source: IpAddr, destination: IpAddr) -> Mri {
+    let bits = if source.is_ipv4() { 32 } else { 128 };
+    Mri::PathCoupled(PathCoupled {
+        source,
+        destination,
+        source_prefix: bits,
+        destination_prefix: bits,
+        protocol: Some(17),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(5_000),
+        destination_port: Some(6_000),
+        direction: gist::Direction::Downstream,
+    })
+}
+
+pub fn session(number: u8) -> SessionId {
+    SessionId([number; 16])
+}
+
+/// One node.
+pub struct Node {
+    pub name: String,
+    /// `None`: it only forwards.
+    pub engine: Option<Nsis>,
+    pub interfaces: Interfaces,
+    pub routes: RouteTable,
+    pub ledger: Ledger,
+    pub effects: Effects<Event>,
+    /// What the engine has told, and when.
+    pub events: Vec<(Time, Event)>,
+    /// Reservations and the like, in order.
+    pub installed: Vec<Effect<Event>>,
+    /// It takes datagrams to GIST's port up even without router alert.
+    pub by_port: bool,
+    /// Where it accepts connections.
+    pub listens: Vec<(u16, Transport)>,
+    /// Who may connect with TLS; `false`: nobody.
+    pub authentic: bool,
+    next_connection: u64,
+    /// The deadline that is in the calendar.
+    armed: Option<Time>,
+}
+
+/// A datagram on a link.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub how: Outgoing,
+    pub octets: Vec<u8>,
+}
+
+impl Packet {
+    /// The message of GIST in it.
+    pub fn message(&self) -> Option<Message<'_>> {
+        let packet = udp::Packet::parse(&self.octets).ok()?;
+        Message::parse(gist::datagram(packet.payload)?, Mode::D).ok()
+    }
+}
+
+/// A packet that was put onto a link, or octets written into a connection.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub at: Time,
+    /// By which node.
+    pub node: usize,
+    /// Through which interface.
+    pub interface: InterfaceId,
+    pub packet: Packet,
+    pub lost: bool,
+}
+
+impl Seen {
+    pub fn message_type(&self) -> Option<MessageType> {
+        self.packet.message().map(|message| message.body.message_type())
+    }
+}
+
+/// Something that will happen.
+enum Happening {
+    Packet {
+        node: usize,
+        interface: InterfaceId,
+        packet: Packet,
+    },
+    Expire {
+        node: usize,
+    },
+    Open {
+        node: usize,
+        connection: ConnectionId,
+        local: SocketAddr,
+        peer: SocketAddr,
+        transport: Transport,
+    },
+    Octets {
+        node: usize,
+        connection: ConnectionId,
+        octets: Vec<u8>,
+    },
+    Closed {
+        node: usize,
+        connection: ConnectionId,
+        reason: CloseReason,
+    },
+}
+
+/// Decides whether a packet gets lost; it is told what was seen of it and how many were seen before.
+pub type Loss = Box<dyn FnMut(&Seen, usize) -> bool>;
+
+pub struct Network {
+    pub now: Time,
+    pub nodes: Vec<Node>,
+    /// The other end of each link.
+    pub links: BTreeMap<(usize, InterfaceId), (usize, InterfaceId)>,
+    /// Packets that were sent.
+    pub seen: Vec<Seen>,
+    pub loss: Option<Loss>,
+    /// Both ends of connections.
+    pub connections: BTreeMap<(usize, ConnectionId), (usize, ConnectionId)>,
+    /// Octets that were written into connections, by node.
+    pub written: Vec<(Time, usize, ConnectionId, Vec<u8>)>,
+    /// Connections that open in no time, and never.
+    pub connections_hang: bool,
+    calendar: BTreeMap<(Time, u64), Happening>,
+    sequence: u64,
+}
+
+#[allow(clippy::large_enum_variant)] // there are few
+/// What stands at a place of a line.
+#[derive(Clone)]
+pub enum Place {
+    /// A node with NSIS.
+    Aware(Config),
+    /// A router without.
+    Plain,
+}
+
+impl Network {
+    pub fn new() -> Network {
+        Network {
+            now: Time::from_secs(1),
+            nodes: Vec::new(),
+            links: BTreeMap::new(),
+            seen: Vec::new(),
+            loss: None,
+            connections: BTreeMap::new(),
+            written: Vec::new(),
+            connections_hang: false,
+            calendar: BTreeMap::new(),
+            sequence: 0,
+        }
+    }
+
+    /// Nodes in a line, all with NSIS and the default settings.
+    pub fn aware(count: usize) -> Network {
+        Network::line(&vec![Place::Aware(Config::default()); count])
+    }
+
+    /// Nodes in a line.
+    pub fn line(places: &[Place]) -> Network {
+        let mut network = Network::new();
+        for (number, place) in places.iter().enumerate() {
+            network.add_node(number, place);
+        }
+        for left in 0..places.len().saturating_sub(1) {
+            network.join(left, left + 1, left as u8);
+        }
+        for node in 0..places.len() {
+            for link in 0..places.len().saturating_sub(1) {
+                let (prefix_4, prefix_6) =
+                    (format!("10.0.{link}.0/24"), format!("fd00:{link}::/64"));
+                // Links 0..node are to the left, the one with number `node` is its own on the right.
+                let (interface, gateway) = match link.cmp(&node) {
+                    _ if link + 1 == node => (1, None),
+                    std::cmp::Ordering::Equal => (if node == 0 { 1 } else { 2 }, None),
+                    std::cmp::Ordering::Less => (1, Some((node - 1, 1))),
+                    std::cmp::Ordering::Greater => (if node == 0 { 1 } else { 2 }, Some((node, 2))),
+                };
+                let four = gateway.map(|(net, host)| format!("10.0.{net}.{host}"));
+                let six = gateway.map(|(net, host)| format!("fd00:{net}::{host}"));
+                network.set_route(node, &prefix_4, interface, four.as_deref());
+                network.set_route(node, &prefix_6, interface, six.as_deref());
+            }
+        }
+        network
+    }
+
+    pub fn add_node(&mut self, number: usize, place: &Place) {
+        let engine = match place {
+            Place::Aware(config) => {
+                Some(Nsis::new(config.clone(), &RandomStreams::new(number as u64 + 1)))
+            }
+            Place::Plain => None,
+        };
+        self.nodes.push(Node {
+            name: format!("n{number}"),
+            engine,
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            effects: Effects::new(),
+            events: Vec::new(),
+            installed: Vec::new(),
+            by_port: false,
+            listens: Vec::new(),
+            authentic: true,
+            next_connection: 1,
+            armed: None,
+        });
+    }
+
+    /// Joins two nodes by network `10.0.net.0/24`; gives both interfaces.
+    pub fn join(&mut self, left: usize, right: usize, net: u8) -> (InterfaceId, InterfaceId) {
+        let ends = [(left, 1), (right, 2)].map(|(node, host)| {
+            let interfaces = &mut self.nodes[node].interfaces;
+            let id = InterfaceId(interfaces.iter().count() as u32 + 1);
+            interfaces.set(Interface {
+                id,
+                name: format!("eth{}", id.0),
+                addresses: vec![
+                    address(&format!("10.0.{net}.{host}")),
+                    address(&format!("fd00:{net}::{host}")),
+                ],
+                mtu: 1_500,
+                up: true,
+                bandwidth: Rate::from_mbps(10),
+                reservable: Rate::from_mbps(8),
+                latency_us: 10,
+            });
+            (node, id)
+        });
+        self.links.insert(ends[0], ends[1]);
+        self.links.insert(ends[1], ends[0]);
+        (ends[0].1, ends[1].1)
+    }
+
+    /// Enters a route in the place of those for the same prefix.
+    pub fn set_route(&mut self, node: usize, prefix: &str, interface: u32, gateway: Option<&str>) {
+        let prefix = prefix.parse().expect("a prefix");
+        let routes = &mut self.nodes[node].routes;
+        let old: Vec<Route> =
+            routes.iter().filter(|route| route.prefix == prefix).copied().collect();
+        old.iter().for_each(|route| assert!(routes.remove(route)));
+        let hop =
+            Hop { interface: InterfaceId(interface), gateway: gateway.map(address), source: None };
+        routes.insert(Route { prefix, metric: 0, hop });
+    }
+
+    /// The flow from the first node of a line to the last.
+    pub fn flow(&self) -> Mri {
+        let last = self.nodes.len() - 2;
+        flow(address("10.0.0.1"), address(&format!("10.0.{last}.2")))
+    }
+
+    /// Likewise in IPv6.
+    pub fn flow_six(&self) -> Mri {
+        let last = self.nodes.len() - 2;
+        flow(address("fd00:0::1"), address(&format!("fd00:{last}::2")))
+    }
+
+    pub fn engine(&self, node: usize) -> &Nsis {
+        self.nodes[node].engine.as_ref().expect("a node with NSIS")
+    }
+
+    pub fn engine_mut(&mut self, node: usize) -> &mut Nsis {
+        self.nodes[node].engine.as_mut().expect("a node with NSIS")
+    }
+
+    pub fn command(&mut self, node: usize, command: Command) {
+        self.input(node, Input::Command(command));
+    }
+
+    pub fn host(&mut self, node: usize, event: HostEvent) {
+        self.input(node, Input::Host(event));
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        // What was put into an application from outside.
+        for node in 0..self.nodes.len() {
+            self.arm(node);
+        }
+        while let Some((&(at, sequence), _)) = self.calendar.first_key_value() {
+            if at > end {
+                break;
+            }
+            self.now = self.now.max(at);
+            let happening = self.calendar.remove(&(at, sequence)).expect("it was there");
+            self.happen(happening);
+        }
+        self.now = end;
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Packet { node, interface, packet } => self.arrive(node, interface, packet),
+            Happening::Expire { node } => {
+                self.nodes[node].armed = None;
+                let due = self.nodes[node].engine.as_ref().and_then(Engine::next_deadline);
+                if due.is_some_and(|(at, _)| at <= self.now) {
+                    self.input(node, Input::Expire);
+                } else {
+                    self.arm(node);
+                }
+            }
+            Happening::Open { node, connection, local, peer, transport } => {
+                let event = StreamEvent::Open { connection, local, peer, transport };
+                self.input(node, Input::Stream(event));
+            }
+            Happening::Octets { node, connection, octets } => {
+                if self.connections.contains_key(&(node, connection)) {
+                    let event = StreamEvent::Data { connection, octets: &octets };
+                    self.input(node, Input::Stream(event));
+                }
+            }
+            Happening::Closed { node, connection, reason } => {
+                self.connections.remove(&(node, connection));
+                self.input(node, Input::Stream(StreamEvent::Closed { connection, reason }));
+            }
+        }
+    }
+
+    /// Gives an engine an input and does what it wants done.
+    pub fn input(&mut self, node: usize, input: Input<'_, Command>) {
+        let Node { engine, interfaces, routes, ledger, effects, .. } = &mut self.nodes[node];
+        let Some(engine) = engine else { return };
+        let mut effects = std::mem::take(effects);
+        effects.clear();
+        let mut context = Context { routes, interfaces, ledger };
+        engine.handle(self.now, input, &mut context, &mut effects);
+        for effect in effects.iter() {
+            match effect {
+                Effect::Send(how, range) => {
+                    let octets = effects.octets(range).to_vec();
+                    self.send(node, Packet { how: *how, octets });
+                }
+                Effect::Notify(event) => self.nodes[node].events.push((self.now, event.clone())),
+                Effect::Connect(connect) => self.connect(node, connect),
+                Effect::Write(connection, range) => {
+                    let octets = effects.octets(range).to_vec();
+                    self.written.push((self.now, node, *connection, octets.clone()));
+                    if let Some(&(node, connection)) = self.connections.get(&(node, *connection)) {
+                        self.later(DELAY, Happening::Octets { node, connection, octets });
+                    }
+                }
+                Effect::Close(connection) => self.close(node, *connection, CloseReason::Ended),
+                other => self.nodes[node].installed.push(other.clone()),
+            }
+        }
+        self.nodes[node].effects = effects;
+        self.arm(node);
+    }
+
+    /// Ends a connection as if by one of its ends; the other one is told.
+    pub fn close(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
+        if let Some((node, connection)) = self.connections.remove(&(node, connection)) {
+            self.later(DELAY, Happening::Closed { node, connection, reason });
+        }
+    }
+
+    /// Breaks a connection: both ends are told.
+    pub fn break_connection(&mut self, node: usize, connection: ConnectionId) {
+        self.close(node, connection, CloseReason::Broken);
+        let reason = CloseReason::Broken;
+        self.later(Duration::ZERO, Happening::Closed { node, connection, reason });
+    }
+
+    fn connect(&mut self, node: usize, connect: &earmark_core::Connect) {
+        if self.connections_hang {
+            return;
+        }
+        let destination = connect.destination;
+        let found = self.nodes.iter().position(|other| other.interfaces.is_local(destination.ip()));
+        let target = found.filter(|&target| {
+            self.nodes[target].listens.contains(&(destination.port(), connect.transport))
+        });
+        let mine = connect.connection;
+        let Some(target) = target else {
+            let reason = CloseReason::Unreachable;
+            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
+        };
+        if connect.transport == Transport::Tls
+            && !(self.nodes[node].authentic && self.nodes[target].authentic)
+        {
+            let reason = CloseReason::NotAuthenticated;
+            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
+        }
+        let theirs = ConnectionId(self.nodes[target].next_connection);
+        self.nodes[target].next_connection += 2;
+        self.connections.insert((node, mine), (target, theirs));
+        self.connections.insert((target, theirs), (node, mine));
+        let (local, transport) = (SocketAddr::new(connect.source, 40_000), connect.transport);
+        let (peer, connection) = (destination, theirs);
+        self.later(
+            DELAY,
+            Happening::Open { node: target, connection, local: peer, peer: local, transport },
+        );
+        let connection = mine;
+        self.later(2 * DELAY, Happening::Open { node, connection, local, peer, transport });
+    }
+
+    /// Puts a packet of a node onto a link.
+    fn send(&mut self, node: usize, packet: Packet) {
+        let hop = self.nodes[node].routes.lookup(packet.how.destination);
+        let interface = packet.how.interface.or(hop.map(|hop| hop.interface));
+        if self.nodes[node].interfaces.is_local(packet.how.destination) {
+            let interface = interface.unwrap_or(InterfaceId(1));
+            return self.later(Duration::ZERO, Happening::Packet { node, interface, packet });
+        }
+        let Some(interface) = interface else { return };
+        let mut seen = Seen { at: self.now, node, interface, packet, lost: false };
+        let count = self.seen.len();
+        seen.lost = self.loss.as_mut().is_some_and(|loss| loss(&seen, count));
+        if !seen.lost
+            && let Some(&(node, interface)) = self.links.get(&(node, interface))
+        {
+            let packet = seen.packet.clone();
+            self.later(DELAY, Happening::Packet { node, interface, packet });
+        }
+        self.seen.push(seen);
+    }
+
+    fn arrive(&mut self, node: usize, interface: InterfaceId, mut packet: Packet) {
+        let here = &self.nodes[node];
+        let is_local = here.interfaces.is_local(packet.how.destination);
+        let is_gist = packet.how.protocol == udp::PROTOCOL
+            && packet.octets.get(2..4) == Some(&PORT.to_be_bytes());
+        let taken = is_local || packet.how.router_alert || here.by_port;
+        if here.engine.is_some() && is_gist && taken {
+            let Outgoing { source, destination, ttl, router_alert, .. } = packet.how;
+            let payload = &packet.octets[..];
+            let encapsulated = false;
+            let datagram = Datagram {
+                interface,
+                source,
+                destination,
+                ttl,
+                router_alert,
+                encapsulated,
+                payload,
+            };
+            self.input(node, Input::Datagram(datagram));
+        } else if !is_local && packet.how.ttl > 1 {
+            packet.how.ttl -= 1;
+            packet.how.interface = None;
+            self.send(node, packet);
+        }
+    }
+
+    /// A datagram arrives that nobody has sent.
+    pub fn inject(&mut self, node: usize, interface: u32, packet: Packet) {
+        self.arrive(node, InterfaceId(interface), packet);
+    }
+
+    fn later(&mut self, time: Duration, happening: Happening) {
+        self.sequence += 1;
+        self.calendar.insert((self.now + time, self.sequence), happening);
+    }
+
+    fn arm(&mut self, node: usize) {
+        let Some(engine) = &self.nodes[node].engine else { return };
+        let Some((at, _)) = engine.next_deadline() else { return };
+        if self.nodes[node].armed.is_none_or(|armed| at < armed) {
+            self.nodes[node].armed = Some(at);
+            self.sequence += 1;
+            let at = at.max(self.now);
+            self.calendar.insert((at, self.sequence), Happening::Expire { node });
+        }
+    }
+
+    /// What GIST messages were sent in datagrams since the `from`th, each as `n0 Query`.
+    pub fn log(&self, from: usize) -> Vec<String> {
+        self.seen[from..]
+            .iter()
+            .filter_map(|seen| {
+                let lost = if seen.lost { " lost" } else { "" };
+                Some(format!("n{} {}{lost}", seen.node, seen.message_type()?.name()))
+            })
+            .collect()
+    }
+
+    /// The messages of a type that a node has sent, or passed on.
+    pub fn sent(&self, node: usize, message_type: MessageType) -> Vec<&Seen> {
+        self.seen
+            .iter()
+            .filter(|seen| seen.node == node && seen.message_type() == Some(message_type))
+            .collect()
+    }
+}
