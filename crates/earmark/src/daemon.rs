@@ -29,6 +29,7 @@ use crate::driver::Driver;
 use crate::event_loop::EventLoop;
 use crate::record::Recorder;
 use crate::reload::Reload;
+use crate::streams::{self, Streams};
 use crate::system::{System, plan, with_cause};
 use crate::user::User;
 use crate::watch::Watch;
@@ -151,7 +152,11 @@ fn start(
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
-    let mut system = System::new(socket, traffic_control, planned, hands_off, adopted.len() as u64);
+    let streams = Streams::open(&streams_settings(config)).map_err(|error| {
+        DaemonError::System { doing: "hear connections (nsis)", cause: with_cause(&error) }
+    })?;
+    let mut system =
+        System::new(socket, traffic_control, streams, planned, hands_off, adopted.len() as u64);
     for interface in &config.interfaces {
         if let Some(state) = present(&initial).find(|state| state.name == interface.name) {
             let failed = |source| DaemonError::Signalling { name: interface.name.clone(), source };
@@ -184,6 +189,15 @@ fn start(
     let reload = Reload::new(config, origin);
     EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), reload)
         .map_err(DaemonError::system("wait for events"))
+}
+
+/// What connections are for: none where nobody speaks NSIS.
+pub(crate) fn streams_settings(config: &Config) -> streams::Settings {
+    let settings = &config.nsis.streams;
+    match config.interfaces.iter().any(|interface| interface.protocols.nsis) {
+        true => settings.clone(),
+        false => streams::Settings { tcp: None, tls: None, ..settings.clone() },
+    }
 }
 
 fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {

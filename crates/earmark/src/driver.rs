@@ -1,7 +1,7 @@
 //! The driver: feeds a [`Node`] with what happens and carries out the effects that come of it.
 //!
 //! One input at a time goes in by [`Driver::handle`], or a batch of datagrams by [`Driver::receive`]; the effects are
-//! carried out before either returns, in their order but for the messages: these leave last, and together. The kernel stands behind the trait [`Kernel`], so that
+//! carried out before either returns, in their order but for the messages: these leave last, and together, datagrams before what was written into connections. The kernel stands behind the trait [`Kernel`], so that
 //! everything above it runs in tests without privileges. A reservation that the kernel refuses goes back into the node
 //! as an input ([`HostUpdate::TrafficControlRefused`]) and becomes an error message of the protocol, not a log line
 //! alone. What the node reports piles up until [`Driver::take_events`] is called.
@@ -14,7 +14,8 @@ use std::net::IpAddr;
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus};
 use earmark_core::{
-    Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing, Rate, Time,
+    Connect, ConnectionId, Datagram, Effect, Effects, Flow, Installation, InterfaceId, Outgoing,
+    Rate, StreamEvent, Time,
 };
 use earmark_node::{
     Command, Event, HostUpdate, Input, Node, NodeConfig, ReservationRow, TrafficRow,
@@ -72,6 +73,26 @@ pub trait Kernel {
         messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
         failed: &mut dyn FnMut(&Outgoing, SendFailure),
     );
+    /// Begins a connection; what becomes of it is told by [`Kernel::follow_streams`].
+    fn connect(&mut self, _now: Time, _connect: &Connect) {}
+    /// Writes into a connection, when [`Kernel::flush`] is called.
+    fn write(&mut self, _connection: ConnectionId, _octets: &[u8]) {}
+    /// Ends a connection, once what was written has left.
+    fn close(&mut self, _now: Time, _connection: ConnectionId) {}
+    /// Lets out what was written into connections.
+    fn flush(&mut self) {}
+    /// Hands out what has happened to connections, bounded in work.
+    fn follow_streams(
+        &mut self,
+        _now: Time,
+        _each: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> io::Result<()> {
+        Ok(())
+    }
+    /// When to call it, whether a connection has something or not.
+    fn next_stream_deadline(&self) -> Option<Time> {
+        None
+    }
     /// Puts a reservation into traffic control, or changes it.
     fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure>;
     /// Lets another flow use a reservation.
@@ -256,6 +277,25 @@ impl<K: Kernel> Driver<K> {
         received
     }
 
+    /// What has happened to connections, and all its consequences.
+    ///
+    /// # Errors
+    /// Waiting for them failed.
+    pub fn follow_streams(&mut self, now: Time) -> io::Result<()> {
+        self.take_loans_back(now);
+        let Driver { inside, kernel, .. } = self;
+        let followed =
+            kernel.follow_streams(now, &mut |event| inside.take(now, Input::Stream(event)));
+        self.carry_out(now);
+        self.lend(now);
+        followed
+    }
+
+    /// When [`Driver::follow_streams`] is due, whether a connection has something or not.
+    pub fn next_stream_deadline(&self) -> Option<Time> {
+        self.kernel.next_stream_deadline()
+    }
+
     /// Learns what the kernel has done by itself up to now.
     ///
     /// # Errors
@@ -412,13 +452,18 @@ impl<K: Kernel> Driver<K> {
                     seen.extend(self.kernel.offload(now, event));
                     continue;
                 }
-                if let Some((claim, failure)) = self.perform(effect) {
+                if let Effect::Write(connection, range) = effect {
+                    self.kernel.write(*connection, effects.octets(range));
+                    continue;
+                }
+                if let Some((claim, failure)) = self.perform(now, effect) {
                     warn!(?claim, errno = failure.errno, "traffic control refused: {failure}");
                     self.inside.counters.refused += 1;
                     refused.push(HostUpdate::TrafficControlRefused { claim, errno: failure.errno });
                 }
             }
             self.send_all(&effects);
+            self.kernel.flush();
             self.inside.effects = effects;
             self.inside.effects.clear();
             for update in refused {
@@ -449,13 +494,24 @@ impl<K: Kernel> Driver<K> {
         self.inside.counters.send_failed += failed;
     }
 
-    /// Does one thing, unless it is to send; gives the claim that is not in place as it should be, where that is the
+    /// Does one thing, unless it is to send or to write; gives the claim that is not in place as it should be, where that is the
     /// outcome.
-    fn perform(&mut self, effect: &Effect<Event>) -> Option<(ClaimId, TrafficControlFailure)> {
+    fn perform(
+        &mut self,
+        now: Time,
+        effect: &Effect<Event>,
+    ) -> Option<(ClaimId, TrafficControlFailure)> {
         let counters = &mut self.inside.counters;
         match effect {
-            Effect::Send(..) => None,
-            Effect::Connect(_) | Effect::Write(..) | Effect::Close(_) => None,
+            Effect::Send(..) | Effect::Write(..) => None,
+            Effect::Connect(connect) => {
+                self.kernel.connect(now, connect);
+                None
+            }
+            Effect::Close(connection) => {
+                self.kernel.close(now, *connection);
+                None
+            }
             Effect::Install(installation) => {
                 let done = self.kernel.install(installation);
                 counters.installed += u64::from(done.is_ok());

@@ -61,6 +61,7 @@ impl EventLoop {
         set.add(Source::Messages, driver.kernel_ref().socket.as_fd())?;
         set.add(Source::Mirror, watch.mirror.as_fd())?;
         set.add(Source::Listener, listener.as_fd())?;
+        set.add(Source::Streams, driver.kernel_ref().streams.as_fd())?;
         Ok(EventLoop { clock, driver, watch, listener, hub, reload, set, signals })
     }
 
@@ -97,6 +98,9 @@ impl EventLoop {
             {
                 warn!(%error, "what the kernel has done");
             }
+            if self.driver.next_stream_deadline().is_some_and(|at| at <= now) {
+                self.driver.follow_streams(now)?;
+            }
             self.watch.house_keeping(now, &mut self.driver);
             self.hub.publish(now, &mut self.driver);
             self.hub.sweep(now, &mut self.driver);
@@ -116,6 +120,7 @@ impl EventLoop {
                 }
             }
             Source::Mirror => self.watch.follow_kernel(now, &mut self.driver),
+            Source::Streams => self.driver.follow_streams(now)?,
             Source::Listener => self.accept(),
             Source::Client(id) if readable => self.hub.readable(id, now, &mut self.driver),
             Source::Client(id) => self.hub.writable(id, now, &mut self.driver),
@@ -155,6 +160,7 @@ impl EventLoop {
         let deadlines = [
             self.timers_due(),
             self.driver.next_look(),
+            self.driver.next_stream_deadline(),
             Some(self.watch.next_deadline()),
             self.hub.next_deadline(),
         ];
@@ -169,6 +175,7 @@ enum Source {
     Messages,
     Mirror,
     Listener,
+    Streams,
     Client(ClientId),
 }
 
@@ -180,7 +187,8 @@ impl Source {
             Source::Messages => 1,
             Source::Mirror => 2,
             Source::Listener => 3,
-            Source::Client(ClientId(id)) => 3 + id,
+            Source::Streams => 4,
+            Source::Client(ClientId(id)) => 4 + id,
         }
     }
 
@@ -190,7 +198,8 @@ impl Source {
             1 => Source::Messages,
             2 => Source::Mirror,
             3 => Source::Listener,
-            client => Source::Client(ClientId(client - 3)),
+            4 => Source::Streams,
+            client => Source::Client(ClientId(client - 4)),
         }
     }
 }

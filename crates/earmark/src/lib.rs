@@ -17,6 +17,7 @@ mod event_loop;
 pub mod record;
 mod reload;
 pub mod short_cut;
+pub mod streams;
 mod system;
 pub mod units;
 mod user;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError, KeyFile, Renewed};
-use crate::daemon::node_config;
+use crate::daemon::{node_config, streams_settings};
 use crate::driver::Driver;
 use crate::system::System;
 use crate::watch::Watch;
@@ -41,6 +41,9 @@ impl Reload {
                     warn!("a change that waits for a restart of the daemon: {key}");
                 }
                 watch.renew(now, &config, driver);
+                if let Err(error) = driver.kernel().streams.renew(&streams_settings(&config)) {
+                    warn!(%error, "the old keys and certificates stay (nsis.tls)");
+                }
                 let renewal = Renewal::from(node_config(&config, None, self.origin).rsvp);
                 let command = earmark_rsvp::Command::Renew(Box::new(renewal));
                 driver.handle(now, Input::Command(Command::Rsvp(command)));

@@ -6,9 +6,11 @@ use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus};
-use earmark_core::{Flow, Installation, InterfaceId, Outgoing, Rate, Time};
+use earmark_core::{
+    Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
+};
 use earmark_linux::{
-    Adopted, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, SignallingSocket,
+    Adopted, Gist, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, SignallingSocket,
     TcError, TrafficControl, Yessir,
 };
 use earmark_node::TrafficRow;
@@ -17,12 +19,14 @@ use tracing::debug;
 use crate::config::InterfaceConfig;
 use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
 use crate::short_cut::{self, ShortCut};
+use crate::streams::Streams;
 
 /// See the module's text.
 pub(crate) struct System {
     pub(crate) socket: SignallingSocket,
     traffic_control: TrafficControl,
     short_cut: ShortCut,
+    pub(crate) streams: Streams,
     /// Interfaces whose queues are ours.
     planned: BTreeSet<InterfaceId>,
     /// Interfaces that take part and whose queues the daemon must leave alone (`queues = "none"`).
@@ -55,6 +59,7 @@ impl System {
     pub(crate) fn new(
         socket: SignallingSocket,
         traffic_control: TrafficControl,
+        streams: Streams,
         planned: BTreeSet<InterfaceId>,
         hands_off: BTreeSet<InterfaceId>,
         adopted: u64,
@@ -64,6 +69,7 @@ impl System {
             socket,
             traffic_control,
             short_cut: ShortCut::default(),
+            streams,
             planned,
             hands_off,
             signalling: BTreeSet::new(),
@@ -92,6 +98,7 @@ impl System {
             boomerang: config.protocols.boomerang,
             yessir: if config.protocols.yessir { config.yessir } else { Yessir::Off },
             sender_reports: config.measure_rtp,
+            gist: if config.protocols.nsis { config.gist } else { Gist::Off },
         };
         self.socket.set_interface(interface, how)?;
         for &group in self.groups.keys() {
@@ -217,6 +224,34 @@ impl Kernel for System {
         self.socket.send_all(messages, |out, error| failed(out, SendFailure(with_cause(&error))));
     }
 
+    fn connect(&mut self, now: Time, connect: &Connect) {
+        self.streams.connect(now, connect);
+    }
+
+    fn write(&mut self, connection: ConnectionId, octets: &[u8]) {
+        self.streams.write(connection, octets);
+    }
+
+    fn close(&mut self, now: Time, connection: ConnectionId) {
+        self.streams.close(now, connection);
+    }
+
+    fn flush(&mut self) {
+        self.streams.flush();
+    }
+
+    fn follow_streams(
+        &mut self,
+        now: Time,
+        each: &mut dyn FnMut(StreamEvent<'_>),
+    ) -> io::Result<()> {
+        self.streams.serve(now, each)
+    }
+
+    fn next_stream_deadline(&self) -> Option<Time> {
+        self.streams.next_deadline()
+    }
+
     fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure> {
         if self.hands_off.contains(&installation.interface) {
             self.accounted.insert(installation.claim);
@@ -303,7 +338,14 @@ impl Kernel for System {
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         let socket = self.socket.counters();
         let traffic_control = self.counters;
+        let streams = self.streams.counters();
         vec![
+            ("streams", "connected", streams.connected),
+            ("streams", "accepted", streams.accepted),
+            ("streams", "refused", streams.refused),
+            ("streams", "not_authenticated", streams.not_authenticated),
+            ("streams", "half_open", streams.half_open),
+            ("streams", "backlog", streams.backlog),
             ("socket", "received", socket.received),
             ("socket", "malformed", socket.malformed),
             ("socket", "overflowed", socket.overflowed),

@@ -9,6 +9,7 @@ pub(crate) const CLASSIFIER: &[u8] = include_bytes!("../bpf/classifier.o");
 pub(crate) const RSVP: &[u8] = include_bytes!("../bpf/rsvp.o");
 pub(crate) const BOOMERANG: &[u8] = include_bytes!("../bpf/boomerang.o");
 pub(crate) const YESSIR: &[u8] = include_bytes!("../bpf/yessir.o");
+pub(crate) const NSIS: &[u8] = include_bytes!("../bpf/nsis.o");
 
 const SECTION_HEADER: usize = 64;
 const RELOCATION: usize = 16;

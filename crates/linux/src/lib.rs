@@ -26,7 +26,7 @@ pub mod traffic_control;
 
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use signalling_socket::{
-    Access, FastKey, FastPath, FastSession, Incoming, Intercept, InterfaceError,
+    Access, FastKey, FastPath, FastSession, Gist, Incoming, Intercept, InterfaceError,
     InterfaceSignalling, OpenError, PassedMessages, Seen, SeenSession, SendError, Settled, Share,
     SignallingSocket, Yessir,
 };

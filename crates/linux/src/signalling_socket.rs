@@ -4,7 +4,8 @@
 //! that BPF programs fill (to groups; and without router alert where an interface is set so), and inside UDP packets
 //! (from hosts without raw sockets). Those of Boomerang are pings and those of YESSIR are RTCP packets: they come through
 //! the ring buffer, from the interfaces that are set so, and where BPF is not to be had, through raw sockets as far as
-//! these can see them.
+//! these can see them. Those of GIST are UDP packets to port 270: they come the same ways, whether in transit or for this
+//! host.
 //!
 //! What was in transit is consumed, unless it is marked as a copy: whoever reads it must send it on (RFC 2205 section
 //! 3.11.3). The TTL of a packet in transit has not been decremented yet. All of it fails open: when the process dies,
@@ -26,6 +27,7 @@ mod raw;
 mod ready;
 mod receive;
 mod settings;
+mod sink;
 mod udp;
 
 use std::collections::BTreeMap;
@@ -46,8 +48,9 @@ use intercept::Interceptor;
 use raw::RawSockets;
 use ready::{ReadySet, Source};
 pub use settings::{
-    Access, Incoming, Intercept, InterfaceSignalling, Settled, Share, SocketCounters, Yessir,
+    Access, Gist, Incoming, Intercept, InterfaceSignalling, Settled, Share, SocketCounters, Yessir,
 };
+use sink::Sink;
 use udp::UdpSockets;
 
 /// IP protocol number of RSVP (RFC 2205 section 3.11.1).
@@ -74,6 +77,8 @@ pub struct SignallingSocket {
     alerted: AlertedSockets,
     batch: Batch<BATCH>,
     counters: SocketCounters,
+    /// Held from when the first interface needs it.
+    sink: Option<Sink>,
     /// Groups, with the interfaces on which they are joined and how often that was asked for.
     groups: BTreeMap<(IpAddr, InterfaceId), u32>,
     /// Holds the claim on the namespace.
@@ -103,6 +108,7 @@ impl SignallingSocket {
             alerted: AlertedSockets::default(),
             batch: Batch::new(LONGEST_PACKET),
             counters: SocketCounters::default(),
+            sink: None,
             groups: BTreeMap::new(),
             _claim: claim,
         };
@@ -139,7 +145,11 @@ impl SignallingSocket {
     ) -> Result<(), InterfaceError> {
         if self.raw.is_some() {
             self.intercept(interface, &how)?;
-        } else if how.boomerang || how.yessir != Yessir::Off || how.sender_reports {
+        } else if how.boomerang
+            || how.yessir != Yessir::Off
+            || how.sender_reports
+            || how.gist != Gist::Off
+        {
             return Err(InterfaceError::NeedsRaw);
         }
         let udp = how.udp || self.raw.is_none();
@@ -291,6 +301,9 @@ impl SignallingSocket {
         interface: InterfaceId,
         how: &InterfaceSignalling,
     ) -> Result<(), InterfaceError> {
+        if how.gist != Gist::Off && self.sink.is_none() {
+            self.open_sink()?;
+        }
         let attached = match &mut self.interceptor {
             Ok(interceptor) => interceptor.attach(interface, how),
             Err(kind) => Err((*kind).into()),
@@ -300,6 +313,7 @@ impl SignallingSocket {
             if how.intercept == Intercept::Protocol
                 || how.yessir == Yessir::Always
                 || how.sender_reports
+                || how.gist == Gist::Port
             {
                 return Err(InterfaceError::Intercept(error));
             }
@@ -314,6 +328,20 @@ impl SignallingSocket {
         self.alerted.serve(interface, &by_sockets)?;
         for ((_, socket), number) in self.alerted.sockets.iter().zip(0..).skip(before) {
             self.ready.add(Source::Alerted(number), socket.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// Holds the port of GIST. A process that has given up the right to does without, as long as BPF takes what comes.
+    fn open_sink(&mut self) -> Result<(), OpenError> {
+        match Sink::open() {
+            Ok(sink) => self.sink = Some(sink),
+            Err(OpenError::System { doing, source })
+                if source.kind() == io::ErrorKind::PermissionDenied && self.interceptor.is_ok() =>
+            {
+                tracing::warn!(%source, "cannot {doing}: what is not for it is answered with ICMP");
+            }
+            Err(error) => return Err(error),
         }
         Ok(())
     }

@@ -15,6 +15,8 @@ mod encapsulation;
 mod fast_path;
 #[path = "kernel/flood.rs"]
 mod flood;
+#[path = "kernel/gist.rs"]
+mod gist;
 #[path = "kernel/interception.rs"]
 mod interception;
 #[path = "kernel/mirror.rs"]
@@ -67,6 +69,12 @@ fn main() -> ExitCode {
         trial("yessir: taken in transit, copied at the end", yessir::taken_and_copied),
         trial("yessir: others pass", yessir::others_pass),
         trial("yessir: sender reports are copied", yessir::sender_reports),
+        trial("gist: taken in transit", gist::in_transit),
+        trial("gist: others pass", gist::others_pass),
+        trial("gist: for this host", gist::for_this_host),
+        trial("gist: without BPF", gist::without_bpf),
+        trial("gist: the port is somebody else's", gist::port_in_use),
+        trial("gist: interfaces that come later", gist::later_interfaces),
         trial("fast path: refreshed by the kernel", fast_path::refreshed_by_the_kernel),
         trial("fast path: all else is the daemon's", fast_path::all_else_is_the_daemons),
         trial("fast path: set up and released by the kernel", fast_path::set_up_and_release),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use earmark_core::Rate;
-use earmark_linux::{Intercept, Yessir};
+use earmark_linux::{Gist, Intercept, Yessir};
 use earmark_rsvp::integrity::{self, HandshakeMode, Secured};
 use earmark_rsvp::{Timing, limits};
 use earmark_wire::rsvp::Dscp;
@@ -14,7 +14,8 @@ use toml::Spanned;
 
 use super::across::AcrossTable;
 use super::exchange::{HelloTable, ReductionTable};
-use super::light::{BoomerangTable, YessirInterceptName, YessirTable};
+use super::light::{BoomerangTable, ProtocolName, YessirInterceptName, YessirTable};
+use super::nsis::{NsisInterceptName, NsisTable};
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
 use super::source::Source;
@@ -22,7 +23,6 @@ use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
     Queueing,
 };
-use crate::control::protocol::Signalling;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +47,8 @@ struct File {
     boomerang: BoomerangTable,
     #[serde(default)]
     yessir: YessirTable,
+    #[serde(default)]
+    nsis: NsisTable,
     #[serde(default)]
     daemon: DaemonTable,
 }
@@ -77,9 +79,10 @@ struct InterfaceTable {
     queue_packets: Option<Spanned<u32>>,
     queues: Option<Queueing>,
     integrity: Option<Secured>,
-    protocols: Option<Spanned<Vec<Signalling>>>,
+    protocols: Option<Spanned<Vec<ProtocolName>>>,
     intercept: Option<InterceptName>,
     yessir_intercept: Option<YessirInterceptName>,
+    nsis_intercept: Option<NsisInterceptName>,
     measure_rtp: Option<bool>,
     udp_encapsulation: Option<bool>,
     #[serde(default)]
@@ -187,6 +190,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         boomerang,
         boomerang_share,
         yessir,
+        nsis: source.nsis(file.nsis)?,
         retry,
         udp_only,
         diagnostics: file.rsvp.diagnostics.unwrap_or(true),
@@ -287,6 +291,10 @@ impl Source<'_> {
             yessir: match table.yessir_intercept {
                 Some(YessirInterceptName::Always) => Yessir::Always,
                 Some(YessirInterceptName::RouterAlert) | None => Yessir::RouterAlert,
+            },
+            gist: match table.nsis_intercept {
+                Some(NsisInterceptName::Port) => Gist::Port,
+                Some(NsisInterceptName::RouterAlert) | None => Gist::RouterAlert,
             },
             measure_rtp: table.measure_rtp.unwrap_or(false) && protocols.yessir,
             udp_encapsulation: table.udp_encapsulation.unwrap_or(false),

@@ -12,7 +12,6 @@ use toml::Spanned;
 use super::file::Share;
 use super::source::Source;
 use super::{ConfigError, InterfaceConfig, Protocols};
-use crate::control::protocol::Signalling;
 
 /// See [`earmark_boomerang::Config`].
 #[derive(Default, Deserialize)]
@@ -90,6 +89,16 @@ struct KeyTable {
     secret: Spanned<String>,
 }
 
+/// What can be spoken through an interface.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ProtocolName {
+    Rsvp,
+    Boomerang,
+    Yessir,
+    Nsis,
+}
+
 /// The names of [`earmark_linux::Yessir`].
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -105,23 +114,25 @@ impl Source<'_> {
     /// Which protocols an interface speaks; all of them where nothing is said, and where that is possible.
     pub(super) fn protocols(
         &self,
-        names: Option<&Spanned<Vec<Signalling>>>,
+        names: Option<&Spanned<Vec<ProtocolName>>>,
         udp_only: bool,
     ) -> Result<Protocols, ConfigError> {
         let Some(names) = names else {
             return Ok(Protocols {
                 boomerang: !udp_only,
                 yessir: !udp_only,
+                nsis: !udp_only,
                 ..Protocols::default()
             });
         };
         let has = |name| names.get_ref().contains(&name);
         let protocols = Protocols {
-            rsvp: has(Signalling::Rsvp),
-            boomerang: has(Signalling::Boomerang),
-            yessir: has(Signalling::Yessir),
+            rsvp: has(ProtocolName::Rsvp),
+            boomerang: has(ProtocolName::Boomerang),
+            yessir: has(ProtocolName::Yessir),
+            nsis: has(ProtocolName::Nsis),
         };
-        if udp_only && (protocols.boomerang || protocols.yessir) {
+        if udp_only && (protocols.boomerang || protocols.yessir || protocols.nsis) {
             return Err(self.error(
                 names.span(),
                 "with rsvp.udp_only nothing but RSVP can be signalled",

@@ -10,6 +10,7 @@ mod exchange;
 mod file;
 mod keys;
 mod light;
+mod nsis;
 mod policy;
 mod proxy;
 mod renewal;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use earmark_core::Rate;
 use earmark_core::admission::RetryPolicy;
 use earmark_linux::Intercept;
-use earmark_linux::{Queues, Yessir};
+use earmark_linux::{Gist, Queues, Yessir};
 use earmark_node::Border;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
@@ -30,6 +31,7 @@ use earmark_wire::rsvp::Dscp;
 
 pub use error::{ConfigError, Place};
 pub use keys::KeyFile;
+pub use nsis::NsisConfig;
 pub use renewal::Renewed;
 
 /// A configuration to start from, with every setting explained. `earmark config example` prints it.
@@ -71,6 +73,8 @@ pub struct Config {
     pub boomerang_share: f64,
     /// Settings of YESSIR; the interfaces that it measures are in theirs.
     pub yessir: earmark_yessir::Config,
+    /// Settings of NSIS.
+    pub nsis: NsisConfig,
     /// How eagerly YESSIR takes what others give back.
     pub retry: RetryPolicy,
     /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
@@ -158,11 +162,13 @@ pub struct Protocols {
     pub boomerang: bool,
     /// YESSIR.
     pub yessir: bool,
+    /// NSIS.
+    pub nsis: bool,
 }
 
 impl Default for Protocols {
     fn default() -> Protocols {
-        Protocols { rsvp: true, boomerang: true, yessir: true }
+        Protocols { rsvp: true, boomerang: true, yessir: true, nsis: true }
     }
 }
 
@@ -191,6 +197,8 @@ pub struct InterfaceConfig {
     pub intercept: Intercept,
     /// Which messages of YESSIR are, where that is spoken.
     pub yessir: Yessir,
+    /// Which messages of GIST are, where NSIS is spoken.
+    pub gist: Gist,
     /// Whether RTP streams whose senders know nothing of YESSIR are measured when they come in, and reserved for.
     pub measure_rtp: bool,
     /// Whether hosts behind it signal inside UDP (RFC 2205 appendix C).
@@ -220,6 +228,7 @@ impl InterfaceConfig {
             protocols: Protocols::default(),
             intercept: Intercept::RouterAlert,
             yessir: Yessir::RouterAlert,
+            gist: Gist::RouterAlert,
             measure_rtp: false,
             udp_encapsulation: false,
             limits: limits::Interface::default(),
@@ -249,6 +258,7 @@ impl Config {
             boomerang: earmark_boomerang::Config::default(),
             boomerang_share: 0.0,
             yessir: earmark_yessir::Config::default(),
+            nsis: NsisConfig::default(),
             retry: RetryPolicy::default(),
             udp_only: false,
             diagnostics: true,

@@ -1,6 +1,6 @@
 //! A configuration that is read again while the daemon runs: what can be taken over, and what waits for a restart.
 
-use super::{Config, ConfigError, InterfaceConfig, Protocols};
+use super::{Config, ConfigError, InterfaceConfig, NsisConfig, Protocols};
 
 /// What came of reading the file again.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +54,7 @@ impl Config {
                 "boomerang",
                 self.boomerang != new.boomerang || self.boomerang_share != new.boomerang_share,
             ),
+            ("nsis.tcp and nsis.tls", !self.nsis.streams.has_same_ports(&new.nsis.streams)),
             ("yessir", self.yessir != new.yessir || self.retry != new.retry),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),
@@ -73,6 +74,7 @@ impl Config {
             policy: new.policy,
             proxies: new.proxies,
             diagnostics: new.diagnostics,
+            nsis: NsisConfig { streams: new.nsis.streams.with_ports_of(&self.nsis.streams) },
             reconcile: new.reconcile,
             ..self.clone()
         };

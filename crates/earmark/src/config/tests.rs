@@ -1,6 +1,8 @@
 //! Settings that make sense are read as meant; each that does not is refused with its line and key.
 
+use super::super::NsisConfig;
 use super::*;
+use crate::streams::Identity;
 
 fn read(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("r1.toml"))
@@ -15,6 +17,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     assert_eq!(config.limits, Limits::default());
     assert_eq!(config.boomerang, earmark_boomerang::Config::default());
     assert_eq!(config.yessir, earmark_yessir::Config::default());
+    assert_eq!(config.nsis, NsisConfig::default());
     assert_eq!(config.retry, earmark_core::admission::RetryPolicy::default());
     assert_eq!(config.proxies, earmark_rsvp::proxy::Settings::default());
     assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
@@ -54,6 +57,8 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[[boomerang.aggregate]]",
         "[yessir]",
         "[[yessir.key]]",
+        "[nsis]",
+        "[nsis.tls]",
         "[rsvp]",
         "[rsvp.reduction]",
         "[rsvp.hello]",
@@ -119,6 +124,42 @@ fn queues_are_kept_apart_in_one_of_three_ways() {
         let text = format!("[[interface]]\nname='a'\nbandwidth='10Mbit'\n{text}");
         assert_eq!(read(&text).unwrap().interfaces[0].queues, queues, "{text}");
     }
+}
+
+/// Both ways to know a neighbour, and what is missing where it is.
+#[test]
+fn connections_are_secured_by_certificates_or_keys() {
+    let tls = |text: &str| {
+        let text = format!("[nsis]\ntcp = 0\n[nsis.tls]\nkey = 'k'\n{text}");
+        read(&text).map(|config| config.nsis.streams)
+    };
+    let streams = tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']").unwrap();
+    assert_eq!(streams.tcp, None);
+    let settings = streams.tls.unwrap();
+    assert_eq!((settings.port, settings.key.as_path()), (30_271, Path::new("k")));
+    assert_eq!(
+        settings.identity,
+        Identity::Certificates {
+            chain: "c".into(),
+            authorities: "a".into(),
+            peers: vec!["r2".into()]
+        }
+    );
+    let streams = tls("by = 'keys'\npublic_keys = 'p'\nport = 1").unwrap();
+    let settings = streams.tls.unwrap();
+    assert_eq!((settings.port, settings.identity), (1, Identity::PublicKeys("p".into())));
+    for (text, hint) in [
+        ("", "let in"),
+        ("certificate = 'c'\nauthorities = 'a'", "let in"),
+        ("certificate = 'c'\npeers = ['r2']", "let in"),
+        ("by = 'keys'", "public_keys"),
+    ] {
+        let error = tls(text).expect_err(text);
+        assert!(error.hint.contains(hint), "{error}");
+        assert_eq!(error.place.key, "nsis.tls", "{error}");
+    }
+    let error = tls("certificate = 'c'\nauthorities = 'a'\npeers = ['r2']\nport = 0").unwrap_err();
+    assert_eq!(error.place.key, "nsis.tls.port");
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Boomerang and YESSIR by raw sockets, where BPF is not to be had.
+//! Boomerang, YESSIR and GIST by raw sockets, where BPF is not to be had.
 //!
 //! Raw sockets see less: in transit only what carries router alert, and it is consumed whether it is a message or not. So
 //! every alerted ping and UDP packet of somebody else is sent on from here, as a router would have. What is for this host
 //! comes as a copy: the kernel delivers a report to its application. Pings it answers by itself, as any host does, so that
-//! only answers are handed out. Groups are not served.
+//! only answers are handed out. What is for the port of GIST goes to a socket that nobody reads. Groups are not served.
 //!
 //! ```text
 //! socket             in transit                        for this host
 //! ICMP               alerted IPv4 of protocol 1        echo replies
-//! UDP                alerted IPv4 of protocol 17       alerted, and what could be RTCP
+//! UDP                alerted IPv4 of protocol 17       alerted, GIST, and what could be RTCP
 //! protocol 255       alerted IPv6, value 0             -
 //! ICMPv6             -                                 echo replies
-//! UDP over IPv6      -                                 what could be RTCP
+//! UDP over IPv6      -                                 GIST, and what could be RTCP
 //! ```
 
 use std::collections::BTreeSet;
@@ -19,7 +19,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use earmark_core::{Datagram, InterfaceId};
 
-use super::settings::{Incoming, InterfaceSignalling, Yessir};
+use super::settings::{Gist, Incoming, InterfaceSignalling, Yessir};
+use super::sink::PORT as GIST_PORT;
 use super::{OpenError, raw, raw_socket, set, size_receive_buffer};
 use crate::sys::socket::{Received, attach_filter, set_structure};
 
@@ -30,16 +31,20 @@ const SOL_RAW: i32 = 255;
 /// First octets of the data of Boomerang's messages.
 const MAGIC: [u8; 4] = [0x47, 0x11, 0x47, 0x11];
 const NAME: [u8; 4] = *b"YSSR";
+const GIST_MAGIC: [u8; 4] = [0x4e, 0x04, 0xbd, 0xa5];
 const SENDER_REPORT: u8 = 200;
 const RECEIVER_REPORT: u8 = 201;
 const APPLICATION: u8 = 204;
 
-/// Lets through IPv4 packets with options, and UDP whose data begin as RTCP's do: version 2, a report.
-const RTCP4: [libc::sock_filter; 11] = [
-    step(0xb1, 0, 0, 0),  // the index: octets of the IPv4 header
-    step(0x87, 0, 0, 0),  // are they
-    step(0x25, 6, 0, 20), // more than 20? take it
-    step(0x50, 0, 0, 8),  // the first octet of data
+/// Lets through IPv4 packets with options, UDP to the port of GIST, and UDP whose data begin as RTCP's do: version 2, a
+/// report.
+const UDP4: [libc::sock_filter; 13] = [
+    step(0xb1, 0, 0, 0),                // the index: octets of the IPv4 header
+    step(0x87, 0, 0, 0),                // are they
+    step(0x25, 8, 0, 20),               // more than 20? take it
+    step(0x48, 0, 0, 2),                // the destination port
+    step(0x15, 6, 0, GIST_PORT as u32), // GIST's? take it
+    step(0x50, 0, 0, 8),                // the first octet of data
     step(0x54, 0, 0, 0xc0),
     step(0x15, 0, 4, 0x80), // not version 2? leave it
     step(0x50, 0, 0, 9),    // the second
@@ -49,7 +54,9 @@ const RTCP4: [libc::sock_filter; 11] = [
     step(0x06, 0, 0, 0),
 ];
 /// The same for UDP over IPv6, of which the kernel has taken the IP header off.
-const RTCP6: [libc::sock_filter; 8] = [
+const UDP6: [libc::sock_filter; 10] = [
+    step(0x28, 0, 0, 2),
+    step(0x15, 6, 0, GIST_PORT as u32),
     step(0x30, 0, 0, 8),
     step(0x54, 0, 0, 0xc0),
     step(0x15, 0, 4, 0x80),
@@ -61,7 +68,7 @@ const RTCP6: [libc::sock_filter; 8] = [
 ];
 
 /// An instruction of a socket filter: operation, steps to skip if so and if not, number.
-const fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+pub(super) const fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt, jf, k }
 }
 
@@ -92,9 +99,10 @@ pub(super) enum Verdict<'a> {
 pub(super) struct AlertedSockets {
     pub(super) sockets: Vec<(Kind, OwnedFd)>,
     has_boomerang: bool,
-    has_yessir: bool,
+    has_udp: bool,
     boomerang: BTreeSet<InterfaceId>,
     yessir: BTreeSet<InterfaceId>,
+    gist: BTreeSet<InterfaceId>,
 }
 
 impl AlertedSockets {
@@ -119,14 +127,17 @@ impl AlertedSockets {
             self.has_boomerang = true;
         }
         let wants_yessir = how.yessir == Yessir::RouterAlert;
-        if wants_yessir && !self.has_yessir {
-            self.open4(raw::UDP, |socket| filter_udp(socket, &RTCP4))?;
-            self.open6(raw::UDP, |socket| filter_udp(socket, &RTCP6))?;
-            self.has_yessir = true;
+        let wants_gist = how.gist != Gist::Off;
+        if (wants_yessir || wants_gist) && !self.has_udp {
+            self.open4(raw::UDP, |socket| filter_udp(socket, &UDP4))?;
+            self.open6(raw::UDP, |socket| filter_udp(socket, &UDP6))?;
+            self.has_udp = true;
         }
-        for (set, wanted) in
-            [(&mut self.boomerang, how.boomerang), (&mut self.yessir, wants_yessir)]
-        {
+        for (set, wanted) in [
+            (&mut self.boomerang, how.boomerang),
+            (&mut self.yessir, wants_yessir),
+            (&mut self.gist, wants_gist),
+        ] {
             match wanted {
                 true => set.insert(interface),
                 false => set.remove(&interface),
@@ -139,6 +150,7 @@ impl AlertedSockets {
     pub(super) fn forget(&mut self, interface: InterfaceId) {
         self.boomerang.remove(&interface);
         self.yessir.remove(&interface);
+        self.gist.remove(&interface);
     }
 
     /// What is to become of a packet that one of the sockets received.
@@ -155,6 +167,14 @@ impl AlertedSockets {
             // What the kernel would answer from, and what the packet is addressed to.
             Kind::Both4 => about.own == about.destination,
         };
+        let is_gist = protocol == raw::UDP
+            && self.gist.contains(&datagram.interface)
+            && is_gist(datagram.payload);
+        if !is_group && is_gist {
+            // Of what is for this host the other copy goes to nobody.
+            let message = Incoming { protocol, is_copy: false, settled: None, datagram };
+            return Verdict::Message(message);
+        }
         if !is_group && self.is_wanted(protocol, &datagram) {
             return Verdict::Message(Incoming { protocol, is_copy, settled: None, datagram });
         }
@@ -235,6 +255,11 @@ fn is_boomerang(protocol: u8, message: &[u8]) -> bool {
     kinds.contains(kind) && message.get(8..12) == Some(&MAGIC)
 }
 
+/// Whether a UDP packet goes to the port of GIST and begins with its magic number (RFC 5971 section 5.3.1).
+fn is_gist(packet: &[u8]) -> bool {
+    packet.get(2..4) == Some(&GIST_PORT.to_be_bytes()) && packet.get(8..12) == Some(&GIST_MAGIC)
+}
+
 /// Whether a UDP packet holds an RTCP compound that begins with a report and has YSSR in it (RFC 3550 section 6.1).
 fn is_yessir(packet: &[u8]) -> bool {
     let Some(mut rest) = packet.get(8..) else { return false };
@@ -280,6 +305,21 @@ mod tests {
             other[at] = octet;
             assert!(!is_yessir(&other), "{at}");
         }
+    }
+
+    #[test]
+    fn only_what_goes_to_its_port_with_magic_is_a_message_of_gist() {
+        let message = |port: u16, magic: [u8; 4]| {
+            let mut packet = vec![0, 9];
+            packet.extend(port.to_be_bytes());
+            packet.extend([0, 12, 0, 0]);
+            packet.extend(magic);
+            packet
+        };
+        assert!(is_gist(&message(270, GIST_MAGIC)));
+        assert!(!is_gist(&message(271, GIST_MAGIC)));
+        assert!(!is_gist(&message(270, [0x4e, 0x04, 0xbd, 0xa6])));
+        assert!(!is_gist(&message(270, GIST_MAGIC)[..11]));
     }
 
     #[test]

@@ -17,9 +17,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use earmark_core::{Datagram, InterfaceId};
 
 use super::fast_path::FastPath;
-use super::settings::{Incoming, Intercept, InterfaceSignalling, Settled, Share, Yessir};
+use super::settings::{Gist, Incoming, Intercept, InterfaceSignalling, Settled, Share, Yessir};
 use super::{checksum, raw};
-use crate::bpf_object::{self, BOOMERANG, RSVP, YESSIR};
+use crate::bpf_object::{self, BOOMERANG, NSIS, RSVP, YESSIR};
 use crate::sys::bpf::{self, Map};
 use crate::sys::ring::Ring;
 
@@ -50,16 +50,22 @@ enum Program {
     Any,
     /// Copies of sender reports.
     Reports,
+    /// GIST with router alert.
+    Gist,
+    /// And all of its Queries.
+    GistPort,
 }
 
 impl Program {
-    const ALL: [Program; 6] = [
+    const ALL: [Program; 8] = [
         Program::Groups,
         Program::All,
         Program::Boomerang,
         Program::Alerted,
         Program::Any,
         Program::Reports,
+        Program::Gist,
+        Program::GistPort,
     ];
 
     /// Its object, the section in there, and its name in the kernel.
@@ -71,6 +77,8 @@ impl Program {
             Program::Alerted => (YESSIR, "alerted", "earmark_alerted"),
             Program::Any => (YESSIR, "any", "earmark_any"),
             Program::Reports => (YESSIR, "reports", "earmark_reports"),
+            Program::Gist => (NSIS, "gist", "earmark_gist"),
+            Program::GistPort => (NSIS, "gist_port", "earmark_gport"),
         }
     }
 
@@ -83,6 +91,8 @@ impl Program {
             Program::Alerted => how.yessir == Yessir::RouterAlert,
             Program::Any => how.yessir == Yessir::Always,
             Program::Reports => how.sender_reports,
+            Program::Gist => how.gist == Gist::RouterAlert,
+            Program::GistPort => how.gist == Gist::Port,
         }
     }
 }
@@ -170,7 +180,7 @@ impl Interceptor {
         self.links.retain(|&(on, _), _| on != interface);
     }
 
-    /// What an interface is set to of Boomerang and YESSIR and does not have.
+    /// What an interface is set to of Boomerang, YESSIR and GIST and does not have.
     pub(super) fn missing(
         &self,
         interface: InterfaceId,
@@ -180,6 +190,7 @@ impl Interceptor {
         InterfaceSignalling {
             boomerang: how.boomerang && !has(Program::Boomerang),
             yessir: if has(Program::Alerted) { Yessir::Off } else { how.yessir },
+            gist: if has(Program::Gist) { Gist::Off } else { how.gist },
             ..InterfaceSignalling::default()
         }
     }

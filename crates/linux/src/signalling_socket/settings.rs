@@ -35,6 +35,19 @@ pub enum Yessir {
     Always,
 }
 
+/// Which messages of GIST are taken out of the packets that arrive through an interface: of those in transit. Those for
+/// this host are always taken, but where it is off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gist {
+    /// None, and nothing for this host either.
+    #[default]
+    Off,
+    /// Those that ask for it by router alert, with whatever value (RFC 5971 section 5.3.2.1).
+    RouterAlert,
+    /// All Queries that go to the port of GIST, for neighbours that never set router alert.
+    Port,
+}
+
 /// How messages pass through one interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceSignalling {
@@ -50,6 +63,8 @@ pub struct InterfaceSignalling {
     pub yessir: Yessir,
     /// Whether sender reports of RTP applications that know nothing of YESSIR are copied. Needs BPF.
     pub sender_reports: bool,
+    /// Messages of GIST.
+    pub gist: Gist,
 }
 
 /// A message that arrived.

@@ -19,6 +19,7 @@ pub(crate) const BOOMERANG: InterfaceSignalling = InterfaceSignalling {
     boomerang: true,
     yessir: earmark_linux::Yessir::Off,
     sender_reports: false,
+    gist: earmark_linux::Gist::Off,
 };
 
 pub(crate) fn router(line: &Line) -> SignallingSocket {

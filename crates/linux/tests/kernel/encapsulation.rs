@@ -18,6 +18,7 @@ const UDP: InterfaceSignalling = InterfaceSignalling {
     boomerang: false,
     yessir: earmark_linux::Yessir::Off,
     sender_reports: false,
+    gist: earmark_linux::Gist::Off,
 };
 
 /// The sender's host as a program without any privilege sees it.

@@ -18,6 +18,7 @@ const BOTH: InterfaceSignalling = InterfaceSignalling {
     boomerang: true,
     yessir: Yessir::RouterAlert,
     sender_reports: false,
+    gist: earmark_linux::Gist::Off,
 };
 
 /// A socket that was opened without the right to load programs.

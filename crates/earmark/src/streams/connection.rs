@@ -1,0 +1,379 @@
+//! One connection: a socket, TLS over it or not, and what waits for the neighbour to read it.
+//!
+//! ```text
+//! ours       Connecting -> Handshaking -> Open -> Lingering
+//! accepted                 Handshaking -> Open -> Lingering
+//!            or without TLS     Silent -> Open
+//! ```
+//!
+//! Whoever opens a connection of GIST has something to say at once, so that one which was accepted and says nothing is no
+//! better than one that does not go on with its handshake: neither is told of.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use earmark_core::{CloseReason, Time, Transport};
+use rustix::event::epoll::EventFlags;
+use rustls::{AlertDescription, Error as TlsError};
+
+/// Octets that TLS may hold, encrypted, beside what waits here.
+const TLS_BUFFER: usize = 32 << 10;
+/// Octets that are taken from one connection before others get their turn.
+pub(super) const TURN: usize = 64 << 10;
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The neighbour's kernel has not answered yet.
+    Connecting,
+    /// TLS is being set up.
+    Handshaking,
+    /// Accepted, and nothing has been said yet.
+    Silent,
+    /// It stands.
+    Open,
+    /// All has been said from here; the neighbour has yet to end its side.
+    Lingering,
+}
+
+/// What a connection brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard<'a> {
+    /// It stands now.
+    Open,
+    /// These octets came.
+    Data(&'a [u8]),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: TcpStream,
+    tls: Option<Box<rustls::Connection>>,
+    outgoing: VecDeque<u8>,
+    pub(super) stage: Stage,
+    pub(super) transport: Transport,
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
+    /// Whether the engine knows of it and wants to hear more.
+    pub(super) is_told: bool,
+    /// Whether a neighbour has begun it and not shown yet that it means it.
+    pub(super) is_half_open: bool,
+    /// Whether it is to end when everything has left.
+    pub(super) is_ending: bool,
+    /// Whether TLS was told so.
+    is_over: bool,
+    /// When it is given up.
+    pub(super) deadline: Option<Time>,
+    /// What the epoll set waits for.
+    pub(super) awaited: EventFlags,
+}
+
+impl Connection {
+    /// One that was begun from here.
+    pub(super) fn ours(
+        socket: TcpStream,
+        tls: Option<rustls::Connection>,
+        [local, peer]: [SocketAddr; 2],
+    ) -> Connection {
+        Connection {
+            is_told: true,
+            ..Connection::new(socket, tls, Stage::Connecting, [local, peer])
+        }
+    }
+
+    /// One that a neighbour has begun.
+    pub(super) fn accepted(
+        socket: TcpStream,
+        tls: Option<rustls::Connection>,
+        [local, peer]: [SocketAddr; 2],
+    ) -> Connection {
+        let stage = if tls.is_some() { Stage::Handshaking } else { Stage::Silent };
+        Connection { is_half_open: true, ..Connection::new(socket, tls, stage, [local, peer]) }
+    }
+
+    fn new(
+        socket: TcpStream,
+        mut tls: Option<rustls::Connection>,
+        stage: Stage,
+        [local, peer]: [SocketAddr; 2],
+    ) -> Connection {
+        if let Some(tls) = &mut tls {
+            tls.set_buffer_limit(Some(TLS_BUFFER));
+        }
+        Connection {
+            transport: if tls.is_some() { Transport::Tls } else { Transport::Tcp },
+            socket,
+            tls: tls.map(Box::new),
+            outgoing: VecDeque::new(),
+            stage,
+            local,
+            peer,
+            is_told: false,
+            is_half_open: false,
+            is_ending: false,
+            is_over: false,
+            deadline: None,
+            awaited: EventFlags::empty(),
+        }
+    }
+
+    /// Octets that wait for the neighbour to read.
+    pub(super) fn backlog(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// Adds octets behind those that wait.
+    pub(super) fn enqueue(&mut self, octets: &[u8]) {
+        self.outgoing.extend(octets);
+    }
+
+    /// What has to happen before [`Connection::serve`] can do more.
+    pub(super) fn awaits(&self) -> EventFlags {
+        let mut flags = EventFlags::IN;
+        let wants_write = match (self.stage, &self.tls) {
+            (Stage::Connecting, _) => return EventFlags::OUT,
+            (Stage::Lingering, _) => false,
+            (Stage::Open, tls) => {
+                !self.outgoing.is_empty() || tls.as_ref().is_some_and(|tls| tls.wants_write())
+            }
+            (_, Some(tls)) => tls.wants_write(),
+            (_, None) => false,
+        };
+        flags.set(EventFlags::OUT, wants_write);
+        flags
+    }
+
+    /// Does what can be done now: goes on with setting up, takes in at most about [`TURN`] octets, using `room`, writes.
+    ///
+    /// # Errors
+    /// Why it is no more.
+    pub(super) fn serve(
+        &mut self,
+        room: &mut [u8],
+        each: &mut dyn FnMut(&Connection, Heard<'_>),
+    ) -> Result<(), CloseReason> {
+        if self.stage == Stage::Connecting {
+            if !self.is_connected()? {
+                return Ok(());
+            }
+            match self.tls {
+                Some(_) => self.stage = Stage::Handshaking,
+                None => self.open(each),
+            }
+        }
+        let read = match (self.stage, self.tls.is_some()) {
+            (Stage::Lingering, _) => return self.discard(room),
+            (_, true) => self.read_tls(room, each),
+            (_, false) => self.read(room, each),
+        };
+        // What came last still stands, and an alert of ours has to leave.
+        let flushed = self.flush();
+        read.and(flushed)
+    }
+
+    /// Writes as much as the neighbour takes; ends its own side behind the last octet, where that is wanted.
+    ///
+    /// # Errors
+    /// Why it is no more.
+    pub(super) fn flush(&mut self) -> Result<(), CloseReason> {
+        let stands = self.stage == Stage::Open;
+        let outcome = match &mut self.tls {
+            Some(_) if self.stage == Stage::Connecting => Ok(()),
+            Some(tls) => flush_tls(tls, &self.socket, &mut self.outgoing, stands),
+            None if stands => flush(&self.socket, &mut self.outgoing),
+            None => Ok(()),
+        };
+        outcome.map_err(|error| of_transfer(&error))?;
+        if stands && self.is_ending && self.outgoing.is_empty() {
+            if let Some(tls) = &mut self.tls {
+                if !self.is_over {
+                    tls.send_close_notify();
+                    self.is_over = true;
+                }
+                flush_tls(tls, &self.socket, &mut self.outgoing, false)
+                    .map_err(|error| of_transfer(&error))?;
+                if tls.wants_write() {
+                    return Ok(());
+                }
+            }
+            self.socket.shutdown(Shutdown::Write).map_err(|_| CloseReason::Broken)?;
+            self.stage = Stage::Lingering;
+        }
+        Ok(())
+    }
+
+    /// Ends this side of a connection that has come to nothing, in a way that lets the neighbour hear why: a socket that is
+    /// closed with octets unread takes back what it has sent.
+    pub(super) fn dismiss(&mut self) -> io::Result<()> {
+        self.stage = Stage::Lingering;
+        self.is_ending = true;
+        self.socket.shutdown(Shutdown::Write)
+    }
+
+    fn open(&mut self, each: &mut dyn FnMut(&Connection, Heard<'_>)) {
+        self.stage = Stage::Open;
+        each(self, Heard::Open);
+    }
+
+    fn is_connected(&mut self) -> Result<bool, CloseReason> {
+        if let Some(error) = self.socket.take_error().map_err(|_| CloseReason::Broken)? {
+            return Err(match error.kind() {
+                ErrorKind::TimedOut => CloseReason::TimedOut,
+                _ => CloseReason::Unreachable,
+            });
+        }
+        if self.socket.peer_addr().is_err() {
+            return Ok(false);
+        }
+        self.local = self.socket.local_addr().map_err(|_| CloseReason::Broken)?;
+        Ok(true)
+    }
+
+    fn read(
+        &mut self,
+        room: &mut [u8],
+        each: &mut dyn FnMut(&Connection, Heard<'_>),
+    ) -> Result<(), CloseReason> {
+        match (&self.socket).read(room) {
+            Ok(0) => Err(CloseReason::Ended),
+            Ok(length) => {
+                if self.stage == Stage::Silent {
+                    self.open(each);
+                }
+                each(self, Heard::Data(&room[..length]));
+                Ok(())
+            }
+            Err(error) if is_for_later(&error) => Ok(()),
+            Err(error) => Err(of_transfer(&error)),
+        }
+    }
+
+    fn read_tls(
+        &mut self,
+        room: &mut [u8],
+        each: &mut dyn FnMut(&Connection, Heard<'_>),
+    ) -> Result<(), CloseReason> {
+        let mut taken = 0;
+        while taken < TURN {
+            let Some(tls) = &mut self.tls else { return Ok(()) };
+            let length = match tls.read_tls(&mut &self.socket) {
+                Ok(length) => length,
+                Err(error) if is_for_later(&error) => break,
+                Err(error) => return Err(of_transfer(&error)),
+            };
+            taken += length;
+            tls.process_new_packets().map_err(|error| of_tls(&error))?;
+            if tls.is_handshaking() {
+                match length {
+                    0 => return Err(CloseReason::Ended),
+                    _ => continue,
+                }
+            }
+            if self.stage == Stage::Handshaking {
+                self.open(each);
+            }
+            self.read_plain(room, each)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what TLS has decrypted.
+    fn read_plain(
+        &mut self,
+        room: &mut [u8],
+        each: &mut dyn FnMut(&Connection, Heard<'_>),
+    ) -> Result<(), CloseReason> {
+        while let Some(tls) = &mut self.tls {
+            match tls.reader().read(room) {
+                Ok(0) => return Err(CloseReason::Ended),
+                Ok(length) => each(self, Heard::Data(&room[..length])),
+                Err(error) if is_for_later(&error) => break,
+                // Cut off, and not by whom we have spoken with.
+                Err(_) => return Err(CloseReason::Broken),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody wants to hear any more.
+    fn discard(&mut self, room: &mut [u8]) -> Result<(), CloseReason> {
+        match (&self.socket).read(room) {
+            Ok(0) => Err(CloseReason::Ended),
+            Ok(_) => Ok(()),
+            Err(error) if is_for_later(&error) => Ok(()),
+            Err(_) => Err(CloseReason::Broken),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn flush(mut socket: &TcpStream, outgoing: &mut VecDeque<u8>) -> io::Result<()> {
+    while !outgoing.is_empty() {
+        match socket.write(outgoing.as_slices().0) {
+            Ok(length) => drop(outgoing.drain(..length)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_for_later(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// What waits, through TLS, as far as that stands; else what TLS itself has to say.
+fn flush_tls(
+    tls: &mut rustls::Connection,
+    mut socket: &TcpStream,
+    outgoing: &mut VecDeque<u8>,
+    stands: bool,
+) -> io::Result<()> {
+    loop {
+        while tls.wants_write() {
+            match tls.write_tls(&mut socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_for_later(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        if !stands || outgoing.is_empty() {
+            return Ok(());
+        }
+        let length = tls.writer().write(outgoing.as_slices().0)?;
+        drop(outgoing.drain(..length));
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn of_transfer(error: &io::Error) -> CloseReason {
+    match error.kind() {
+        ErrorKind::TimedOut => CloseReason::TimedOut,
+        _ => CloseReason::Broken,
+    }
+}
+
+/// What a failure of TLS says of the two sides. In TLS 1.3 whoever connects may learn that he is not let in only after
+/// his connection stood.
+fn of_tls(error: &TlsError) -> CloseReason {
+    use AlertDescription::{DecodeError, InternalError, RecordOverflow, UnexpectedMessage};
+    match error {
+        TlsError::AlertReceived(
+            DecodeError | InternalError | RecordOverflow | UnexpectedMessage,
+        )
+        | TlsError::InvalidMessage(_)
+        | TlsError::InappropriateMessage { .. }
+        | TlsError::PeerSentOversizedRecord
+        | TlsError::DecryptError => CloseReason::Broken,
+        _ => CloseReason::NotAuthenticated,
+    }
+}

@@ -1,0 +1,598 @@
+//! Connections with neighbours, as [`earmark_core::stream`] has them: TCP, and TLS over it, without blocking.
+//!
+//! All sockets are in one epoll set of their own, level-triggered, which the daemon's event loop waits for: each turn gives
+//! every connection that has something one bounded piece of work. What the engine writes is gathered and leaves together
+//! at the end of a turn ([`Streams::flush`]). What a neighbour does not read waits here up to a limit; then its
+//! connection goes, and nobody else's.
+//!
+//! Neighbours that connect are bounded in number, in all and from one address, and more tightly as long as they have
+//! not shown what they want. The engine hears of a connection when it stands: with TLS when both sides have proved who
+//! they are, without it when the first octets have come. Each is in the class of signalling, like all that we send.
+
+mod connection;
+mod settings;
+mod tls;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use earmark_core::{CloseReason, Connect, ConnectionId, StreamEvent, Time, Transport};
+use earmark_linux::traffic_control::SIGNALLING_CLASS;
+use rustix::event::epoll;
+use rustix::fs::Timespec;
+use rustls::pki_types::ServerName;
+use socket2::{Domain, SockRef, Socket, Type};
+use tracing::{debug, warn};
+
+use self::connection::{Connection, Heard, Stage, TURN};
+pub use self::settings::{Identity, Limits, Settings, TlsSettings};
+use self::tls::Tls;
+pub use self::tls::TlsError;
+
+/// Connections that one turn serves, and neighbours that it lets in.
+const EVENTS: usize = 64;
+const ACCEPTS: usize = 16;
+/// How long neighbours wait when the process has no descriptors left.
+const BREATH: Duration = Duration::from_millis(100);
+/// How long a neighbour may take to end its side when we have ended ours.
+const LINGER: Duration = Duration::from_secs(5);
+/// How long what was sent may go without an acknowledgement.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Neighbours that the kernel lets wait.
+const WAITING: i32 = 128;
+/// Numbers in the epoll set: listeners count down from here, connections have their own.
+const LISTENERS: u64 = u64::MAX;
+/// Type of service: internetwork control, as of all our packets.
+const TYPE_OF_SERVICE: u32 = 0xc0;
+
+/// Why there are no connections.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The settings make no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A port cannot be listened on.
+    #[error("port {port}")]
+    Listen {
+        /// Which.
+        port: u16,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The kernel refused something else.
+    #[error("epoll")]
+    System(#[from] io::Error),
+}
+
+/// What was counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounters {
+    /// Connections begun from here.
+    pub connected: u64,
+    /// Connections that neighbours have begun.
+    pub accepted: u64,
+    /// Neighbours that found no room.
+    pub refused: u64,
+    /// Connections that came to nothing because somebody could not prove who he is, or is not let in.
+    pub not_authenticated: u64,
+    /// Connections that were not set up in time, or had to make room for others before.
+    pub half_open: u64,
+    /// Connections whose neighbour stopped reading.
+    pub backlog: u64,
+}
+
+/// All connections of a daemon.
+#[derive(Debug)]
+pub struct Streams {
+    epoll: OwnedFd,
+    listeners: Vec<Listener>,
+    tls: Option<Tls>,
+    limits: Limits,
+    /// By their names, which the engine and this module choose.
+    connections: BTreeMap<ConnectionId, Connection>,
+    /// When connections are given up, earliest first; those half open thereby in the order in which they came.
+    deadlines: BTreeSet<(Time, ConnectionId)>,
+    /// Who has opened how many; bounded by the limit on connections.
+    sources: BTreeMap<IpAddr, Share>,
+    half_open: usize,
+    accepted: usize,
+    next_accepted: u64,
+    /// Ends that the engine has not heard of.
+    ended: VecDeque<(ConnectionId, CloseReason)>,
+    /// Those that something was written to.
+    written: Vec<ConnectionId>,
+    /// When neighbours are let in again.
+    accept_again: Option<Time>,
+    room: Box<[u8]>,
+    counters: StreamCounters,
+}
+
+#[derive(Debug)]
+struct Listener {
+    socket: Socket,
+    transport: Transport,
+}
+
+/// What one address has of our connections.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    connections: usize,
+    half_open: usize,
+}
+
+impl Streams {
+    /// Listens as the settings say, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// The settings make no TLS, or a port is taken or needs a privilege.
+    pub fn open(settings: &Settings) -> Result<Streams, StreamError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
+        let secured = settings.tls.as_ref().map(|tls| (Transport::Tls, tls.port));
+        let mut listeners = Vec::new();
+        for (transport, port) in
+            settings.tcp.map(|port| (Transport::Tcp, port)).into_iter().chain(secured)
+        {
+            for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
+                match listen(SocketAddr::new(any, port)) {
+                    Ok(socket) => listeners.push(Listener { socket, transport }),
+                    // A kernel without that family.
+                    Err(error) if error.raw_os_error() == Some(EAFNOSUPPORT) => {}
+                    Err(source) => return Err(StreamError::Listen { port, source }),
+                }
+            }
+        }
+        for (listener, number) in listeners.iter().zip(0..) {
+            let data = epoll::EventData::new_u64(LISTENERS - number);
+            epoll::add(&epoll, &listener.socket, data, epoll::EventFlags::IN)
+                .map_err(io::Error::from)?;
+        }
+        Ok(Streams {
+            epoll,
+            listeners,
+            tls,
+            limits: settings.limits,
+            connections: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            half_open: 0,
+            accepted: 0,
+            next_accepted: 1,
+            ended: VecDeque::new(),
+            written: Vec::new(),
+            accept_again: None,
+            room: vec![0; TURN].into(),
+            counters: StreamCounters::default(),
+        })
+    }
+
+    /// Takes other keys, certificates and names from now on; connections that stand go on.
+    ///
+    /// # Errors
+    /// The settings make no TLS; the old ones stay.
+    pub fn renew(&mut self, settings: &Settings) -> Result<(), TlsError> {
+        self.tls = settings.tls.as_ref().map(Tls::load).transpose()?;
+        self.limits = settings.limits;
+        Ok(())
+    }
+
+    /// Begins a connection. Whatever becomes of it is told by [`Streams::serve`].
+    pub fn connect(&mut self, now: Time, connect: &Connect) {
+        let id = connect.connection;
+        match self.begin(connect) {
+            Ok(connection) => {
+                self.counters.connected += 1;
+                self.enter(now, id, connection);
+            }
+            Err(reason) => {
+                debug!(destination = %connect.destination, %reason, "no connection");
+                self.ended.push_back((id, reason));
+            }
+        }
+    }
+
+    /// Puts octets behind those that wait to leave through a connection. Those for one that is no more are forgotten: its
+    /// end is told, or was.
+    pub fn write(&mut self, id: ConnectionId, octets: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.is_ending {
+            return;
+        }
+        if connection.backlog() + octets.len() > self.limits.backlog {
+            self.end(id, CloseReason::Backlog);
+            return;
+        }
+        if connection.backlog() == 0 {
+            self.written.push(id);
+        }
+        connection.enqueue(octets);
+    }
+
+    /// Ends a connection when everything that was written has left; at once where it does not stand yet and nothing was.
+    pub fn close(&mut self, now: Time, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            self.ended.retain(|(ended, _)| *ended != id);
+            return;
+        };
+        if connection.stage != Stage::Open && connection.backlog() == 0 {
+            connection.is_told = false;
+            self.remove(id);
+            return;
+        }
+        connection.is_ending = true;
+        connection.is_told = false;
+        self.written.push(id);
+        let due = now + LINGER;
+        if connection.deadline.is_none() {
+            connection.deadline = Some(due);
+            self.deadlines.insert((due, id));
+        }
+    }
+
+    /// Lets out what was written since the last call, in the order of the connections first written to.
+    pub fn flush(&mut self) {
+        for id in mem::take(&mut self.written) {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            match connection.flush() {
+                Ok(()) => self.follow(id),
+                Err(reason) => self.end(id, reason),
+            }
+        }
+    }
+
+    /// One turn: hands out what has happened, bounded in work; what is left is reported again.
+    ///
+    /// # Errors
+    /// Waiting failed.
+    pub fn serve(&mut self, now: Time, each: &mut dyn FnMut(StreamEvent<'_>)) -> io::Result<()> {
+        let mut ready = Vec::with_capacity(EVENTS);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&at_once)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in ready {
+            let number = event.data.u64();
+            match usize::try_from(LISTENERS - number) {
+                Ok(listener) if listener < self.listeners.len() => self.accept(now, listener)?,
+                _ => self.serve_one(ConnectionId(number), each),
+            }
+        }
+        self.give_up(now);
+        if self.accept_again.is_some_and(|at| at <= now) {
+            self.accept_again = None;
+            self.listen_for(epoll::EventFlags::IN)?;
+        }
+        for (connection, reason) in self.ended.drain(..) {
+            each(StreamEvent::Closed { connection, reason });
+        }
+        Ok(())
+    }
+
+    /// When [`Streams::serve`] is due, whether a socket has something or not.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let at_once = (!self.ended.is_empty()).then_some(Time::ZERO);
+        let first = self.deadlines.first().map(|(at, _)| *at);
+        [at_once, first, self.accept_again].into_iter().flatten().min()
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> StreamCounters {
+        self.counters
+    }
+
+    fn begin(&mut self, connect: &Connect) -> Result<Connection, CloseReason> {
+        let tls = match (connect.transport, &self.tls) {
+            (Transport::Tcp, _) => None,
+            (Transport::Tls, None) => return Err(CloseReason::NotAuthenticated),
+            (Transport::Tls, Some(tls)) => {
+                let name = ServerName::from(connect.destination.ip());
+                let client = rustls::ClientConnection::new(Arc::clone(&tls.client), name);
+                Some(client.map_err(|_| CloseReason::NotAuthenticated)?.into())
+            }
+        };
+        let local = match (connect.source, connect.destination) {
+            // An address of the link needs to be told of which.
+            (IpAddr::V6(own), SocketAddr::V6(to)) => {
+                SocketAddrV6::new(own, 0, 0, to.scope_id()).into()
+            }
+            (own, _) => SocketAddr::new(own, 0),
+        };
+        let socket = begin(local, connect.destination).map_err(|_| CloseReason::Unreachable)?;
+        Ok(Connection::ours(socket, tls, [local, connect.destination]))
+    }
+
+    fn accept(&mut self, now: Time, listener: usize) -> io::Result<()> {
+        for _ in 0..ACCEPTS {
+            let Listener { socket, transport } = &self.listeners[listener];
+            let transport = *transport;
+            match socket.accept() {
+                Ok((socket, peer)) => {
+                    let peer = peer.as_socket();
+                    if let Err(error) =
+                        peer.map_or(Ok(()), |peer| self.let_in(now, socket, transport, peer))
+                    {
+                        debug!(%error, ?peer, "not let in");
+                    }
+                }
+                Err(error) if is_transient(&error) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    // Out of descriptors, most likely. Neighbours still wait, so do not spin on it.
+                    warn!(%error, "cannot let neighbours in");
+                    self.accept_again = Some(now + BREATH);
+                    self.listen_for(epoll::EventFlags::empty())?;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn let_in(
+        &mut self,
+        now: Time,
+        socket: Socket,
+        transport: Transport,
+        peer: SocketAddr,
+    ) -> io::Result<()> {
+        let source = source(peer.ip());
+        let share = self.sources.get(&source).copied().unwrap_or_default();
+        if share.half_open >= self.limits.half_open_per_source {
+            self.make_room(Some(source));
+        } else if self.half_open >= self.limits.half_open {
+            self.make_room(None);
+        }
+        let share = self.sources.get(&source).copied().unwrap_or_default();
+        if share.connections >= self.limits.per_source || self.accepted >= self.limits.connections {
+            self.counters.refused += 1;
+            return Ok(());
+        }
+        let tls = match (transport, &self.tls) {
+            (Transport::Tcp, _) => None,
+            (Transport::Tls, Some(tls)) => {
+                let server = rustls::ServerConnection::new(Arc::clone(&tls.server));
+                Some(server.map_err(io::Error::other)?.into())
+            }
+            (Transport::Tls, None) => return Ok(()),
+        };
+        prepare(&socket, peer.is_ipv4())?;
+        let socket = TcpStream::from(socket);
+        let local = socket.local_addr()?;
+        let id = ConnectionId(self.next_accepted);
+        self.next_accepted += 2;
+        self.counters.accepted += 1;
+        self.accepted += 1;
+        self.half_open += 1;
+        let share = self.sources.entry(source).or_default();
+        share.connections += 1;
+        share.half_open += 1;
+        self.enter(now, id, Connection::accepted(socket, tls, [local, peer]));
+        Ok(())
+    }
+
+    /// The oldest connection that is half open goes, of one source or of all.
+    fn make_room(&mut self, of: Option<IpAddr>) {
+        let oldest = self.deadlines.iter().map(|(_, id)| *id).find(|id| {
+            self.connections.get(id).is_some_and(|connection| {
+                let is_his = of.is_none_or(|of| of == source(connection.peer.ip()));
+                connection.is_half_open && is_his
+            })
+        });
+        if let Some(id) = oldest {
+            self.counters.half_open += 1;
+            self.remove(id);
+        }
+    }
+
+    /// Enters a connection that has to stand in time.
+    fn enter(&mut self, now: Time, id: ConnectionId, mut connection: Connection) {
+        let due = now + self.limits.handshake;
+        connection.deadline = Some(due);
+        connection.awaited = connection.awaits();
+        let data = epoll::EventData::new_u64(id.0);
+        let added = epoll::add(&self.epoll, &connection, data, connection.awaited);
+        self.deadlines.insert((due, id));
+        self.connections.insert(id, connection);
+        if added.is_err() {
+            self.end(id, CloseReason::Broken);
+        }
+    }
+
+    fn serve_one(&mut self, id: ConnectionId, each: &mut dyn FnMut(StreamEvent<'_>)) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let was_half_open = connection.is_half_open;
+        let mut opened = false;
+        let wanted = !connection.is_ending;
+        let outcome = connection.serve(&mut self.room, &mut |connection, heard| {
+            opened |= heard == Heard::Open;
+            if wanted {
+                each(event(id, connection, heard));
+            }
+        });
+        if opened {
+            connection.is_told = wanted;
+            if let Some(due) = connection.deadline.take_if(|_| wanted) {
+                self.deadlines.remove(&(due, id));
+            }
+        }
+        if opened && was_half_open {
+            connection.is_half_open = false;
+            self.half_open -= 1;
+            if let Some(share) = self.sources.get_mut(&source(connection.peer.ip())) {
+                share.half_open -= 1;
+            }
+        }
+        match outcome {
+            Ok(()) => self.follow(id),
+            Err(CloseReason::NotAuthenticated)
+                if connection.is_half_open && connection.dismiss().is_ok() =>
+            {
+                self.counters.not_authenticated += 1;
+                self.follow(id);
+            }
+            Err(reason) => self.end(id, reason),
+        }
+    }
+
+    /// Gives up what was not set up, or not ended, in time.
+    fn give_up(&mut self, now: Time) {
+        while let Some(&(at, id)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            let is_set_up =
+                self.connections.get(&id).is_some_and(|it| it.stage == Stage::Lingering);
+            self.counters.half_open += u64::from(!is_set_up);
+            self.end(id, CloseReason::TimedOut);
+        }
+    }
+
+    /// A connection is no more; the engine hears of it, if it knows it.
+    fn end(&mut self, id: ConnectionId, reason: CloseReason) {
+        let Some(connection) = self.remove(id) else { return };
+        debug!(peer = %connection.peer, %reason, "a connection is no more");
+        match reason {
+            CloseReason::NotAuthenticated => self.counters.not_authenticated += 1,
+            CloseReason::Backlog => self.counters.backlog += 1,
+            _ => {}
+        }
+        if connection.is_told {
+            self.ended.push_back((id, reason));
+        }
+    }
+
+    fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        let connection = self.connections.remove(&id)?;
+        if let Some(due) = connection.deadline {
+            self.deadlines.remove(&(due, id));
+        }
+        if is_accepted(id) {
+            self.accepted -= 1;
+            let key = source(connection.peer.ip());
+            let is_half_open = usize::from(connection.is_half_open);
+            self.half_open -= is_half_open;
+            if let Some(share) = self.sources.get_mut(&key) {
+                share.connections -= 1;
+                share.half_open -= is_half_open;
+                if share.connections == 0 {
+                    self.sources.remove(&key);
+                }
+            }
+        }
+        Some(connection)
+    }
+
+    /// Has the epoll set wait for what a connection waits for.
+    fn follow(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let awaits = connection.awaits();
+        if awaits == connection.awaited {
+            return;
+        }
+        connection.awaited = awaits;
+        let data = epoll::EventData::new_u64(id.0);
+        if epoll::modify(&self.epoll, &*connection, data, awaits).is_err() {
+            self.end(id, CloseReason::Broken);
+        }
+    }
+
+    fn listen_for(&self, flags: epoll::EventFlags) -> io::Result<()> {
+        for (listener, number) in self.listeners.iter().zip(0..) {
+            let data = epoll::EventData::new_u64(LISTENERS - number);
+            epoll::modify(&self.epoll, &listener.socket, data, flags)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Streams {
+    /// The descriptor that becomes readable when [`Streams::serve`] has something to do.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// `EAFNOSUPPORT`.
+const EAFNOSUPPORT: i32 = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
+
+fn event<'a>(id: ConnectionId, connection: &Connection, heard: Heard<'a>) -> StreamEvent<'a> {
+    match heard {
+        Heard::Open => StreamEvent::Open {
+            connection: id,
+            local: connection.local,
+            peer: connection.peer,
+            transport: connection.transport,
+        },
+        Heard::Data(octets) => StreamEvent::Data { connection: id, octets },
+    }
+}
+
+/// Connections of neighbours have odd numbers.
+fn is_accepted(id: ConnectionId) -> bool {
+    id.0 % 2 == 1
+}
+
+/// What counts as one source: an address; of IPv6 the /64 that a host may choose addresses from.
+fn source(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
+/// Whether it was the neighbour's trouble, and the next one may be let in.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted)
+}
+
+fn listen(address: SocketAddr) -> io::Result<Socket> {
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // A daemon that comes after another one need not wait for the other's connections to be forgotten.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(WAITING)?;
+    Ok(socket)
+}
+
+fn begin(local: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), None)?;
+    prepare(&socket, to.is_ipv4())?;
+    socket.bind(&local.into())?;
+    match socket.connect(&to.into()) {
+        Err(error)
+            if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
+        {
+            Err(error)
+        }
+        _ => Ok(socket.into()),
+    }
+}
+
+/// Messages leave at once and in the class of signalling, and a neighbour that is gone is noticed.
+fn prepare(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_user_timeout(Some(SILENCE))?;
+    match is_ipv4 {
+        true => socket.set_tos_v4(TYPE_OF_SERVICE)?,
+        false => socket.set_tclass_v6(TYPE_OF_SERVICE)?,
+    }
+    // Only who may change queues can choose such a class.
+    if let Err(error) = SockRef::from(socket).set_priority(SIGNALLING_CLASS) {
+        debug!(%error, "a connection goes with best effort");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

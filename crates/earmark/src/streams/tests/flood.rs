@@ -1,0 +1,116 @@
+//! Neighbours by the thousand that do not mean it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use earmark_core::{ConnectionId, Transport};
+use socket2::{Domain, Socket, Type};
+
+use super::super::{Limits, Settings};
+use super::secured::Authority;
+use super::{Node, deaf, plain, until};
+
+/// A connection from an address of loopback that says nothing.
+fn silent(from: Ipv4Addr, port: u16) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((from, 0)).into()).expect("bound");
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    socket.connect_timeout(&to.into(), Duration::from_secs(5)).expect("connected");
+    socket.into()
+}
+
+/// A thousand that say nothing, from many addresses, to a port with TLS and one without: never more than the limits, and
+/// whoever means it gets through.
+#[test]
+fn a_thousand_half_open_connections_keep_nobody_out() {
+    let authority = Authority::new("flood");
+    let settings = Settings { tcp: Some(0), ..authority.settings("r1", &["r2"]) };
+    let mut far = Node::new(&settings);
+    let mut near = Node::new(&Settings { tcp: None, ..authority.settings("r2", &["r1"]) });
+    let limits = Limits::default();
+    let mut held = Vec::new();
+    for n in 0..1_000_u32 {
+        let transport = if n % 2 == 0 { Transport::Tls } else { Transport::Tcp };
+        // Every address has four of them; and one has the last five hundred.
+        let from = Ipv4Addr::from(0x7f01_0000 + n.min(500) / 4);
+        held.push(silent(from, far.port(transport)));
+        far.serve();
+        assert!(far.streams.half_open <= limits.half_open);
+        assert!(far.streams.connections.len() <= limits.half_open);
+        if held.len() > 300 {
+            // Descriptors are scarce; those of the neighbour count, too.
+            held.drain(..100);
+        }
+    }
+    for (id, transport) in [(2, Transport::Tls), (4, Transport::Tcp)] {
+        let port = far.port(transport);
+        near.connect(id, transport, port);
+        near.write(id, b"I mean it");
+        until("it stands", &mut [&mut near, &mut far], |nodes| nodes[0].is_open(id));
+    }
+    until("both are heard", &mut [&mut near, &mut far], |nodes| {
+        let heard = |transport| {
+            nodes[1].seen.iter().any(|seen| {
+                matches!(seen, super::Seen::Open(_, t, from) if *t == transport && from.ip() == super::HERE)
+            })
+        };
+        heard(Transport::Tls) && heard(Transport::Tcp)
+    });
+    assert!(far.streams.counters().half_open > 500);
+    let opened = far.seen.iter().filter(|seen| matches!(seen, super::Seen::Open(..))).count();
+    assert_eq!(opened, 2, "the engine hears of no other");
+}
+
+/// Those that go on saying nothing are let go in time.
+#[test]
+fn who_says_nothing_is_given_up() {
+    let limits = Limits { handshake: Duration::from_millis(50), ..Limits::default() };
+    let mut far = Node::new(&Settings { limits, ..plain() });
+    let held: Vec<_> =
+        (0..5).map(|_| silent(Ipv4Addr::LOCALHOST, far.port(Transport::Tcp))).collect();
+    until("taken", &mut [&mut far], |nodes| nodes[0].streams.counters().accepted == 5);
+    until("given up", &mut [&mut far], |nodes| nodes[0].streams.connections.is_empty());
+    assert_eq!(far.streams.counters().half_open, 5);
+    assert_eq!(far.seen, [], "nobody was told");
+    drop(held);
+}
+
+/// From one address only so many connections, however much they say; another one still has room.
+#[test]
+fn one_address_has_its_share() {
+    let limits = Limits { per_source: 3, ..Limits::default() };
+    let mut far = Node::new(&Settings { limits, ..plain() });
+    let port = far.port(Transport::Tcp);
+    let mut near = Node::new(&deaf());
+    for id in [2, 4, 6, 8] {
+        near.connect(id, Transport::Tcp, port);
+        near.write(id, b"hello");
+        until("settled", &mut [&mut near, &mut far], |nodes| {
+            nodes[0].end_of(id).is_some() || nodes[1].heard(id - 1) == b"hello"
+        });
+    }
+    assert!(near.end_of(8).is_some() && near.end_of(6).is_none());
+    assert_eq!(far.streams.counters().refused, 1);
+    let other = silent(Ipv4Addr::new(127, 0, 0, 2), port);
+    std::io::Write::write_all(&mut &other, b"me too").expect("written");
+    until("the other one", &mut [&mut far], |nodes| nodes[0].heard(7) == b"me too");
+    near.close(2);
+    until("room again", &mut [&mut near, &mut far], |nodes| nodes[1].end_of(1).is_some());
+    near.connect(10, Transport::Tcp, port);
+    near.write(10, b"again");
+    until("let in", &mut [&mut near, &mut far], |nodes| nodes[1].heard(9) == b"again");
+}
+
+/// IPv6 counts by /64, which is what one host may have.
+#[test]
+fn hosts_of_ipv6_are_known_by_their_network() {
+    let one: IpAddr = "2001:db8:1:2:3:4:5:6".parse().expect("an address");
+    let same: IpAddr = "2001:db8:1:2::9".parse().expect("an address");
+    let other: IpAddr = "2001:db8:1:3::9".parse().expect("an address");
+    let source = super::super::source;
+    assert_eq!(source(one), source(same));
+    assert_ne!(source(one), source(other));
+    assert!(
+        super::super::is_accepted(ConnectionId(1)) && !super::super::is_accepted(ConnectionId(2))
+    );
+}

@@ -1,0 +1,357 @@
+//! TLS of connections: both sides prove who they are, and only those are believed that the settings name.
+//!
+//! Certificates are checked as usual but for one thing: a node of GIST knows its neighbour's address, not its name, and so
+//! the certificate has to hold one of the names that are let in at all. Raw public keys (RFC 7250) need no authority: the
+//! key itself is on the list. Sessions are not resumed: a connection lives for hours, and each is to be proved by what
+//! the list says now.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{
+    AlwaysResolvesClientRawPublicKeys, Resumption, verify_server_cert_signed_by_trust_anchor,
+    verify_server_name,
+};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,
+    verify_tls13_signature, verify_tls13_signature_with_raw_key,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime, pem,
+};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{
+    AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage, ParsedCertificate,
+    WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    ServerConfig, SignatureScheme,
+};
+
+use super::settings::{Identity, TlsSettings};
+
+/// Why the settings make no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is not what it should be.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: pem::Error,
+    },
+    /// A file has none of what it is for.
+    #[error("{}: there is no {what} in it", path.display())]
+    Nothing {
+        /// Which.
+        path: PathBuf,
+        /// What it should hold.
+        what: &'static str,
+    },
+    /// A name is neither a DNS name nor an address.
+    #[error("{0:?} is neither a DNS name nor an IP address")]
+    Name(String),
+    /// Key, certificates and authorities do not make an identity.
+    #[error("key and certificates do not fit: {0}")]
+    Identity(String),
+}
+
+/// Both roles of TLS, ready for connections.
+#[derive(Clone)]
+pub(super) struct Tls {
+    pub(super) client: Arc<ClientConfig>,
+    pub(super) server: Arc<ServerConfig>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads what the settings name.
+    pub(super) fn load(settings: &TlsSettings) -> Result<Tls, TlsError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let key = PrivateKeyDer::from_pem_file(&settings.key).map_err(of_file(&settings.key))?;
+        let verifier = Arc::new(Verifier::load(&settings.identity, &provider)?);
+        let (mut client, mut server) = match &settings.identity {
+            Identity::Certificates { chain, .. } => {
+                let chain = certificates(chain)?;
+                by_certificates(&provider, verifier, chain, key)?
+            }
+            Identity::PublicKeys(_) => by_public_keys(&provider, verifier, key)?,
+        };
+        client.resumption = Resumption::disabled();
+        client.enable_sni = false;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        Ok(Tls { client: Arc::new(client), server: Arc::new(server) })
+    }
+}
+
+fn by_certificates(
+    provider: &Arc<CryptoProvider>,
+    verifier: Arc<Verifier>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<(ClientConfig, ServerConfig), TlsError> {
+    let client = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(of_identity)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier.clone())
+        .with_client_auth_cert(chain.clone(), key.clone_key())
+        .map_err(of_identity)?;
+    let server = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(of_identity)?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)
+        .map_err(of_identity)?;
+    Ok((client, server))
+}
+
+/// TLS 1.3 only, whose handshake alone this library can sign with a bare key.
+fn by_public_keys(
+    provider: &Arc<CryptoProvider>,
+    verifier: Arc<Verifier>,
+    key: PrivateKeyDer<'static>,
+) -> Result<(ClientConfig, ServerConfig), TlsError> {
+    let key = provider.key_provider.load_private_key(key).map_err(of_identity)?;
+    let public = key.public_key().ok_or_else(|| {
+        TlsError::Identity("the public key cannot be had of the private one".to_owned())
+    })?;
+    let public = CertificateDer::from(public.to_vec());
+    let own = Arc::new(CertifiedKey::new(vec![public], key));
+    let client = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(of_identity)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier.clone())
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(own.clone())));
+    let server = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(of_identity)?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(own)));
+    Ok((client, server))
+}
+
+/// Decides whether a neighbour is who it says it is, and one of those who are let in; the same in both roles.
+#[derive(Debug)]
+struct Verifier {
+    trust: Trust,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+#[derive(Debug)]
+enum Trust {
+    Certificates {
+        authorities: Arc<RootCertStore>,
+        /// Checks the chain of a connecting neighbour.
+        clients: Arc<dyn ClientCertVerifier>,
+        names: Vec<ServerName<'static>>,
+    },
+    PublicKeys(Vec<SubjectPublicKeyInfoDer<'static>>),
+}
+
+impl Verifier {
+    fn load(identity: &Identity, provider: &Arc<CryptoProvider>) -> Result<Verifier, TlsError> {
+        let trust = match identity {
+            Identity::Certificates { authorities, peers, .. } => {
+                let mut store = RootCertStore::empty();
+                for certificate in certificates(authorities)? {
+                    store.add(certificate).map_err(of_identity)?;
+                }
+                let store = Arc::new(store);
+                let clients =
+                    WebPkiClientVerifier::builder_with_provider(store.clone(), provider.clone())
+                        .build()
+                        .map_err(|error| TlsError::Identity(error.to_string()))?;
+                let name = |name: &String| {
+                    ServerName::try_from(name.clone()).map_err(|_| TlsError::Name(name.clone()))
+                };
+                let names = peers.iter().map(name).collect::<Result<_, _>>()?;
+                Trust::Certificates { authorities: store, clients, names }
+            }
+            Identity::PublicKeys(path) => {
+                let keys = SubjectPublicKeyInfoDer::pem_file_iter(path)
+                    .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+                    .map_err(of_file(path))?;
+                if keys.is_empty() {
+                    return Err(TlsError::Nothing { path: path.clone(), what: "public key" });
+                }
+                Trust::PublicKeys(keys)
+            }
+        };
+        Ok(Verifier { trust, algorithms: provider.signature_verification_algorithms })
+    }
+
+    fn is_let_in(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let is_known = match &self.trust {
+            Trust::Certificates { names, .. } => {
+                let parsed = ParsedCertificate::try_from(certificate)?;
+                names.iter().any(|name| verify_server_name(&parsed, name).is_ok())
+            }
+            Trust::PublicKeys(keys) => keys.iter().any(|key| key.as_ref() == certificate.as_ref()),
+        };
+        match is_known {
+            true => Ok(()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        match self.trust {
+            Trust::Certificates { .. } => {
+                verify_tls13_signature(message, certificate, signature, &self.algorithms)
+            }
+            Trust::PublicKeys(_) => {
+                let key = SubjectPublicKeyInfoDer::from(certificate.as_ref());
+                verify_tls13_signature_with_raw_key(message, &key, signature, &self.algorithms)
+            }
+        }
+    }
+
+    fn has_public_keys(&self) -> bool {
+        matches!(self.trust, Trust::PublicKeys(_))
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if let Trust::Certificates { authorities, .. } = &self.trust {
+            verify_server_cert_signed_by_trust_anchor(
+                &ParsedCertificate::try_from(certificate)?,
+                authorities,
+                intermediates,
+                now,
+                self.algorithms.all,
+            )?;
+        }
+        self.is_let_in(certificate)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_tls12(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_tls13(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.has_public_keys()
+    }
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        match &self.trust {
+            Trust::Certificates { clients, .. } => clients.root_hint_subjects(),
+            Trust::PublicKeys(_) => &[],
+        }
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        if let Trust::Certificates { clients, .. } = &self.trust {
+            clients.verify_client_cert(certificate, intermediates, now)?;
+        }
+        self.is_let_in(certificate)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_tls12(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify_tls13(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.has_public_keys()
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(of_file(path))?;
+    match found.is_empty() {
+        true => Err(TlsError::Nothing { path: path.to_owned(), what: "certificate" }),
+        false => Ok(found),
+    }
+}
+
+fn of_file(path: &Path) -> impl Fn(pem::Error) -> TlsError {
+    move |source| TlsError::File { path: path.to_owned(), source }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_identity(error: Error) -> TlsError {
+    TlsError::Identity(error.to_string())
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+//
+// The interceptor of GIST (message.h and udp.h have what it shares with others).
+//
+// A message is a UDP packet to port 270 whose data begin with GIST's magic number. What is for this host is taken, whatever
+// it is. Of what is in transit, earmark_gist takes that with router alert, with whatever value, for each signalling
+// application may have one of its own; earmark_gist_port takes Queries without it, too, for neighbours that never set it.
+// Other messages in transit are between others.
+//
+// Rebuild with build.sh beside this file; the loader reads the sections and fills in the maps.
+
+#include "udp.h"
+
+#define GIST_PORT 270
+#define GIST_MAGIC 0x4e04bda5
+// The type is in the low bits of its octet.
+#define TYPE_BITS 0x7f
+#define QUERY 0
+
+// The beginning of a message: RFC 5971 section 5.3.1 and appendix A.1.
+struct gist {
+	struct udp udp;
+	__be32 magic;
+	__u8 version;
+	__u8 hops;
+	__be16 words;
+	__be16 application;
+	__u8 type;
+	__u8 flags;
+};
+
+static __always_inline int take(struct __sk_buff *packet, int by_port)
+{
+	struct packet found = {};
+	struct gist gist;
+
+	if (read_packet(packet, &found) || found.protocol != IPPROTO_UDP || found.to_group)
+		return NEXT_PROGRAM;
+	if (found.payload + sizeof(gist) > found.length || load(packet, found.payload, &gist, sizeof(gist)))
+		return NEXT_PROGRAM;
+	if (gist.udp.destination != bpf_htons(GIST_PORT) || gist.magic != bpf_htonl(GIST_MAGIC))
+		return NEXT_PROGRAM;
+	if (!(by_port && (gist.type & TYPE_BITS) == QUERY) && !is_alerted(packet, &found, 0) &&
+	    find_way(packet, &found) != FOR_THIS_HOST)
+		return NEXT_PROGRAM;
+	return hand_over(packet, &found, TAKEN);
+}
+
+SEC("gist")
+int earmark_gist(struct __sk_buff *packet)
+{
+	return take(packet, 0);
+}
+
+SEC("gist_port")
+int earmark_gist_port(struct __sk_buff *packet)
+{
+	return take(packet, 1);
+}

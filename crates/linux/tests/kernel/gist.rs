@@ -1,0 +1,250 @@
+//! Messages of GIST: UDP packets to port 270 that begin with its magic number.
+
+use std::net::{IpAddr, SocketAddr};
+
+use earmark_core::Outgoing;
+use earmark_linux::netns::Namespace;
+use earmark_linux::{
+    Gist, InterfaceError, InterfaceSignalling, OpenError, SignallingSocket, capabilities,
+};
+
+use crate::interception::{assert_nothing, open_on};
+use crate::packets::{
+    FAMILIES, addresses, ends, has_right_checksum, line, outgoing, program, take_one, udp,
+};
+use crate::support::{Line, eventually};
+
+const PORT: u16 = 270;
+const QUERY: u8 = 0;
+const RESPONSE: u8 = 1;
+
+fn how(gist: Gist) -> InterfaceSignalling {
+    InterfaceSignalling { gist, ..InterfaceSignalling::default() }
+}
+
+/// A magic number, a common header of this type, and one object.
+fn message(kind: u8) -> Vec<u8> {
+    let mut octets = vec![0x4e, 0x04, 0xbd, 0xa5, 1, 16, 0, 2, 0, 33, kind, 0xc0];
+    octets.extend([0, 1, 0, 1, 7, 7, 7, 7]);
+    octets
+}
+
+/// A message by either way of its family.
+struct Way {
+    from: IpAddr,
+    source: SocketAddr,
+    sink: SocketAddr,
+    out: Outgoing,
+}
+
+fn way(from: IpAddr, to: IpAddr) -> Way {
+    let (source, sink) = (SocketAddr::new(from, PORT), SocketAddr::new(to, PORT));
+    Way { from, source, sink, out: outgoing(17, from, to) }
+}
+
+/// A router takes exactly this one, as it was sent.
+fn assert_taken(
+    what: &str,
+    router: &mut SignallingSocket,
+    line: &Line,
+    way: &Way,
+    data: &[u8],
+    alert: bool,
+) {
+    take_one(what, router, |m| {
+        assert_eq!((m.protocol, m.is_copy), (17, false), "{what}");
+        let d = m.datagram;
+        assert_eq!((d.source, d.destination), (way.from, way.sink.ip()), "{what}");
+        assert_eq!((d.interface, d.ttl, d.router_alert), (line.inward, 64, alert), "{what}");
+        assert!(has_right_checksum(d.payload, way.from, way.sink.ip()), "{what}");
+        assert_eq!(d.payload, udp(way.source, way.sink, data), "{what}");
+    });
+}
+
+/// What asks for it is taken in transit; Queries also by port alone where the interface is set so; all else flows on.
+pub(crate) fn in_transit() {
+    let line = line();
+    let [near, far] = ends(&line);
+    let mut sender = open_on(&line.sender, &[near], how(Gist::Off));
+    let mut receiver = open_on(&line.receiver, &[far], how(Gist::RouterAlert));
+    for setting in [Gist::Off, Gist::RouterAlert, Gist::Port] {
+        let mut router = open_on(&line.router, &[line.inward, line.outward], how(setting));
+        for family in FAMILIES {
+            let [from, to, _] = addresses(family);
+            let way = way(from, to);
+            for (kind, alert) in
+                [(QUERY, true), (QUERY, false), (RESPONSE, true), (RESPONSE, false)]
+            {
+                let out = Outgoing { router_alert: alert, ..way.out };
+                let data = message(kind);
+                sender.send(&out, &udp(way.source, way.sink, &data)).expect("sent");
+                let is_taken = match setting {
+                    Gist::Off => false,
+                    Gist::RouterAlert => alert,
+                    Gist::Port => alert || kind == QUERY,
+                };
+                let what = format!("{setting:?} {kind} {alert}");
+                if is_taken {
+                    assert_taken(&what, &mut router, &line, &way, &data, alert);
+                    assert_nothing(&mut receiver);
+                    // As a router sends it on: longer, with the address of whoever sent it.
+                    let longer = [&data[..], &[9; 40]].concat();
+                    let onward = Outgoing { ttl: 63, ..out };
+                    router.send(&onward, &udp(way.source, way.sink, &longer)).expect("sent on");
+                }
+                take_one(&what, &mut receiver, |m| {
+                    assert_eq!((m.protocol, m.is_copy), (17, false), "{what}");
+                    let d = m.datagram;
+                    assert_eq!((d.source, d.destination), (from, to), "{what}");
+                    assert_eq!((d.ttl, d.router_alert), (63, alert), "{what}");
+                    assert!(has_right_checksum(d.payload, from, to), "{what}");
+                });
+                assert_nothing(&mut router);
+            }
+        }
+    }
+}
+
+/// Whatever goes elsewhere, or does not begin so, flows on with router alert and without.
+pub(crate) fn others_pass() {
+    let line = line();
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], how(Gist::Off));
+    let mut router = open_on(&line.router, &[line.inward], how(Gist::Port));
+    let query = message(QUERY);
+    let mut other_magic = query.clone();
+    other_magic[3] ^= 1;
+    let cases: [(u16, &[u8]); 5] =
+        [(271, &query), (269, &query), (PORT, &other_magic), (PORT, &query[..11]), (PORT, b"")];
+    for family in FAMILIES {
+        let [from, to, _] = addresses(family);
+        for (port, data) in cases {
+            let (source, sink) = (SocketAddr::new(from, PORT), SocketAddr::new(to, port));
+            let sink_program = program(&line.receiver, sink);
+            for router_alert in [true, false] {
+                let out = Outgoing { router_alert, ..outgoing(17, from, to) };
+                sender.send(&out, &udp(source, sink, data)).expect("sent");
+                let mut room = [0; 2_048];
+                let length = sink_program.recv(&mut room).expect("it flows on");
+                assert_eq!(&room[..length], data);
+            }
+        }
+        assert_nothing(&mut router);
+    }
+}
+
+/// Of what is for a host, everything is taken, and nothing is answered that its port is closed; neither is what is no
+/// message. Nobody else gets the port.
+pub(crate) fn for_this_host() {
+    let line = line();
+    for without_bpf in [false, true] {
+        let mut router = match without_bpf {
+            false => open_on(&line.router, &[line.inward], how(Gist::RouterAlert)),
+            true => open_without_bpf(&line.router, &line),
+        };
+        for family in FAMILIES {
+            let [from, _, own] = addresses(family);
+            let neighbor = program(&line.sender, SocketAddr::new(from, 6_001));
+            let sink = SocketAddr::new(own, PORT);
+            neighbor.connect(sink).expect("connected");
+            neighbor.set_read_timeout(Some(std::time::Duration::from_millis(100))).expect("set");
+            for kind in [QUERY, RESPONSE] {
+                let data = message(kind);
+                neighbor.send(&data).expect("sent");
+                take_one("taken", &mut router, |m| {
+                    assert_eq!((m.protocol, m.is_copy), (17, false));
+                    let d = m.datagram;
+                    assert_eq!((d.source, d.destination, d.ttl), (from, own, 64));
+                    assert_eq!(d.interface, line.inward);
+                    assert!(has_right_checksum(d.payload, from, own));
+                    assert_eq!(d.payload[8..], data);
+                });
+            }
+            neighbor.send(b"no message").expect("sent");
+            assert_nothing(&mut router);
+            let error = neighbor.recv(&mut [0; 64]).expect_err("no answer");
+            assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "not refused: {error}");
+            let second = line.router.run_in(|| std::net::UdpSocket::bind(sink)).expect("inside");
+            assert_eq!(second.expect_err("taken").kind(), std::io::ErrorKind::AddrInUse);
+        }
+    }
+}
+
+/// Raw sockets stand in for BPF: the same in transit with router alert; Queries by port alone cannot be had. Those of others
+/// that ask routers to look go on.
+pub(crate) fn without_bpf() {
+    let line = line();
+    let [near, far] = ends(&line);
+    let mut sender = open_on(&line.sender, &[near], how(Gist::Off));
+    let mut receiver = open_on(&line.receiver, &[far], how(Gist::RouterAlert));
+    let mut router = open_without_bpf(&line.router, &line);
+    for family in FAMILIES {
+        let [from, to, _] = addresses(family);
+        let way = way(from, to);
+        let data = message(QUERY);
+        sender.send(&way.out, &udp(way.source, way.sink, &data)).expect("sent");
+        assert_taken("in transit", &mut router, &line, &way, &data, true);
+        assert_nothing(&mut receiver);
+        let plain = Outgoing { router_alert: false, ..way.out };
+        sender.send(&plain, &udp(way.source, way.sink, &data)).expect("sent");
+        take_one("it flows on", &mut receiver, |m| assert_eq!(m.datagram.ttl, 63));
+        let before = router.counters().passed_on;
+        let foreign = SocketAddr::new(to, 271);
+        let foreign_program = program(&line.receiver, foreign);
+        sender.send(&way.out, &udp(way.source, foreign, &data)).expect("sent");
+        eventually("it was passed on", || {
+            router.receive(|m| panic!("not expected: {m:?}")).expect("received");
+            router.counters().passed_on == before + 1
+        });
+        let length = foreign_program.recv(&mut [0; 64]).expect("it passes");
+        assert_eq!(length, data.len());
+    }
+}
+
+/// A daemon that has given up all but two capabilities can take further interfaces, as long as BPF does the work.
+pub(crate) fn later_interfaces() {
+    let line = line();
+    let open = || {
+        let mut socket = SignallingSocket::open().expect("opened");
+        capabilities::drop_to_network_capabilities().expect("dropped");
+        socket.set_interface(line.inward, how(Gist::RouterAlert)).expect("it can do without");
+        socket
+    };
+    let mut router = line.router.run_in(open).expect("inside");
+    let [from, _, own] = addresses(FAMILIES[0]);
+    program(&line.sender, SocketAddr::new(from, 6_001))
+        .send_to(&message(QUERY), SocketAddr::new(own, PORT))
+        .expect("sent");
+    take_one("taken", &mut router, |m| assert_eq!(m.datagram.destination, own));
+}
+
+fn open_without_bpf(namespace: &Namespace, line: &Line) -> SignallingSocket {
+    let open = || {
+        // The port needs a capability that the process gives up with the one for BPF.
+        std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "270").expect("set");
+        capabilities::drop_to_network_capabilities().expect("dropped");
+        let mut socket = SignallingSocket::open().expect("opened");
+        let outcome = socket.set_interface(line.inward, how(Gist::Port));
+        assert!(matches!(outcome, Err(InterfaceError::Intercept(_))), "that needs BPF");
+        socket.set_interface(line.inward, how(Gist::RouterAlert)).expect("set");
+        socket
+    };
+    namespace.run_in(open).expect("inside")
+}
+
+/// Where the port is somebody else's, that is said.
+pub(crate) fn port_in_use() {
+    let line = Line::new();
+    let [from, _, own] = addresses(FAMILIES[0]);
+    assert_ne!(from, own);
+    let held = program(&line.router, SocketAddr::new(own, PORT));
+    let set = || {
+        let mut socket = SignallingSocket::open().expect("opened");
+        socket.set_interface(line.inward, how(Gist::RouterAlert))
+    };
+    let outcome = line.router.run_in(set).expect("inside");
+    let Err(InterfaceError::Open(OpenError::System { source, .. })) = outcome else {
+        panic!("not refused: {outcome:?}")
+    };
+    assert_eq!(source.kind(), std::io::ErrorKind::AddrInUse);
+    drop(held);
+}
