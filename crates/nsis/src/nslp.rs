@@ -104,6 +104,19 @@ pub struct Turn<'t, 'c> {
     pub(crate) requests: &'t mut Requests,
 }
 
+impl<'t, 'c> Turn<'t, 'c> {
+    /// The surroundings of a call without GIST, as tests and measurements make them; what is asked for is in `requests`.
+    pub fn new(
+        now: Time,
+        context: &'t mut Context<'c>,
+        out: &'t mut dyn Sink,
+        nslpid: u16,
+        requests: &'t mut Requests,
+    ) -> Turn<'t, 'c> {
+        Turn { now, context, out, nslpid, requests }
+    }
+}
+
 impl Turn<'_, '_> {
     /// Has GIST send a message of `length` octets, whole words; the caller fills the room, which may hold old octets.
     pub fn send(&mut self, message: SendMessage, length: usize) -> &mut [u8] {
@@ -112,6 +125,14 @@ impl Turn<'_, '_> {
         octets.resize(start + length, 0);
         self.requests.list.push_back((self.nslpid, Request::Send(message, start..start + length)));
         &mut octets[start..]
+    }
+
+    /// Takes the last message back: it could not be written after all.
+    pub fn take_back(&mut self) {
+        if let Some((_, Request::Send(_, range))) = self.requests.list.back() {
+            self.requests.octets.truncate(range.start);
+            self.requests.list.pop_back();
+        }
     }
 
     /// Says how long routing state of the application that is called shall be kept; zero: it is not needed any more.
@@ -316,25 +337,51 @@ impl<E: From<Event>> Sink for earmark_core::Effects<E> {
 /// What an application has asked for, until it is done. Kept from turn to turn, so that in steady state nothing is
 /// allocated.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub struct Requests {
     /// What is asked for, each under the NSLPID of who asks.
     pub(crate) list: VecDeque<(u16, Request)>,
     pub(crate) octets: Vec<u8>,
 }
 
+impl Requests {
+    /// All of them with the NSLPIDs of who asks, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &(u16, Request)> {
+        self.list.iter()
+    }
+
+    /// The data of a [`Request::Send`].
+    pub fn octets(&self, range: &Range<usize>) -> &[u8] {
+        self.octets.get(range.clone()).unwrap_or_default()
+    }
+
+    /// Forgets them all, keeps the room.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.octets.clear();
+    }
+}
+
 /// One thing that an application asks of GIST.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    /// The data are at this range of [`Requests::octets`].
+pub enum Request {
+    /// [`Turn::send`]; the data are at this range of [`Requests::octets`].
     Send(SendMessage, Range<usize>),
+    /// [`Turn::set_state_lifetime`].
     SetStateLifetime {
+        /// Which flow, and which way along it.
         mri: Mri,
+        /// Which session.
         session: SessionId,
+        /// For how long; zero for no more.
         lifetime: Duration,
     },
+    /// [`Turn::invalidate_routing_state`].
     Invalidate {
+        /// Which flow, and which way along it.
         mri: Mri,
+        /// What it is worth.
         status: Validity,
+        /// Whether to look at once.
         urgent: bool,
     },
 }

@@ -1,0 +1,305 @@
+//! What a session holds of the link that its packets leave by: claims in the ledger, and their places in traffic control.
+
+use alloc::vec::Vec;
+
+use earmark_core::admission::{
+    ClaimId, Demand, Displaced, Owner, Protocol, Reason, Refusal, Service,
+};
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Flow, Installation, InterfaceId, Prefix, Rate};
+use earmark_wire::gist::PathCoupled;
+use earmark_wire::qos_nslp::iana::{MessageType, PermanentFailure, TransientFailure};
+use earmark_wire::qos_nslp::{Outcome, PacketClassifier};
+use earmark_wire::qspec::iana::ParameterId;
+
+use super::QosNslp;
+use super::api::{Change, Event};
+use super::rmf::{self, Fault, Wanted};
+use super::state::{Flags, Index};
+use crate::nslp::{Attributes, Turn};
+
+/// What admission is asked for.
+pub(super) struct Asked<'a> {
+    /// The block that holds, or will hold, the claim.
+    pub(super) block: Index,
+    pub(super) flow: Flow,
+    pub(super) interface: Option<InterfaceId>,
+    pub(super) attributes: Attributes,
+    /// What it holds already, and under which rule of policy.
+    pub(super) held: Option<ClaimId>,
+    pub(super) rule: Option<u16>,
+    pub(super) qspec: &'a [u8],
+}
+
+/// What was granted.
+pub(super) struct Granted {
+    /// None where the packets end here.
+    pub(super) claim: Option<ClaimId>,
+    pub(super) rule: Option<u16>,
+    /// The QSPEC for the next node.
+    pub(super) qspec: Vec<u8>,
+}
+
+/// A refusal, as it is answered.
+pub(super) struct Refused {
+    pub(super) fault: Fault,
+    /// What could be had.
+    pub(super) available: Option<Rate>,
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Refused {
+        Refused { fault, available: None }
+    }
+}
+
+impl QosNslp {
+    /// Judges a QSPEC of a RESERVE and claims what it asks for. What the link cannot give all of is granted in part where
+    /// the QSPEC lets it.
+    ///
+    /// # Errors
+    /// Why nothing was granted; what was held before is held still.
+    pub(super) fn admit(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        asked: &Asked<'_>,
+    ) -> Result<Granted, Refused> {
+        let wanted = rmf::judge(asked.qspec, MessageType::Reserve)?;
+        let held = asked.held.and_then(|claim| turn.context.ledger.demand(claim));
+        let held_rate = held.map_or(Rate::ZERO, |held| held.rate);
+        let verdict = self
+            .policy
+            .judge(&asked.flow, asked.attributes, (asked.rule, held_rate))
+            .ok_or(Refused {
+                fault: Fault {
+                    outcome: Outcome::PermanentFailure(PermanentFailure::Authorization),
+                    object: None,
+                    parameter: None,
+                },
+                available: None,
+            })?;
+        let latency_us = asked
+            .interface
+            .and_then(|id| turn.context.interfaces.by_id(id))
+            .map_or(0, |interface| interface.latency_us);
+        let (claim, rate) = match asked.interface {
+            None => (None, wanted.demand.rate),
+            Some(interface) => {
+                let (claim, rate) = self.claim(turn, asked, interface, &wanted, verdict.most)?;
+                (Some(claim), rate)
+            }
+        };
+        mark(Checkpoint::Admission);
+        let mut qspec = asked.qspec.to_vec();
+        rmf::compose(&mut qspec, rate, latency_us);
+        if claim.is_some() {
+            self.policy.account(asked.rule, held_rate, Rate::ZERO);
+            self.policy.account(verdict.rule, Rate::ZERO, rate);
+        }
+        Ok(Granted { claim, rule: verdict.rule, qspec })
+    }
+
+    /// Claims as much as is wanted, or as can be had.
+    fn claim(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        asked: &Asked<'_>,
+        interface: InterfaceId,
+        wanted: &Wanted,
+        most: Rate,
+    ) -> Result<(ClaimId, Rate), Refused> {
+        let ledger = &mut turn.context.ledger;
+        let owner = Owner { protocol: Protocol::Nsis, block: asked.block };
+        let mut attempt = |demand: Demand| {
+            if demand.rate > most {
+                return Err(Refusal { reason: Reason::Bandwidth, available: most });
+            }
+            match asked.held {
+                Some(claim) => ledger
+                    .change_with_priority(claim, demand, wanted.priority)
+                    .map(|()| (claim, demand)),
+                None => ledger
+                    .claim_with_priority(interface, owner, &asked.flow, demand, wanted.priority)
+                    .map(|claim| (claim, demand)),
+            }
+        };
+        let granted = attempt(wanted.demand).or_else(|refusal| {
+            let least = wanted.minimum.filter(|_| refusal.reason == Reason::Bandwidth);
+            match least {
+                // Below one octet a second there is nothing to be said in a TMOD.
+                Some(least) if refusal.available >= least.max(Rate::from_bps(8)) => {
+                    let available = refusal.available.min(most);
+                    attempt(Demand { rate: available, ..wanted.demand })
+                }
+                _ => Err(refusal),
+            }
+        });
+        let (claim, demand) = granted.map_err(|refusal| Refused {
+            fault: Fault {
+                outcome: Outcome::TransientFailure(TransientFailure::ReservationFailure),
+                object: Some(wanted.from),
+                parameter: Some(ParameterId::Tmod1),
+            },
+            available: Some(refusal.available.min(most)),
+        })?;
+        Ok((claim, demand.rate))
+    }
+
+    /// Has traffic control do what a session has claimed. `anew` where other packets have it from now on.
+    pub(super) fn install(&self, turn: &mut Turn<'_, '_>, index: Index, anew: bool) {
+        let session = self.store.session(index);
+        let (Some(claim), Some(interface)) = (session.claim, session.interface) else { return };
+        let flow = flow_of(&session.mri, session.classifier);
+        let (Some(flow), Some(demand)) = (flow, turn.context.ledger.demand(claim)) else { return };
+        if anew {
+            turn.out.remove(claim);
+        }
+        turn.out.install(Installation { claim, interface, flow, demand });
+        let sharing = session.extra.as_ref().map_or(&[][..], |extra| &extra.sharing);
+        for other in sharing.iter().filter_map(|mri| flow_of(mri, session.classifier)) {
+            turn.out.add_flow(claim, other);
+        }
+    }
+
+    /// Gives back what a session holds; the session stays.
+    pub(super) fn give_back(&mut self, turn: &mut Turn<'_, '_>, index: Index, change: Change) {
+        let session = self.store.session_mut(index);
+        let rule = session.rule.take();
+        session.flags.set(Flags::REMOVED, true);
+        let Some(claim) = session.claim.take() else { return };
+        let demand = turn.context.ledger.demand(claim).unwrap_or(NOTHING);
+        turn.context.ledger.release(claim);
+        turn.out.remove(claim);
+        self.policy.account(rule, demand.rate, Rate::ZERO);
+        self.tell(turn, index, change, demand);
+    }
+
+    /// A claim had to give way to a more important one, but for a part of it (RFC 5975 section 4.3.5): the QNI is told.
+    pub(super) fn gives_way(&mut self, turn: &mut Turn<'_, '_>, displaced: &Displaced) {
+        let Some(index) = self.holder(displaced.claim, displaced.owner) else { return };
+        self.counters.preempted += 1;
+        let rule = self.store.session(index).rule;
+        let was = self.held_before(index);
+        if displaced.kept > Rate::ZERO
+            && let Some(demand) = turn.context.ledger.demand(displaced.claim)
+        {
+            self.install(turn, index, false);
+            self.policy.account(rule, was, demand.rate);
+            self.tell(turn, index, Change::Preempted, demand);
+        } else {
+            // It is gone from the ledger already.
+            let session = self.store.session_mut(index);
+            session.claim = None;
+            session.rule = None;
+            session.flags.set(Flags::REMOVED, true);
+            turn.out.remove(displaced.claim);
+            self.policy.account(rule, was, Rate::ZERO);
+            self.tell(turn, index, Change::Preempted, NOTHING);
+        }
+        let outcome = Outcome::TransientFailure(TransientFailure::Preempted);
+        self.notify_qni(turn, index, outcome);
+    }
+
+    /// Traffic control could not do what the ledger has granted, or the link has gone.
+    pub(super) fn traffic_control_refuses(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        claim: ClaimId,
+        owner: Owner,
+    ) {
+        let Some(index) = self.holder(claim, owner) else { return };
+        self.give_back(turn, index, Change::Failed);
+        self.notify_qni(turn, index, Outcome::PermanentFailure(PermanentFailure::System));
+    }
+
+    /// The session that holds a claim, if it is one of ours and still there.
+    fn holder(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
+        let session = self.store.sessions.get(owner.block as usize)?;
+        (owner.protocol == Protocol::Nsis && session.claim == Some(claim)).then_some(owner.block)
+    }
+
+    /// What the QSPEC that was granted asks for, which is what was held until the ledger took some of it.
+    fn held_before(&self, index: Index) -> Rate {
+        let qspec = &self.store.session(index).qspec;
+        rmf::judge(qspec, MessageType::Reserve).map_or(Rate::ZERO, |wanted| wanted.demand.rate)
+    }
+
+    /// Tells those who watch of a change.
+    pub(super) fn tell(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        index: Index,
+        change: Change,
+        demand: Demand,
+    ) {
+        let session = self.store.session(index);
+        let (Some(interface), Some(flow)) =
+            (session.interface, flow_of(&session.mri, session.classifier))
+        else {
+            return;
+        };
+        let session = session.id;
+        let event = Event::Reservation { change, session, flow, interface, demand };
+        turn.out.notify(crate::Event::Qos(event));
+    }
+}
+
+/// Holds nothing.
+pub(super) const NOTHING: Demand =
+    Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
+
+/// The packets of a session, as traffic control tells them. `None` where it cannot: by DSCP, by SPI, or because the fields
+/// do not go together.
+pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
+    let has = |field: u8| classifier.is_none_or(|classifier| classifier.has(field));
+    let by_dscp = mri.ds_field.is_some() && has(PacketClassifier::DSCP);
+    let by_spi = mri.spi.is_some() && has(PacketClassifier::SPI);
+    if by_dscp || by_spi {
+        return None;
+    }
+    let bits = if mri.source.is_ipv4() { 32 } else { 128 };
+    let open = |prefix: u8| bits - prefix.min(bits);
+    let source = (has(PacketClassifier::SOURCE_ADDRESS) && mri.source_prefix > 0)
+        .then(|| Prefix::new(mri.source, mri.source_prefix));
+    let to = if has(PacketClassifier::DESTINATION_ADDRESS) { mri.destination_prefix } else { 0 };
+    let destination = Prefix::new(mri.destination, to);
+    let protocol = mri.protocol.filter(|_| has(PacketClassifier::PROTOCOL)).unwrap_or(0);
+    let port = |port: Option<u16>, field| port.filter(|_| has(field)).unwrap_or(0);
+    let flow = Flow {
+        destination: destination.address(),
+        source: source.map(Prefix::address),
+        protocol,
+        destination_port: port(mri.destination_port, PacketClassifier::DESTINATION_PORT),
+        source_port: port(mri.source_port, PacketClassifier::SOURCE_PORT),
+        flow_label: mri.flow_label.filter(|_| has(PacketClassifier::FLOW_LABEL)).unwrap_or(0),
+        destination_open: open(destination.length()),
+        source_open: source.map_or(0, |source| open(source.length())),
+    };
+    flow.check().is_ok().then_some(flow)
+}
+
+/// Whether a classifier asks for fields that the MRI has not (RFC 5974 section 5.1.3.5).
+pub(super) fn is_foreign(mri: &PathCoupled, classifier: PacketClassifier) -> bool {
+    let wants = |field: u8, there: bool| classifier.has(field) && !there;
+    wants(PacketClassifier::PROTOCOL, mri.protocol.is_some())
+        || wants(PacketClassifier::DSCP, mri.ds_field.is_some())
+        || wants(PacketClassifier::FLOW_LABEL, mri.flow_label.is_some())
+        || wants(PacketClassifier::SPI, mri.spi.is_some())
+        || wants(PacketClassifier::SOURCE_PORT, mri.source_port.is_some())
+        || wants(PacketClassifier::DESTINATION_PORT, mri.destination_port.is_some())
+}
+
+/// There is no way to a destination.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NoRoute;
+
+/// Through which interface the packets of a flow leave; `Err` where there is no way, `Ok(None)` where they end here.
+pub(super) fn way_out(
+    turn: &Turn<'_, '_>,
+    mri: &PathCoupled,
+) -> Result<Option<InterfaceId>, NoRoute> {
+    if turn.context.interfaces.is_local(mri.destination) {
+        return Ok(None);
+    }
+    turn.context.routes.lookup(mri.destination).map(|hop| Some(hop.interface)).ok_or(NoRoute)
+}

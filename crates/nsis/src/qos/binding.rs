@@ -1,0 +1,235 @@
+//! Messages that wait for each other: MSG-ID and BOUND-MSG-ID (RFC 5974 section 4.6).
+//!
+//! Two lists in one, by the name of the message: RESERVEs that wait for the one of that name, with their octets, and names
+//! of those that have come already, with what became of them. Whatever waits does so for QOSNSLP_REQUEST_RETRY.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+
+use earmark_core::InterfaceId;
+use earmark_core::timer::TimerId;
+use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::qos_nslp::iana::{BindingCode, TransientFailure};
+use earmark_wire::qos_nslp::{Message, MessageBinding, MessageId, Outcome, Reserve};
+
+use super::QosNslp;
+use super::application::Wait;
+use super::counters::DropReason;
+use super::reserve::{Arrival, refused};
+use super::state::{Flags, Index};
+use crate::nslp::{Attributes, PeerHandle, Received, Turn};
+
+/// Names that something waits for, or that have come. Peers choose them, so the map is an ordered one.
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    by_id: BTreeMap<[u8; 16], Binding>,
+}
+
+#[derive(Debug)]
+struct Binding {
+    state: State,
+    timer: TimerId,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waits for its other half.
+    Waits(Box<Kept>),
+    /// The one with the MSG-ID has come; whether it was successful.
+    Came(bool),
+}
+
+/// A message that is kept.
+#[derive(Debug)]
+struct Kept {
+    data: Box<[u8]>,
+    session: SessionId,
+    mri: Mri,
+    peer: Option<PeerHandle>,
+    attributes: Attributes,
+    explicitly_routed: bool,
+    ip_distance: Option<u8>,
+    hops: u8,
+    interface: InterfaceId,
+    /// Whether it is the one with the MSG-ID.
+    triggers: bool,
+}
+
+impl Kept {
+    fn of(message: &Received<'_>, triggers: bool) -> Kept {
+        Kept {
+            data: message.data.into(),
+            session: message.session,
+            mri: message.mri,
+            peer: message.peer,
+            attributes: message.attributes,
+            explicitly_routed: message.explicitly_routed,
+            ip_distance: message.ip_distance,
+            hops: message.hops,
+            interface: message.interface,
+            triggers,
+        }
+    }
+
+    fn message(&self) -> Received<'_> {
+        Received {
+            data: &self.data,
+            session: self.session,
+            mri: self.mri,
+            peer: self.peer,
+            attributes: self.attributes,
+            explicitly_routed: self.explicitly_routed,
+            ip_distance: self.ip_distance,
+            hops: self.hops,
+            interface: self.interface,
+        }
+    }
+}
+
+impl QosNslp {
+    /// Whether a RESERVE has to wait for another, or must not go on at all. Then it has been seen to.
+    pub(super) fn is_held(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
+        let Some(binding) = arrival.reserve.binding else { return false };
+        match binding {
+            MessageBinding::Bound(id) if self.synchronizes(turn, arrival) => {
+                self.bound_has_come(turn, arrival, id)
+            }
+            MessageBinding::Id(id) if id.bidirectional && self.is_end(turn, arrival) => {
+                let waits = matches!(
+                    self.bindings.by_id.get(&id.id),
+                    Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers
+                );
+                if !waits {
+                    self.hold(turn, arrival.message, id, true);
+                }
+                !waits
+            }
+            _ => false,
+        }
+    }
+
+    fn bound_has_come(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        arrival: &Arrival<'_>,
+        id: MessageId,
+    ) -> bool {
+        match self.take(id) {
+            Some(State::Came(true)) => false,
+            Some(State::Came(false)) => {
+                let code = TransientFailure::MismatchedSynchronization;
+                self.deny(turn, arrival, &refused(Outcome::TransientFailure(code)));
+                true
+            }
+            // Both wait for each other, and both are here: first this one, then the other.
+            Some(State::Waits(kept)) if kept.triggers => {
+                self.reserve(turn, arrival);
+                self.resume(turn, &kept);
+                true
+            }
+            // A repetition takes the place of what waits.
+            _ => {
+                self.hold(turn, arrival.message, id, false);
+                true
+            }
+        }
+    }
+
+    /// Whether this node is where the two are to meet: the end of a tunnel or aggregate, or of the session itself.
+    pub(super) fn synchronizes(&self, turn: &Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
+        let is_inner = arrival
+            .reserve
+            .bound
+            .iter()
+            .any(|bound| matches!(bound.binding, BindingCode::Tunnel | BindingCode::Aggregate));
+        is_inner || self.is_end(turn, arrival)
+    }
+
+    fn is_end(&self, turn: &Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
+        self.is_own_end(turn, &arrival.message.mri)
+    }
+
+    /// A RESERVE with a MSG-ID was treated.
+    pub(super) fn triggers(&mut self, turn: &mut Turn<'_, '_>, index: Index, id: MessageId) {
+        match self.bindings.by_id.get(&id.id) {
+            Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers => {
+                if let Some(State::Waits(kept)) = self.take(id) {
+                    self.resume(turn, &kept);
+                }
+            }
+            None if self
+                .store
+                .sessions
+                .get(index as usize)
+                .is_some_and(|session| session.flags.has(Flags::ENDS_HERE)) =>
+            {
+                self.note(turn, id, true);
+            }
+            _ => {}
+        }
+    }
+
+    /// A RESERVE with a MSG-ID was refused here.
+    pub(super) fn trigger_fails(&mut self, turn: &mut Turn<'_, '_>, id: MessageId) {
+        match self.take(id) {
+            Some(State::Waits(kept)) if !kept.triggers => self.give_up(turn, &kept),
+            _ => self.note(turn, id, false),
+        }
+    }
+
+    fn note(&mut self, turn: &Turn<'_, '_>, id: MessageId, success: bool) {
+        if self.bindings.by_id.len() < self.config.limits.waiting as usize {
+            let timer = self.waits.arm(turn.now + self.config.retry, Wait::Message(id.id));
+            self.bindings.by_id.insert(id.id, Binding { state: State::Came(success), timer });
+        }
+    }
+
+    fn hold(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &Received<'_>,
+        id: MessageId,
+        triggers: bool,
+    ) {
+        self.take(id);
+        if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
+            return self.ignore(turn, message, DropReason::Limit);
+        }
+        let state = State::Waits(Box::new(Kept::of(message, triggers)));
+        let timer = self.waits.arm(turn.now + self.config.retry, Wait::Message(id.id));
+        self.bindings.by_id.insert(id.id, Binding { state, timer });
+    }
+
+    fn take(&mut self, id: MessageId) -> Option<State> {
+        let Binding { state, timer } = self.bindings.by_id.remove(&id.id)?;
+        self.waits.cancel(timer);
+        Some(state)
+    }
+
+    /// What waited goes on.
+    fn resume(&mut self, turn: &mut Turn<'_, '_>, kept: &Kept) {
+        let message = kept.message();
+        if let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) {
+            self.treat(turn, &message, &reserve);
+        }
+    }
+
+    /// It has waited long enough.
+    pub(super) fn binding_expires(&mut self, turn: &mut Turn<'_, '_>, id: [u8; 16]) {
+        if let Some(Binding { state: State::Waits(kept), .. }) = self.bindings.by_id.remove(&id) {
+            self.give_up(turn, &kept);
+        }
+    }
+
+    /// The other half did not come: the synchronization has failed.
+    fn give_up(&mut self, turn: &mut Turn<'_, '_>, kept: &Kept) {
+        let message = kept.message();
+        self.ignore(turn, &message, DropReason::NotBound);
+        let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) else { return };
+        let reserve = Reserve { binding: None, ..reserve };
+        let (Mri::PathCoupled(mri), Some(peer)) = (kept.mri, kept.peer) else { return };
+        let arrival = Arrival { message: &message, reserve: &reserve, mri, peer };
+        let code = TransientFailure::MismatchedSynchronization;
+        self.deny(turn, &arrival, &refused(Outcome::TransientFailure(code)));
+    }
+}

@@ -1,0 +1,124 @@
+//! Policy: who may reserve how much, by a list of rules in which the first that fits decides.
+
+use alloc::vec::Vec;
+
+use earmark_core::{Flow, Rate};
+
+use super::config::Rule;
+use crate::nslp::Attributes;
+
+/// The rules, and what is reserved under each.
+#[derive(Debug, Default)]
+pub(super) struct Policy {
+    rules: Vec<Rule>,
+    /// In the order of the rules.
+    used: Vec<Rate>,
+}
+
+/// What policy says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// The rule that has decided; `None` where none fits.
+    pub(super) rule: Option<u16>,
+    /// The most that may be reserved.
+    pub(super) most: Rate,
+}
+
+impl Policy {
+    pub(super) fn new(rules: Vec<Rule>) -> Policy {
+        let used = rules.iter().map(|_| Rate::ZERO).collect();
+        Policy { rules, used }
+    }
+
+    /// What a flow may have that has `held` under `rule` already; `None` for nothing at all.
+    pub(super) fn judge(
+        &self,
+        flow: &Flow,
+        attributes: Attributes,
+        (rule, held): (Option<u16>, Rate),
+    ) -> Option<Verdict> {
+        let Some(place) = self.rules.iter().position(|rule| fits(rule, flow, attributes)) else {
+            return Some(Verdict { rule: None, most: Rate::MAX });
+        };
+        let (found, used) = (&self.rules[place], self.used[place]);
+        if found.refuse {
+            return None;
+        }
+        let number = u16::try_from(place).ok();
+        let others = if rule == number { used.saturating_sub(held) } else { used };
+        let left = found.total.map_or(Rate::MAX, |total| total.saturating_sub(others));
+        Some(Verdict { rule: number, most: left.min(found.largest.unwrap_or(Rate::MAX)) })
+    }
+
+    /// A reservation under a rule holds `now` instead of `before`.
+    pub(super) fn account(&mut self, rule: Option<u16>, before: Rate, now: Rate) {
+        if let Some(used) = rule.and_then(|rule| self.used.get_mut(usize::from(rule))) {
+            *used = used.saturating_sub(before).saturating_add(now);
+        }
+    }
+}
+
+fn fits(rule: &Rule, flow: &Flow, attributes: Attributes) -> bool {
+    let from = rule.from.is_none_or(|range| {
+        flow.sources().map_or(range.length() == 0, |sources| range.covers(sources))
+    });
+    let to = rule.to.is_none_or(|range| range.covers(flow.destinations()));
+    from && to && (!rule.secure || attributes.secure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(source: &str) -> Flow {
+        Flow {
+            destination: "10.0.0.9".parse().expect("an address"),
+            source: Some(source.parse().expect("an address")),
+            protocol: 17,
+            destination_port: 5_000,
+            source_port: 0,
+            flow_label: 0,
+            destination_open: 0,
+            source_open: 0,
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides_and_its_total_is_shared() {
+        let mbps = Rate::from_mbps;
+        let from = |range: &str| Some(range.parse().expect("a range"));
+        let mut policy = Policy::new(
+            [
+                Rule { from: from("10.1.0.0/16"), refuse: true, ..Rule::default() },
+                Rule {
+                    from: from("10.0.0.0/8"),
+                    largest: Some(mbps(4)),
+                    total: Some(mbps(6)),
+                    ..Rule::default()
+                },
+                Rule { secure: true, ..Rule::default() },
+                Rule { refuse: true, ..Rule::default() },
+            ]
+            .into(),
+        );
+        let plain = Attributes::default();
+        let secure = Attributes { reliable: true, secure: true };
+        let none = (None, Rate::ZERO);
+        assert_eq!(policy.judge(&flow("10.1.2.3"), secure, none), None);
+        let verdict = |most| Some(Verdict { rule: Some(1), most });
+        assert_eq!(policy.judge(&flow("10.2.2.3"), plain, none), verdict(mbps(4)));
+        policy.account(Some(1), Rate::ZERO, mbps(4));
+        assert_eq!(policy.judge(&flow("10.2.2.4"), plain, none), verdict(mbps(2)));
+        assert_eq!(policy.judge(&flow("10.2.2.3"), plain, (Some(1), mbps(4))), verdict(mbps(4)));
+        policy.account(Some(1), mbps(4), Rate::ZERO);
+        assert_eq!(policy.judge(&flow("10.2.2.4"), plain, none), verdict(mbps(4)));
+        let most = Rate::MAX;
+        let third = Some(Verdict { rule: Some(2), most });
+        assert_eq!(policy.judge(&flow("192.0.2.1"), secure, none), third);
+        assert_eq!(policy.judge(&flow("192.0.2.1"), plain, none), None);
+        assert_eq!(
+            Policy::default().judge(&flow("192.0.2.1"), plain, none),
+            Some(Verdict { rule: None, most })
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! QUERY: what is there along a path, or a request to the receiver to reserve (RFC 5974 section 5.4.2).
+//!
+//! Nodes on the way write into the QSPEC what they could give, and keep nothing. The last one answers.
+
+use earmark_core::Rate;
+use earmark_wire::gist::{Direction, Mri, PathCoupled};
+use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
+use earmark_wire::qos_nslp::{
+    Answers, Extra as Objects, GenericFlags, InfoSpec, Message, Notify, Outcome, Query, Response,
+};
+
+use super::QosNslp;
+use super::admission::{flow_of, way_out};
+use super::rmf::{self, Fault};
+use super::send::{Way, said_here};
+use crate::nslp::{Received, SendMessage, Turn};
+
+impl QosNslp {
+    /// A QUERY has come.
+    pub(super) fn query(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &Received<'_>,
+        query: &Query<'_>,
+    ) {
+        let Mri::PathCoupled(mri) = message.mri else {
+            let outcome = Outcome::ProtocolError(ProtocolError::UnknownMri);
+            return self.refuse_query(turn, message, query, &plain(outcome));
+        };
+        if let Err(fault) = rmf::judge(query.qspec, MessageType::Query) {
+            return self.refuse_query(turn, message, query, &fault);
+        }
+        if query.reserve_init && self.meets_reservation(turn, message) {
+            return;
+        }
+        let breaks = query.flags.breaks || message.ip_distance.is_some_and(|hops| hops > 1);
+        let mut qspec = core::mem::take(&mut self.scratch);
+        qspec.clear();
+        qspec.extend_from_slice(query.qspec);
+        self.write_offer(turn, message, &mri, query, &mut qspec);
+        let acknowledge = query.flags.ack_req;
+        let flags = GenericFlags { breaks, ack_req: false, ..query.flags };
+        let query = Query { flags, qspec: &qspec, ..*query };
+        if acknowledge {
+            let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
+            self.respond(turn, message, None, info, None);
+        }
+        let ends = self.is_own_end(turn, &message.mri)
+            || query.flags.scoping
+            || query.flags.proxy && self.config.proxy;
+        if !ends {
+            self.send_query(turn, Way::on(message), query);
+        } else if query.reserve_init {
+            self.invited(turn, message, &mri, &query);
+        } else {
+            self.answer_query(turn, Way::back(message), &query);
+        }
+        self.scratch = qspec;
+    }
+
+    /// Writes into a QSPEC what this node could give to a flow.
+    fn write_offer(
+        &self,
+        turn: &Turn<'_, '_>,
+        message: &Received<'_>,
+        mri: &PathCoupled,
+        query: &Query<'_>,
+        qspec: &mut [u8],
+    ) {
+        let (mut available, mut latency_us) = (Rate::MAX, 0);
+        match way_out(turn, mri) {
+            Ok(None) => {}
+            Ok(Some(interface)) => {
+                // What the session holds already it need not ask others for.
+                let held = self
+                    .store
+                    .find(message.session)
+                    .and_then(|index| self.store.session(index).claim)
+                    .and_then(|claim| turn.context.ledger.demand(claim));
+                let held = held.map_or(Rate::ZERO, |held| held.rate);
+                available = turn.context.ledger.left(interface).saturating_add(held);
+                latency_us =
+                    turn.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
+            }
+            Err(_) => available = Rate::ZERO,
+        }
+        let verdict = flow_of(mri, query.classifier)
+            .and_then(|flow| self.policy.judge(&flow, message.attributes, (None, Rate::ZERO)));
+        let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
+        rmf::compose(qspec, available.min(most), latency_us);
+    }
+
+    /// Answers a QUERY for resources, with the QSPEC as it has become.
+    pub(super) fn answer_query(&mut self, turn: &mut Turn<'_, '_>, way: Way, query: &Query<'_>) {
+        let Some(rii) = query.rii else { return };
+        let response = Response {
+            flags: GenericFlags { scoping: false, ack_req: false, ..query.flags },
+            answers: Some(Answers::Rii(rii)),
+            info: InfoSpec::new(Outcome::Success(Success::Reservation)),
+            summary: None,
+            qspec: Some(query.qspec),
+            extra: Objects::NONE,
+        };
+        self.send(turn, way, &Message::Response(response));
+    }
+
+    fn refuse_query(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &Received<'_>,
+        query: &Query<'_>,
+        fault: &Fault,
+    ) {
+        self.counters.refused += 1;
+        let info = said_here(turn, Some(message.interface), &message.mri, fault.outcome);
+        let qspec = rmf::refusal(query.qspec, fault, None);
+        self.turn_down(turn, Way::back(message), query.rii, info, Some(&qspec));
+    }
+
+    /// Says no to a QUERY: by a RESPONSE where it can be matched, otherwise by a NOTIFY, since a RESPONSE without RII goes
+    /// no further than the next node (section 5.4.3).
+    pub(super) fn turn_down(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        way: Way,
+        rii: Option<u32>,
+        info: InfoSpec<'_>,
+        qspec: Option<&[u8]>,
+    ) {
+        let (flags, extra) = (self.flags_of(way.session), Objects::NONE);
+        let message = match rii {
+            Some(rii) => {
+                let answers = Some(Answers::Rii(rii));
+                Message::Response(Response { flags, answers, info, summary: None, qspec, extra })
+            }
+            None => Message::Notify(Notify { flags, info, qspec, extra }),
+        };
+        self.send(turn, way, &message);
+    }
+
+    /// A QUERY that this node has sent goes no further: nobody comes after it.
+    pub(super) fn query_ends(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        sent: &SendMessage,
+        query: &Query<'_>,
+    ) {
+        if let Some(rii) = query.rii
+            && self.own_query_ends(turn, sent.session, rii, query)
+        {
+            return;
+        }
+        let (session, mri) = (sent.session, sent.mri.inverted());
+        let way = Way { session, mri, to: None, attributes: sent.attributes };
+        if !query.reserve_init {
+            return self.answer_query(turn, way, query);
+        }
+        if self.own_invitation_ends(turn, session) {
+            return;
+        }
+        // Nobody here waits for such a request (section 5.4.2).
+        let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+        let info = said_here(turn, None, &mri, outcome);
+        self.turn_down(turn, way, query.rii, info, None);
+    }
+
+    /// The receiver is asked to reserve.
+    fn invited(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &Received<'_>,
+        mri: &PathCoupled,
+        query: &Query<'_>,
+    ) {
+        let listener = self.listener_for(mri);
+        let answered = mri.direction == Direction::Downstream
+            && listener.is_some_and(|(application, most)| {
+                self.reserve_back(turn, message, mri, query, application, most)
+            });
+        if !answered {
+            let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+            let info = said_here(turn, Some(message.interface), &message.mri, outcome);
+            self.counters.refused += 1;
+            self.turn_down(turn, Way::back(message), query.rii, info, None);
+        }
+    }
+}
+
+fn plain(outcome: Outcome) -> Fault {
+    Fault { outcome, object: None, parameter: None }
+}

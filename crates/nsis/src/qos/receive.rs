@@ -1,0 +1,291 @@
+//! Where messages and news of GIST come in.
+
+use alloc::vec::Vec;
+
+use earmark_core::{HostEvent, Interface, Time};
+use earmark_wire::gist::Mri;
+use earmark_wire::qos_nslp::iana::{MessageType, NSLPID, ProtocolError, Success, TransientFailure};
+use earmark_wire::qos_nslp::{Answers, InfoSpec, Message, Outcome, ParseError, Request, Reserve};
+
+use super::QosNslp;
+use super::admission::way_out;
+use super::api::Event;
+use super::counters::DropReason;
+use super::reserve::Arrival;
+use super::rmf;
+use super::send::{Saying, Way, said_here};
+use super::state::Flags;
+use crate::nslp::{
+    MessageHandle, NetworkNotification, Nslp, PeerHandle, Peering, Received, SendFailure,
+    SendMessage, Turn,
+};
+
+impl Nslp for QosNslp {
+    fn id(&self) -> u16 {
+        NSLPID + self.config.level
+    }
+
+    fn may_peer(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        query: &Received<'_>,
+        _answer: &mut Vec<u8>,
+    ) -> Peering {
+        let takes_part = match query.mri {
+            // Loose ends are none of QoS NSLP's, but whoever tries is told so.
+            Mri::LooseEnd(_) => true,
+            Mri::PathCoupled(mri) => match way_out(turn, &mri) {
+                Ok(None) => true,
+                Ok(Some(interface)) => {
+                    let link = turn.context.interfaces.by_id(interface);
+                    link.is_some_and(Interface::takes_part)
+                }
+                Err(_) => false,
+            },
+        };
+        if takes_part { Peering::Accept } else { Peering::Pass }
+    }
+
+    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>) {
+        if message.data.is_empty() {
+            return;
+        }
+        let parsed = match Message::parse(message.data) {
+            Ok(parsed) => parsed,
+            Err(error) => return self.malformed(turn, message, &error),
+        };
+        match parsed {
+            Message::Reserve(reserve) => {
+                self.counters.reserves += 1;
+                self.hold_or_treat(turn, message, &reserve);
+            }
+            Message::Query(query) => {
+                self.counters.queries += 1;
+                self.query(turn, message, &query);
+            }
+            Message::Response(response) => {
+                self.counters.responses += 1;
+                self.response(turn, message, &response);
+            }
+            Message::Notify(notify) => {
+                self.counters.notifies += 1;
+                self.notified(turn, message, &notify);
+            }
+        }
+    }
+
+    fn status(&mut self, _turn: &mut Turn<'_, '_>, _message: MessageHandle, _failure: SendFailure) {
+    }
+
+    fn undelivered(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &SendMessage,
+        data: &[u8],
+        failure: SendFailure,
+    ) {
+        match Message::parse(data) {
+            Ok(Message::Reserve(reserve)) if message.to.is_none() => {
+                self.reserve_undelivered(turn, message, &reserve, failure);
+            }
+            Ok(Message::Query(query)) if failure == SendFailure::NoNextNode => {
+                self.query_ends(turn, message, &query);
+            }
+            Ok(Message::Query(query)) => {
+                let way = back(message);
+                let info = said_here(turn, None, &way.mri, outcome_of(failure));
+                self.turn_down(turn, way, query.rii, info, None);
+            }
+            // Whoever waits asks again.
+            _ => {}
+        }
+    }
+
+    fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification) {
+        self.routing_changes(turn, notification);
+    }
+
+    fn host_changes(&mut self, turn: &mut Turn<'_, '_>, event: &HostEvent) {
+        match event {
+            HostEvent::Displaced(displaced) => self.gives_way(turn, displaced),
+            HostEvent::TrafficControlRefused { claim, owner, .. } => {
+                self.traffic_control_refuses(turn, *claim, *owner);
+            }
+            // Routes are looked up with each refresh, and GIST tells of other next nodes.
+            _ => {}
+        }
+    }
+
+    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
+        self.timers_expire(turn);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        match (self.store.timers.next_deadline(), self.waits.next_deadline()) {
+            (Some(sessions), Some(others)) => Some(sessions.min(others)),
+            (sessions, others) => sessions.or(others),
+        }
+    }
+}
+
+impl QosNslp {
+    fn hold_or_treat(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &Received<'_>,
+        reserve: &Reserve<'_>,
+    ) {
+        if reserve.binding.is_none() {
+            return self.treat(turn, message, reserve);
+        }
+        let (Mri::PathCoupled(mri), Some(peer)) = (message.mri, message.peer) else {
+            return self.treat(turn, message, reserve);
+        };
+        let arrival = Arrival { message, reserve, mri, peer };
+        if !self.is_held(turn, &arrival) {
+            self.reserve(turn, &arrival);
+        }
+    }
+
+    /// A RESERVE that waits for no other.
+    pub(super) fn treat(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &Received<'_>,
+        reserve: &Reserve<'_>,
+    ) {
+        let Some(peer) = message.peer else {
+            return self.ignore(turn, message, DropReason::NoPeer);
+        };
+        let Mri::PathCoupled(mri) = message.mri else {
+            let outcome = Outcome::ProtocolError(ProtocolError::UnknownMri);
+            let info = said_here(turn, Some(message.interface), &message.mri, outcome);
+            let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
+            self.counters.refused += 1;
+            return self.respond(turn, message, Some(answers), info, None);
+        };
+        self.reserve(turn, &Arrival { message, reserve, mri, peer });
+    }
+
+    /// A message that cannot be read. A request is answered in the words of the protocol (RFC 5974 section 5.2.3).
+    #[cold]
+    fn malformed(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>, error: &ParseError) {
+        self.counters.malform(error.kind.name());
+        let (session, interface) = (message.session, message.interface);
+        let reason = DropReason::Malformed;
+        turn.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
+        let message_type = message.data.first().map(|code| MessageType::from_code(*code));
+        let is_answer = matches!(message_type, Some(MessageType::Response | MessageType::Notify));
+        if is_answer || message.peer.is_none() {
+            return;
+        }
+        let Request { rii, rsn } = Request::of(message.data);
+        let answers = rii.map(Answers::Rii).or(rsn.map(Answers::Rsn));
+        let mut room = [0; 4];
+        let told = error.info_spec(&mut room);
+        let source = said_here(turn, Some(message.interface), &message.mri, told.outcome).source;
+        self.respond(turn, message, answers, InfoSpec { source, ..told }, None);
+    }
+
+    /// Counts a message that is not acted on, and tells.
+    #[cold]
+    pub(super) fn ignore(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        message: &Received<'_>,
+        reason: DropReason,
+    ) {
+        self.counters.drop(reason);
+        let (session, interface) = (message.session, message.interface);
+        turn.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
+    }
+
+    /// Whether a peer may ask for one change more.
+    pub(super) fn may_change(&mut self, now: Time, peer: PeerHandle) -> bool {
+        // Handles are GIST's, so nobody chooses with whom a peer shares a bucket.
+        self.throttle.admits(now, peer.slot.into(), self.config.limits.changes_per_second)
+    }
+
+    /// A RESERVE of this node did not get to the next one.
+    fn reserve_undelivered(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        sent: &SendMessage,
+        reserve: &Reserve<'_>,
+        failure: SendFailure,
+    ) {
+        let Some(index) = self.store.find(sent.session) else { return };
+        if failure == SendFailure::TooLarge && !sent.attributes.reliable {
+            // Over an association it fits.
+            self.store.session_mut(index).attributes.reliable = true;
+            let (full, tear, rii) = (reserve.qspec.is_some(), reserve.tear, reserve.rii);
+            return self.send_reserve(
+                turn,
+                index,
+                &Saying { full, tear, rii, ..Saying::default() },
+            );
+        }
+        if failure == SendFailure::NoNextNode {
+            self.becomes_last(turn, index);
+        }
+        if self.store.session(index).is_initiator() {
+            if failure == SendFailure::NoNextNode {
+                self.nobody_is_asked(turn, index);
+            }
+            // Otherwise it is repeated, or given up in the end.
+            return;
+        }
+        let Some(rii) = reserve.rii else { return };
+        let session = self.store.session(index);
+        let is_own = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
+        if failure != SendFailure::NoNextNode {
+            if is_own != Some(rii) && !reserve.tear {
+                let info = said_here(turn, None, &sent.mri, outcome_of(failure));
+                self.turn_down(turn, back(sent), Some(rii), info, None);
+            }
+            return;
+        }
+        if is_own == Some(rii) {
+            // The way has changed, and it ends here now.
+            let extra = self.store.session_mut(index).extra();
+            extra.request = None;
+            return self.give_up_old_branch(turn, index);
+        }
+        let success = match (reserve.tear, session.flags.has(Flags::CONFIRMED)) {
+            (true, _) => Success::Teardown,
+            (false, true) => Success::Refresh,
+            (false, false) => Success::Reservation,
+        };
+        let qspec = if reserve.tear { None } else { rmf::success(&session.qspec) };
+        let info = InfoSpec::new(Outcome::Success(success));
+        self.turn_down(turn, back(sent), Some(rii), info, qspec.as_deref());
+        if reserve.tear {
+            self.forget(turn, index);
+        }
+    }
+
+    /// How messages of a session travel that has come with a message: no worse than that did, so that what its QNI wants
+    /// holds for the whole path.
+    pub(super) fn attributes_of(&self, message: &Received<'_>) -> crate::nslp::Attributes {
+        let (own, theirs) = (self.config.attributes, message.attributes);
+        crate::nslp::Attributes {
+            reliable: own.reliable || theirs.reliable,
+            secure: own.secure || theirs.secure,
+        }
+    }
+}
+
+/// The way back from where a message could not go on.
+fn back(sent: &SendMessage) -> Way {
+    let SendMessage { session, mri, attributes, .. } = *sent;
+    Way { session, mri: mri.inverted(), to: None, attributes }
+}
+
+/// What a failure of GIST is to a QNI.
+fn outcome_of(failure: SendFailure) -> Outcome {
+    Outcome::TransientFailure(match failure {
+        SendFailure::NoUpstreamState => TransientFailure::NoReversePath,
+        SendFailure::NoRoute => TransientFailure::NoPathState,
+        _ => TransientFailure::PathTruncated,
+    })
+}

@@ -1,0 +1,165 @@
+//! What is due for a session: its next node is told again, a request is repeated, its state ends.
+//!
+//! Each session has one timer. What has moved into the future in the meantime is found out when it fires, so that a
+//! message that refreshes costs no work on the wheel.
+
+use core::time::Duration;
+
+use earmark_core::Time;
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_wire::qos_nslp::Outcome;
+use earmark_wire::qos_nslp::iana::TransientFailure;
+
+use super::QosNslp;
+use super::admission::way_out;
+use super::api::Change;
+use super::send::Saying;
+use super::state::{Flags, Index};
+use crate::nslp::Turn;
+
+/// Timers that fire in one turn, at most.
+const TIMERS_PER_TURN: usize = 64;
+
+impl QosNslp {
+    /// Does what is due, some at a time.
+    pub(super) fn timers_expire(&mut self, turn: &mut Turn<'_, '_>) {
+        for _ in 0..TIMERS_PER_TURN {
+            let Some((_, index)) = self.store.timers.pop_due(turn.now) else { break };
+            self.store.session_mut(index).timer = None;
+            self.is_due(turn, index);
+        }
+        mark(Checkpoint::Timers);
+        self.waiting_expire(turn);
+    }
+
+    fn is_due(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let now = turn.now;
+        let session = self.store.session(index);
+        if session.expires_at <= now {
+            return self.expired(turn, index);
+        }
+        if let Some(extra) = &session.extra {
+            let asks = extra.request.is_some_and(|request| request.at <= now);
+            let unheard = extra.acknowledged_by.is_some_and(|at| at <= now);
+            if asks && !self.ask_again(turn, index) {
+                return;
+            }
+            if unheard {
+                self.next_is_silent(turn, index);
+            }
+        }
+        if self.store.session(index).refresh_at <= now {
+            self.refresh(turn, index);
+        }
+        self.rearm(index);
+    }
+
+    /// Has the timer fire no later than something is due.
+    #[inline]
+    pub(super) fn rearm(&mut self, index: Index) {
+        let session = self.store.session(index);
+        let due = session.due();
+        match session.timer {
+            None => {
+                let timer = self.store.timers.arm(due, index);
+                self.store.session_mut(index).timer = Some(timer);
+            }
+            Some(timer) => {
+                if self.store.timers.deadline(timer).is_some_and(|at| due < at) {
+                    self.store.timers.rearm(timer, due);
+                }
+            }
+        }
+    }
+
+    /// Nobody has refreshed it, or nobody has answered that it is torn down.
+    fn expired(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        if self.store.session(index).flags.has(Flags::TORN) {
+            self.release_is_over(turn, index);
+            return self.forget(turn, index);
+        }
+        self.counters.expired += 1;
+        self.end(turn, index, Change::Expired, None);
+    }
+
+    /// Tells the next node again, and others with it that are due soon.
+    fn refresh(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let wait = self.refresh_wait();
+        let session = self.store.session_mut(index);
+        session.refresh_at = turn.now + wait;
+        if session.flags.has(Flags::REMOVED) {
+            return;
+        }
+        self.follow_route(turn, index);
+        let session = self.store.session_mut(index);
+        if session.flags.has(Flags::REMOVED) {
+            return;
+        }
+        let reduced = self.config.reduced_refresh
+            && session.flags.has(Flags::CONFIRMED)
+            && !session.flags.has(Flags::FULL_ONLY)
+            && !session.flags.has(Flags::LAST);
+        // What is sent in full twice without a complaint has arrived (section 4.1).
+        session.flags.set(Flags::CONFIRMED, true);
+        let acknowledge = self.config.acknowledge && !session.flags.has(Flags::LAST);
+        if acknowledge {
+            let by = turn.now + self.config.give_up;
+            session.extra().acknowledged_by.get_or_insert(by);
+        }
+        if reduced && self.config.summary > 0 && session.on.is_some() {
+            return self.summarize(turn, index, acknowledge);
+        }
+        let saying = Saying { full: !reduced, acknowledge, ..Saying::default() };
+        self.send_reserve(turn, index, &saying);
+    }
+
+    /// Whether the packets still leave where they did; otherwise the claim goes with them.
+    pub(super) fn follow_route(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let session = self.store.session(index);
+        let Ok(now) = way_out(turn, &session.mri) else { return };
+        if now != session.interface {
+            self.move_claim(turn, index, now);
+        }
+    }
+
+    /// Repeats a request, or gives up; whether the session is still there.
+    fn ask_again(&mut self, turn: &mut Turn<'_, '_>, index: Index) -> bool {
+        let Some(request) = self.store.session(index).extra.as_ref().and_then(|e| e.request) else {
+            return true;
+        };
+        if turn.now >= request.until {
+            return self.nobody_answers(turn, index);
+        }
+        let (at, wait_ms) = next_try(turn.now, request.wait_ms, request.until);
+        if let Some(request) = &mut self.store.session_mut(index).extra().request {
+            (request.at, request.wait_ms) = (at, wait_ms);
+        }
+        self.counters.repeated += 1;
+        let saying = Saying { full: true, rii: Some(request.rii), ..Saying::default() };
+        self.send_reserve(turn, index, &saying);
+        true
+    }
+
+    /// The next node has not acknowledged anything for too long (section 5.4.1).
+    fn next_is_silent(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let session = self.store.session_mut(index);
+        session.extra().acknowledged_by = None;
+        session.flags.set(Flags::CONFIRMED, false);
+        session.trim();
+        let outcome = Outcome::TransientFailure(TransientFailure::PathTruncated);
+        self.notify_qni(turn, index, outcome);
+    }
+
+    /// Both waits in milliseconds.
+    pub(super) fn first_try(&self, now: Time) -> (Time, u32, Time) {
+        let wait = self.config.retry;
+        let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
+        (now + wait, wait_ms, now + self.config.give_up)
+    }
+}
+
+/// When a request is tried again, and how long it waited for that: twice as long as before (section 5.2.4).
+pub(super) fn next_try(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
+    let wait_ms = wait_ms.saturating_mul(2);
+    ((now + Duration::from_millis(wait_ms.into())).min(until), wait_ms)
+}

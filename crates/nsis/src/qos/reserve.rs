@@ -1,0 +1,467 @@
+//! RESERVE: makes, refreshes and changes a reservation (RFC 5974 section 5.4.1).
+//!
+//! What it does to a session that is known follows from the peer that it comes from and from its sequence number
+//! (section 5.3.1): an older one is left out of account, the same one refreshes, a newer one changes. What is new or has
+//! changed goes on to the next node; a refresh ends here unless it asks for an answer from the end.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Rate, Time};
+use earmark_wire::gist::{Direction, PathCoupled};
+use earmark_wire::nsis::Treatment;
+use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, TransientFailure};
+use earmark_wire::qos_nslp::{Answers, InfoSpec, MessageBinding, Outcome, Reserve, Rsn};
+
+use super::QosNslp;
+use super::admission::{Asked, Granted, Refused, flow_of, is_foreign, way_out};
+use super::api::{Change, Event};
+use super::counters::DropReason;
+use super::rmf::{self, Fault};
+use super::send::{DEFAULT_REFRESH_MS, Saying, said_here};
+use super::state::{Extra, Flags, Index, NONE, Ring, Session};
+use super::store::Place;
+use crate::nslp::{PeerHandle, Received, Turn};
+
+/// A RESERVE, where it comes from, and what it is about.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival<'a> {
+    pub(super) message: &'a Received<'a>,
+    pub(super) reserve: &'a Reserve<'a>,
+    pub(super) mri: PathCoupled,
+    pub(super) peer: PeerHandle,
+}
+
+/// A sequence number beside the one that is known (RFC 1982, RFC 5974 section 5.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Older,
+    Same,
+    Newer,
+}
+
+/// Where a sequence number stands. Numbers of another epoch are newer; so is one that is half the circle away, of which
+/// RFC 1982 says nothing.
+#[inline]
+pub(super) fn order(known: Rsn, new: Rsn) -> Order {
+    if known == new {
+        return Order::Same;
+    }
+    let ahead = new.number.wrapping_sub(known.number);
+    if known.epoch == new.epoch && ahead > 1 << 31 { Order::Older } else { Order::Newer }
+}
+
+impl QosNslp {
+    /// A RESERVE has come.
+    pub(super) fn reserve(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>) {
+        match self.store.look_up(arrival.message.session) {
+            Ok(index) => {
+                mark(Checkpoint::FindSession);
+                self.known(turn, arrival, index);
+            }
+            // Whoever tears down knows no more of it than this node does (section 5.4.1).
+            Err(_) if arrival.reserve.tear => {
+                self.ignore(turn, arrival.message, DropReason::NoSession);
+            }
+            Err(place) => self.unknown(turn, arrival, place),
+        }
+    }
+
+    fn known(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+        let Arrival { message, reserve, mri, peer } = *arrival;
+        let session = self.store.session(index);
+        if session.direction() != mri.direction {
+            let outcome = Outcome::ProtocolError(ProtocolError::WrongDirection);
+            return self.deny(turn, arrival, &refused(outcome));
+        }
+        let is_same_peer = session.back == Some(peer);
+        if session.is_initiator() || !is_same_peer && self.is_stale(turn.now, index, arrival) {
+            return self.ignore(turn, message, DropReason::OtherPeer);
+        }
+        if reserve.tear {
+            return self.tear(turn, arrival, index);
+        }
+        match order(session.rsn, reserve.rsn) {
+            Order::Older => self.ignore(turn, message, DropReason::OldRsn),
+            Order::Same if is_same_peer && session.mri == mri => {
+                self.refreshed(turn, arrival, index);
+            }
+            _ if reserve.qspec.is_none() => {
+                let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
+                self.deny(turn, arrival, &refused(outcome));
+            }
+            _ => self.changed(turn, arrival, index),
+        }
+    }
+
+    /// Whether a RESERVE of another peer than the one of the session is of the past: it was sent there by name, it tears
+    /// down (section 5.4.1), or it is of a peer that another has replaced not long ago (section 5.2.5.4).
+    fn is_stale(&self, now: Time, index: Index, arrival: &Arrival<'_>) -> bool {
+        let former = self.store.session(index).extra.as_ref().and_then(|extra| extra.former);
+        arrival.reserve.tear
+            || arrival.message.explicitly_routed
+            || former.is_some_and(|(peer, until)| peer == arrival.peer && now < until)
+    }
+
+    /// Says nothing new.
+    fn refreshed(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+        let Arrival { message, reserve, .. } = *arrival;
+        let session = self.store.session_mut(index);
+        if session.flags.has(Flags::REMOVED) {
+            return self.ignore(turn, message, DropReason::NoReservation);
+        }
+        session.lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
+        session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
+        if is_broken(message, reserve) {
+            session.flags.set(Flags::BREAK, true);
+        }
+        self.counters.refreshed += 1;
+        mark(Checkpoint::Refresh);
+        if let Some(summary) = reserve.summary {
+            self.summary_refreshes(turn, arrival, &summary);
+        }
+        if reserve.rii.is_some() {
+            self.go_on(turn, arrival, index, Success::Refresh);
+        } else if reserve.flags.ack_req {
+            self.acknowledge(turn, arrival);
+        }
+        if let Some(MessageBinding::Id(id)) = reserve.binding {
+            self.triggers(turn, index, id);
+        }
+    }
+
+    /// Makes a session.
+    fn unknown(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, place: Place) {
+        let Arrival { message, reserve, mri, peer } = *arrival;
+        let block = self.store.next_index();
+        let checked = self.check_new(turn, arrival).and_then(|qspec| {
+            let asked = self.asked(turn, arrival, block, qspec)?;
+            Ok((asked.interface, self.admit(turn, &asked)?))
+        });
+        let (interface, granted) = match checked {
+            Ok(granted) => granted,
+            Err(refused) => return self.deny(turn, arrival, &refused),
+        };
+        let Granted { claim, rule, qspec } = granted;
+        let lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
+        let ends_here = self.ends_here(turn, arrival);
+        let session = Session {
+            id: message.session,
+            mri,
+            back: Some(peer),
+            on: None,
+            rsn: reserve.rsn,
+            own_rsn: 0,
+            lifetime_ms,
+            expires_at: turn.now.after_millis(lifetime_ms.into()),
+            refresh_at: Time::MAX,
+            timer: None,
+            claim,
+            interface,
+            qspec: qspec.into(),
+            ring: Ring { previous: NONE, next: NONE },
+            classifier: reserve.classifier,
+            rule,
+            attributes: self.attributes_of(message),
+            flags: Flags::default()
+                .with(Flags::ENDS_HERE, ends_here)
+                .with(Flags::PROXY, reserve.flags.proxy)
+                .with(Flags::REPLACE, reserve.replace)
+                .with(Flags::BREAK, is_broken(message, reserve)),
+            extra: None,
+        };
+        let index = self.store.insert(session, place);
+        self.counters.created += 1;
+        mark(Checkpoint::CreateSession);
+        self.note_objects(index, reserve);
+        self.install(turn, index, false);
+        self.tell_of_claim(turn, index, Change::Created);
+        self.go_on(turn, arrival, index, Success::Reservation);
+        if let Some(MessageBinding::Id(id)) = reserve.binding {
+            self.triggers(turn, index, id);
+        }
+        self.rearm(index);
+    }
+
+    /// Whether a new session may be made; its QSPEC.
+    fn check_new<'a>(
+        &mut self,
+        turn: &Turn<'_, '_>,
+        arrival: &Arrival<'a>,
+    ) -> Result<&'a [u8], Refused> {
+        let Some(qspec) = arrival.reserve.qspec else {
+            return Err(refused(Outcome::TransientFailure(TransientFailure::FullQspecRequired)));
+        };
+        let limits = self.config.limits;
+        let full = self.store.sessions.len() >= limits.sessions as usize
+            || self.store.asked_by(arrival.peer) >= limits.sessions_per_peer;
+        if full || !self.may_change(turn.now, arrival.peer) {
+            return Err(refused(Outcome::TransientFailure(TransientFailure::ReservationFailure)));
+        }
+        Ok(qspec)
+    }
+
+    /// Asks for something else, or comes along another way.
+    fn changed(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+        let Arrival { message, reserve, mri, peer } = *arrival;
+        if !self.may_change(turn.now, peer) {
+            return self.ignore(turn, message, DropReason::TooOften);
+        }
+        let qspec = reserve.qspec.unwrap_or_default();
+        let session = self.store.session(index);
+        let (claim, rule, old_interface) = (session.claim, session.rule, session.interface);
+        let asked = self.asked(turn, arrival, index, qspec).map(|asked| {
+            let held = claim.filter(|_| asked.interface == old_interface);
+            Asked { held, rule, ..asked }
+        });
+        let granted = asked.and_then(|asked| Ok((asked.interface, self.admit(turn, &asked)?)));
+        let (interface, granted) = match granted {
+            Ok(granted) => granted,
+            Err(refused) => return self.deny(turn, arrival, &refused),
+        };
+        let session = self.store.session_mut(index);
+        let moved = claim.filter(|_| granted.claim != claim);
+        let is_news = *session.qspec != *granted.qspec || session.mri != mri;
+        let (old_mri, old_peer) = (session.mri, session.back);
+        session.rsn = reserve.rsn;
+        session.mri = mri;
+        session.classifier = reserve.classifier;
+        (session.claim, session.interface, session.rule) = (granted.claim, interface, granted.rule);
+        session.qspec = granted.qspec.into();
+        session.lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
+        session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
+        session.flags.set(Flags::REMOVED | Flags::TORN, false);
+        session.flags.set(Flags::REPLACE, reserve.replace);
+        session.flags.set(Flags::BREAK, is_broken(message, reserve));
+        if is_news {
+            session.own_rsn = session.own_rsn.wrapping_add(1);
+            session.flags.set(Flags::CONFIRMED, false);
+        }
+        if let Some(claim) = moved {
+            let held = turn.context.ledger.demand(claim).map_or(Rate::ZERO, |held| held.rate);
+            self.policy.account(rule, held, Rate::ZERO);
+            turn.context.ledger.release(claim);
+            turn.out.remove(claim);
+        }
+        self.note_objects(index, reserve);
+        if old_mri != mri {
+            self.flow_changed(turn, index, old_mri, reserve.replace);
+        }
+        self.install(turn, index, old_mri != mri && moved.is_none());
+        let change = if moved.is_some() { Change::Moved } else { Change::Changed };
+        self.tell_of_claim(turn, index, change);
+        if old_peer != Some(peer) {
+            self.asked_by_another(turn, index, peer);
+        }
+        if is_news || reserve.rii.is_some() {
+            let success = if is_news { Success::Reservation } else { Success::Refresh };
+            self.go_on(turn, arrival, index, success);
+        } else if reserve.flags.ack_req {
+            self.acknowledge(turn, arrival);
+        }
+        if let Some(MessageBinding::Id(id)) = reserve.binding {
+            self.triggers(turn, index, id);
+        }
+        self.rearm(index);
+    }
+
+    /// What admission is asked by a RESERVE.
+    fn asked<'a>(
+        &self,
+        turn: &Turn<'_, '_>,
+        arrival: &Arrival<'_>,
+        block: Index,
+        qspec: &'a [u8],
+    ) -> Result<Asked<'a>, Refused> {
+        let Arrival { message, reserve, mri, .. } = arrival;
+        if qspec.len() > usize::from(self.config.limits.qspec) {
+            return Err(refused(Outcome::PermanentFailure(PermanentFailure::System)));
+        }
+        if reserve.classifier.is_some_and(|classifier| is_foreign(mri, classifier)) {
+            return Err(refused(Outcome::ProtocolError(ProtocolError::ErroneousValue)));
+        }
+        let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+        let flow = flow_of(mri, reserve.classifier).ok_or(refused(failure))?;
+        let interface = way_out(turn, mri).map_err(|_| refused(failure))?;
+        let attributes = message.attributes;
+        Ok(Asked { block, flow, interface, attributes, held: None, rule: None, qspec })
+    }
+
+    /// Whether messages of a session go no further than here, by what its flow or its first message says.
+    fn ends_here(&self, turn: &Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
+        let Arrival { reserve, mri, .. } = arrival;
+        let end = match mri.direction {
+            Direction::Downstream => mri.destination,
+            Direction::Upstream => mri.source,
+        };
+        reserve.flags.scoping
+            || reserve.flags.proxy && self.config.proxy
+            || turn.context.interfaces.is_local(end)
+    }
+
+    /// Keeps what a RESERVE has besides: bindings, and unknown objects that go into refreshes.
+    fn note_objects(&mut self, index: Index, reserve: &Reserve<'_>) {
+        let bound: Vec<_> = reserve.bound.iter().collect();
+        let mut kept = Vec::new();
+        for object in reserve.extra.iter().filter(|object| object.treatment == Treatment::Refresh) {
+            keep(&mut kept, object.object_type, object.value);
+        }
+        let session = self.store.session(index);
+        let nothing = session.extra.is_none() && bound.is_empty() && kept.is_empty();
+        if nothing {
+            return;
+        }
+        self.store.unbind(index);
+        let extra: &mut Extra = self.store.session_mut(index).extra();
+        (extra.bound, extra.kept) = (bound, kept);
+        self.store.bind(index);
+        self.store.session_mut(index).trim();
+    }
+
+    /// Passes a RESERVE on, or, where nobody comes after this node, ends it.
+    pub(super) fn go_on(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        arrival: &Arrival<'_>,
+        index: Index,
+        success: Success,
+    ) {
+        let Arrival { message, reserve, .. } = *arrival;
+        let session = self.store.session(index);
+        if session.flags.has(Flags::ENDS_HERE) {
+            if let Some(rii) = reserve.rii {
+                let qspec = rmf::success(&session.qspec);
+                let info = InfoSpec::new(Outcome::Success(success));
+                self.respond(turn, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
+            } else if reserve.flags.ack_req {
+                self.acknowledge(turn, arrival);
+            }
+            if success == Success::Reservation {
+                self.arrived(turn, index);
+            }
+            return;
+        }
+        let saying = Saying {
+            full: true,
+            rii: reserve.rii,
+            // Whoever waits for the name further on still has to hear it.
+            binding: reserve.binding.filter(|binding| match binding {
+                MessageBinding::Id(_) => true,
+                MessageBinding::Bound(_) => !self.synchronizes(turn, arrival),
+            }),
+            info: reserve.info,
+            objects: Some(reserve.extra).filter(|objects| objects.iter().next().is_some()),
+            ..Saying::default()
+        };
+        self.send_reserve(turn, index, &saying);
+        mark(Checkpoint::Forward);
+        let next = turn.now + self.refresh_wait();
+        self.store.session_mut(index).refresh_at = next;
+        self.rearm(index);
+        if reserve.flags.ack_req {
+            self.acknowledge(turn, arrival);
+        }
+    }
+
+    /// Tells the peer that its message was treated (ACK-REQ).
+    fn acknowledge(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>) {
+        let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
+        let answers = Some(Answers::Rsn(arrival.reserve.rsn));
+        self.respond(turn, arrival.message, answers, info, None);
+    }
+
+    /// Refuses a RESERVE. Of one that tears down nobody wants to hear (section 5.3.5).
+    pub(super) fn deny(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        arrival: &Arrival<'_>,
+        refused: &Refused,
+    ) {
+        let Arrival { message, reserve, .. } = *arrival;
+        self.counters.refused += 1;
+        let Refused { fault, available } = refused;
+        let outcome = fault.outcome;
+        let (session, available) = (message.session, *available);
+        turn.out.notify(crate::Event::Qos(Event::Denied { session, outcome, available }));
+        if let Some(MessageBinding::Id(id)) = reserve.binding {
+            self.trigger_fails(turn, id);
+        }
+        if reserve.tear {
+            return;
+        }
+        let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
+        let info = said_here(turn, Some(message.interface), &message.mri, outcome);
+        let returned = reserve
+            .qspec
+            .filter(|_| fault.object.is_some())
+            .map(|qspec| rmf::refusal(qspec, fault, available));
+        self.respond(turn, message, Some(answers), info, returned.as_deref());
+    }
+
+    fn tell_of_claim(&self, turn: &mut Turn<'_, '_>, index: Index, change: Change) {
+        let claim = self.store.session(index).claim;
+        if let Some(demand) = claim.and_then(|claim| turn.context.ledger.demand(claim)) {
+            self.tell(turn, index, change, demand);
+        }
+    }
+
+    /// How long until a refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
+    pub(super) fn refresh_wait(&mut self) -> Duration {
+        let period = self.config.refresh;
+        self.jitter.uniform(period / 2, period + period / 2)
+    }
+}
+
+/// A refusal without more to say.
+pub(super) fn refused(outcome: Outcome) -> Refused {
+    Refused::from(Fault { outcome, object: None, parameter: None })
+}
+
+/// L, the lifetime of what is refreshed every so many milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).
+fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
+    let period = u64::from(period.unwrap_or(DEFAULT_REFRESH_MS).max(1));
+    u32::try_from((2 * u64::from(lost) + 1) * 3 * period / 4).unwrap_or(u32::MAX)
+}
+
+/// Whether routers between this node and its peer, or before that, cannot provide QoS (section 3.3.5).
+#[inline]
+fn is_broken(message: &Received<'_>, reserve: &Reserve<'_>) -> bool {
+    reserve.flags.breaks || message.ip_distance.is_some_and(|hops| hops > 1)
+}
+
+/// Appends an unknown object as it stands on the wire, to be stored and refreshed (AB=11).
+fn keep(kept: &mut Vec<u8>, object_type: u16, value: &[u8]) {
+    let words = (value.len() / 4) as u16;
+    kept.extend_from_slice(&(0xc000 | object_type).to_be_bytes());
+    kept.extend_from_slice(&words.to_be_bytes());
+    kept.extend_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_go_round_and_epochs_come_first() {
+        let rsn = |number, epoch| Rsn { number, epoch };
+        for (known, new, expected) in [
+            (rsn(5, 1), rsn(5, 1), Order::Same),
+            (rsn(5, 1), rsn(6, 1), Order::Newer),
+            (rsn(5, 1), rsn(4, 1), Order::Older),
+            (rsn(u32::MAX, 1), rsn(0, 1), Order::Newer),
+            (rsn(0, 1), rsn(u32::MAX, 1), Order::Older),
+            (rsn(5, 1), rsn(4, 2), Order::Newer),
+            (rsn(5, 1), rsn(5, 2), Order::Newer),
+        ] {
+            assert_eq!(order(known, new), expected, "{known:?} {new:?}");
+        }
+    }
+
+    /// (K + 0.5) 1.5 R with K = 3: 157.5 s.
+    #[test]
+    fn state_lives_for_so_many_refreshes() {
+        assert_eq!(lifetime_ms(None, 3), 157_500);
+        assert_eq!(lifetime_ms(Some(u32::MAX), 3), u32::MAX);
+    }
+}

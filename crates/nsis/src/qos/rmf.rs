@@ -1,0 +1,416 @@
+//! The resource management function: what a QSPEC (RFC 5975) means to a link, and what the node writes into it.
+//!
+//! The QoS model is the default one. TMOD-1 is a token bucket, admitted as controlled load: the token rate r counts
+//! against the link. With the PHB class EF (RFC 3246) it is guaranteed service with R = r instead, since a link that
+//! serves the flow at no less than r is what EF promises; all other classes are controlled load. What may be less than
+//! desired stands in QoS Available, from which each node takes what it can give, no less than Minimum QoS.
+//!
+//! Path Latency adds up, Preemption Priority is obeyed; other parameters are marked as not supported (N), and refused
+//! where they must be understood (M).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use earmark_core::Rate;
+use earmark_core::admission::{Demand, Priority};
+use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
+use earmark_wire::qos_nslp::Outcome;
+use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, TransientFailure};
+use earmark_wire::qspec::iana::{MessageSequence, ObjectType, ParameterId, QspecType};
+use earmark_wire::qspec::{
+    Editor, Parameter, ParseError, Phb, PreemptionPriority, Procedure, QosObject, Qspec, Value,
+};
+
+use super::api::Wish;
+
+/// What a QSPEC asks of this node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Wanted {
+    /// All that is asked for.
+    pub(super) demand: Demand,
+    /// The least token rate that will do; none where it is all or nothing.
+    pub(super) minimum: Option<Rate>,
+    pub(super) priority: Priority,
+    /// The object that the demand is taken from.
+    pub(super) from: ObjectType,
+}
+
+/// Why a QSPEC asks for nothing that could be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) outcome: Outcome,
+    /// The parameter at fault, or the object, or neither.
+    pub(super) object: Option<ObjectType>,
+    pub(super) parameter: Option<ParameterId>,
+}
+
+impl From<ParseError> for Fault {
+    fn from(error: ParseError) -> Fault {
+        Fault { outcome: error.outcome(), object: error.object, parameter: error.parameter }
+    }
+}
+
+/// PHB class EF (RFC 3246), its recommended code point.
+const EF: u8 = 0b10_1110;
+
+/// Reads and judges a QSPEC of a RESERVE or a QUERY.
+///
+/// # Errors
+/// It is none, has not the objects of its procedure, or has something that must be understood and is not.
+pub(super) fn judge(octets: &[u8], message: MessageType) -> Result<Wanted, Fault> {
+    let qspec = Qspec::parse(octets)?;
+    if qspec.qspec_type != QspecType::Default {
+        // Another QoS model has other rules (RFC 5975 section 4.1).
+        let outcome = Outcome::ProtocolError(ProtocolError::IncompatibleQspec);
+        return Err(Fault { outcome, object: None, parameter: None });
+    }
+    qspec.check_objects(message)?;
+    qspec.validate()?;
+    for (object, parameter) in parameters(&qspec) {
+        if parameter.is_mandatory && !is_supported(parameter.value.id()) {
+            let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+            let parameter = Some(parameter.value.id());
+            return Err(Fault { outcome, object: Some(object), parameter });
+        }
+    }
+    wanted(&qspec)
+}
+
+/// All parameters with the objects that they are in.
+fn parameters<'q>(
+    qspec: &Qspec<'q>,
+) -> impl Iterator<Item = (ObjectType, Parameter<'q>)> + use<'q> {
+    [
+        (ObjectType::QosDesired, qspec.desired),
+        (ObjectType::QosAvailable, qspec.available),
+        (ObjectType::QosReserved, qspec.reserved),
+        (ObjectType::MinimumQos, qspec.minimum),
+    ]
+    .into_iter()
+    .filter_map(|(object, found)| Some((object, found?)))
+    .flat_map(|(object, found)| found.parameters.iter().map(move |parameter| (object, parameter)))
+}
+
+fn is_supported(parameter: ParameterId) -> bool {
+    matches!(
+        parameter,
+        ParameterId::Tmod1
+            | ParameterId::PathLatency
+            | ParameterId::PreemptionPriority
+            | ParameterId::PhbClass
+    )
+}
+
+fn wanted(qspec: &Qspec<'_>) -> Result<Wanted, Fault> {
+    let offered = qspec.available.and_then(|object| tmod(&object));
+    let desired = qspec.desired.and_then(|object| tmod(&object));
+    let (bucket, from) = match (offered, desired) {
+        (Some(bucket), _) => (bucket, ObjectType::QosAvailable),
+        (None, Some(bucket)) => (bucket, ObjectType::QosDesired),
+        (None, None) => {
+            let object = if qspec.desired.is_some() {
+                ObjectType::QosDesired
+            } else {
+                ObjectType::QosAvailable
+            };
+            let outcome = Outcome::ProtocolError(ProtocolError::MalformedQspec);
+            return Err(Fault { outcome, object: Some(object), parameter: None });
+        }
+    };
+    let find = |id| {
+        let objects = [qspec.desired, qspec.available, qspec.reserved];
+        objects.into_iter().flatten().find_map(|object| object.parameters.find(id))
+    };
+    let is_expedited = match find(ParameterId::PhbClass).map(|parameter| parameter.value) {
+        Some(Value::PhbClass(field)) => {
+            matches!(field.phb(), Some(Phb::Standard { dscp: EF, .. }))
+        }
+        _ => false,
+    };
+    let demand = Demand::from_flowspec(&if is_expedited {
+        FlowSpec::Guaranteed(bucket, Rspec { rate: bucket.rate, slack_us: 0 })
+    } else {
+        FlowSpec::ControlledLoad(bucket)
+    });
+    let priority = match find(ParameterId::PreemptionPriority).map(|parameter| parameter.value) {
+        Some(Value::PreemptionPriority(PreemptionPriority { preemption, defending })) => {
+            Priority::new(preemption, defending)
+        }
+        _ => Priority::default(),
+    };
+    let minimum = (from == ObjectType::QosAvailable).then(|| {
+        let least = qspec.minimum.and_then(|object| tmod(&object));
+        least.map_or(Rate::ZERO, |bucket| Rate::from_octets_per_second(bucket.rate))
+    });
+    Ok(Wanted { demand, minimum, priority, from })
+}
+
+fn tmod(object: &QosObject<'_>) -> Option<TokenBucket> {
+    match object.parameters.find(ParameterId::Tmod1)?.value {
+        Value::Tmod1(bucket) => Some(bucket),
+        _ => None,
+    }
+}
+
+/// Writes what this node has to say into a QSPEC on its way: parameters that it does not support, its latency, and in
+/// QoS Available no more than `available`.
+pub(super) fn compose(octets: &mut [u8], available: Rate, latency_us: u32) {
+    let Ok(qspec) = Qspec::parse(octets) else { return };
+    let unsupported: Vec<(ObjectType, ParameterId)> = parameters(&qspec)
+        .map(|(object, parameter)| (object, parameter.value.id()))
+        .filter(|(_, id)| !is_supported(*id))
+        .collect();
+    let offer = qspec.available.map(|object| {
+        let bucket = tmod(&object).map(|bucket| at_most(bucket, available));
+        let latency = object.parameters.find(ParameterId::PathLatency);
+        (bucket, latency.and_then(|parameter| longer(&parameter, latency_us)))
+    });
+    let Ok(mut editor) = Editor::new(octets) else { return };
+    for (object, parameter) in unsupported {
+        editor.not_supported(object, parameter);
+    }
+    let Some((bucket, latency)) = offer else { return };
+    if let Some(bucket) = bucket {
+        editor.replace(ObjectType::QosAvailable, &Parameter::mandatory(Value::Tmod1(bucket)));
+    }
+    if let Some(latency) = latency {
+        editor.replace(ObjectType::QosAvailable, &latency);
+    }
+}
+
+/// The bucket with no larger a rate; zero in all where that is nothing (RFC 5975 section 4.3.2).
+fn at_most(bucket: TokenBucket, available: Rate) -> TokenBucket {
+    if Rate::from_octets_per_second(bucket.rate) <= available {
+        return bucket;
+    }
+    let rate = octets_within(available);
+    if rate < 1.0 {
+        return TokenBucket { rate: 0.0, depth: 0.0, peak: 0.0, ..bucket };
+    }
+    TokenBucket { rate, ..bucket }
+}
+
+/// The largest number of octets per second that counts no more than `rate`.
+fn octets_within(rate: Rate) -> f32 {
+    let octets = rate.as_octets_per_second();
+    if Rate::from_octets_per_second(octets) > rate { octets.next_down() } else { octets }
+}
+
+/// All ones stand for a latency that is not known (RFC 5975 section 5.2.3).
+const UNKNOWN_LATENCY: u32 = u32::MAX;
+
+fn longer(parameter: &Parameter<'_>, by_us: u32) -> Option<Parameter<'static>> {
+    let Parameter { is_mandatory, is_failed, is_not_supported, .. } = *parameter;
+    match parameter.value {
+        Value::PathLatency(so_far) if so_far != UNKNOWN_LATENCY => {
+            let value = Value::PathLatency(so_far.saturating_add(by_us));
+            Some(Parameter { is_mandatory, is_failed, is_not_supported, value })
+        }
+        _ => None,
+    }
+}
+
+/// The QSPEC that refuses: the one that came, with E where it is not met, and with QoS Available that says what could be
+/// had, put in where it was not.
+pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Rate>) -> Vec<u8> {
+    let mut refused = match available.and_then(|available| with_available(octets, available)) {
+        Some(added) => added,
+        None => octets.to_vec(),
+    };
+    if let Ok(mut editor) = Editor::new(&mut refused)
+        && let Some(object) = fault.object
+        && !editor.fail(object, fault.parameter)
+    {
+        editor.fail(object, None);
+    }
+    refused
+}
+
+fn with_available(octets: &[u8], available: Rate) -> Option<Vec<u8>> {
+    let mut qspec = Qspec::parse(octets).ok()?;
+    let bucket = tmod(&qspec.available.or(qspec.desired)?)?;
+    let offer = [Parameter::mandatory(Value::Tmod1(at_most(bucket, available)))];
+    let is_there = qspec.available.is_some();
+    if !is_there {
+        qspec.available = Some(QosObject::new(&offer));
+    }
+    let mut written = emitted(&qspec)?;
+    if is_there {
+        compose(&mut written, available, 0);
+    }
+    Some(written)
+}
+
+fn emitted(qspec: &Qspec<'_>) -> Option<Vec<u8>> {
+    let mut octets = vec![0; qspec.buffer_len()];
+    qspec.emit(&mut octets).ok()?;
+    Some(octets)
+}
+
+/// The QSPEC of the RESPONSE to a RESERVE that has succeeded (RFC 5975 section 4.3): QoS Reserved has the parameters of QoS
+/// Desired, with the values of QoS Available where they stand there too.
+pub(super) fn success(octets: &[u8]) -> Option<Vec<u8>> {
+    let qspec = Qspec::parse(octets).ok()?;
+    let desired = qspec.desired?.parameters;
+    let reserved: Vec<Parameter<'_>> = desired
+        .iter()
+        .map(|parameter| {
+            let offered = qspec.available.map(|object| object.parameters);
+            offered.and_then(|offered| offered.find(parameter.value.id())).unwrap_or(parameter)
+        })
+        .collect();
+    // Tables 1 and 2: where the sender has seeded QoS Available in its QUERY, the RESPONSE has it no more.
+    let Procedure { sequence, combination } = qspec.procedure;
+    let drops_available = sequence == MessageSequence::ThreeWay && combination == 2;
+    emitted(&Qspec {
+        desired: None,
+        reserved: Some(QosObject::new(&reserved)),
+        available: qspec.available.filter(|_| !drops_available),
+        minimum: None,
+        ..qspec
+    })
+}
+
+/// The QSPEC of the RESERVE that answers a QUERY for one (RFC 5975 section 4.3.2), for no more than `most`.
+pub(super) fn answer(octets: &[u8], most: Rate) -> Option<Vec<u8>> {
+    let qspec = Qspec::parse(octets).ok()?;
+    let desired: Vec<Parameter<'_>> = qspec
+        .desired?
+        .parameters
+        .iter()
+        .map(|parameter| {
+            let offered = qspec.available.map(|object| object.parameters);
+            let found = offered.and_then(|offered| offered.find(parameter.value.id()));
+            limited(found.unwrap_or(parameter), most)
+        })
+        .collect();
+    let minimum = qspec.minimum;
+    // Combination 1: what is desired may be less, so the RESERVE collects.
+    let seed: Vec<Parameter<'_>> = desired
+        .iter()
+        .copied()
+        .filter(|parameter| parameter.value.id() == ParameterId::Tmod1)
+        .collect();
+    let available = match qspec.procedure.combination {
+        1 => Some(QosObject::new(&seed)),
+        _ => qspec.available,
+    };
+    emitted(&Qspec { desired: Some(QosObject::new(&desired)), available, minimum, ..qspec })
+}
+
+/// A QSPEC of a RESERVE that asks for exactly this rate, and for nothing that could be negotiated.
+pub(super) fn resized(octets: &[u8], rate: Rate) -> Option<Vec<u8>> {
+    let qspec = Qspec::parse(octets).ok()?;
+    let desired: Vec<Parameter<'_>> =
+        qspec.desired?.parameters.iter().map(|parameter| limited(parameter, rate)).collect();
+    emitted(&Qspec {
+        desired: Some(QosObject::new(&desired)),
+        available: None,
+        minimum: None,
+        procedure: Procedure { combination: 0, ..qspec.procedure },
+        ..qspec
+    })
+}
+
+/// The QSPEC of a QUERY that asks for the RESERVE with this one again.
+pub(super) fn as_query(octets: &[u8]) -> Option<Vec<u8>> {
+    let qspec = Qspec::parse(octets).ok()?;
+    let keeps_available = qspec.procedure.combination == 2;
+    let available = qspec.available.filter(|_| keeps_available);
+    emitted(&Qspec { available, ..qspec })
+}
+
+fn limited(parameter: Parameter<'_>, most: Rate) -> Parameter<'_> {
+    let value = match parameter.value {
+        Value::Tmod1(bucket) => Value::Tmod1(at_most(bucket, most)),
+        other => other,
+    };
+    Parameter { value, ..parameter }
+}
+
+/// What a message is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A RESERVE of the sender.
+    Reserve,
+    /// A QUERY for a RESERVE.
+    Invite,
+    /// A QUERY for resources.
+    Query,
+}
+
+/// The QSPEC of a wish.
+pub(super) fn of_wish(wish: &Wish, purpose: Purpose) -> Option<Vec<u8>> {
+    let bucket = TokenBucket {
+        rate: wish.rate.as_octets_per_second(),
+        depth: wish.burst as f32,
+        peak: wish.peak.map_or(f32::INFINITY, Rate::as_octets_per_second),
+        min_policed_unit: 64.min(wish.max_packet),
+        max_packet_size: wish.max_packet,
+    };
+    let tmod = Parameter::mandatory(Value::Tmod1(bucket));
+    let mut desired = vec![tmod];
+    if let Some(Priority { preemption, defending }) = wish.priority {
+        let priority = PreemptionPriority { preemption, defending };
+        desired.push(Parameter::optional(Value::PreemptionPriority(priority)));
+    }
+    if let Some(phb) = wish.phb {
+        desired.push(Parameter::mandatory(Value::PhbClass(phb)));
+    }
+    let available = [tmod, Parameter::optional(Value::PathLatency(0))];
+    let minimum = wish.minimum.map(|minimum| {
+        let octets = minimum.as_octets_per_second();
+        let least = if minimum == Rate::ZERO {
+            TokenBucket { rate: 0.0, depth: 0.0, peak: 0.0, ..bucket }
+        } else {
+            TokenBucket { rate: octets, ..bucket }
+        };
+        [Parameter::mandatory(Value::Tmod1(least))]
+    });
+    let is_negotiable = minimum.is_some();
+    let (sequence, combination) = match (purpose, is_negotiable) {
+        (Purpose::Reserve, false) => (MessageSequence::TwoWay, 0),
+        (Purpose::Reserve, true) => (MessageSequence::TwoWay, 2),
+        (Purpose::Invite, false) => (MessageSequence::ThreeWay, 0),
+        (Purpose::Invite, true) => (MessageSequence::ThreeWay, 1),
+        (Purpose::Query, _) => (MessageSequence::ResourceQuery, 0),
+    };
+    let mut qspec = Qspec::new(Procedure { sequence, combination });
+    if purpose != Purpose::Query {
+        qspec.desired = Some(QosObject::new(&desired));
+    }
+    if purpose == Purpose::Query || purpose == Purpose::Reserve && is_negotiable {
+        qspec.available = Some(QosObject::new(&available));
+    }
+    if purpose != Purpose::Query {
+        qspec.minimum = minimum.as_ref().map(|minimum| QosObject::new(minimum));
+    }
+    emitted(&qspec)
+}
+
+/// What a QSPEC tells an application.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Told {
+    /// What has been reserved.
+    pub(super) reserved: Option<Rate>,
+    /// What could be had.
+    pub(super) available: Option<Rate>,
+    pub(super) latency_us: Option<u32>,
+}
+
+/// What the QSPEC of an answer says.
+pub(super) fn told(octets: Option<&[u8]>) -> Told {
+    let Some(Ok(qspec)) = octets.map(Qspec::parse) else { return Told::default() };
+    let rate = |object: Option<QosObject<'_>>| {
+        tmod(&object?).map(|bucket| Rate::from_octets_per_second(bucket.rate))
+    };
+    let latency =
+        qspec.available.and_then(|object| object.parameters.find(ParameterId::PathLatency));
+    let latency_us = match latency {
+        Some(Parameter { is_not_supported: false, value: Value::PathLatency(us), .. }) => {
+            Some(us).filter(|us| *us != UNKNOWN_LATENCY)
+        }
+        _ => None,
+    };
+    Told { reserved: rate(qspec.reserved), available: rate(qspec.available), latency_us }
+}

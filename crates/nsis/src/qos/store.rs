@@ -1,0 +1,235 @@
+//! The slab of sessions, its indexes, and the rings of those that have the same next node.
+//!
+//! | index | key | cardinality | who chooses the key |
+//! |---|---|---|---|
+//! | `by_id` | SESSION-ID | one a [`Session`] | peers, so a [`KeyedHash`] |
+//! | `peers` | SII-Handle | one a peer with sessions | GIST, an ordered map |
+//! | `bound` | SESSION-ID that others are bound to | one a binding | peers, an ordered map |
+//!
+//! No index is ever walked; what is listed is listed in slab order, so that order never depends on a hash.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use earmark_core::growth;
+use earmark_core::hash::KeyedHash;
+use earmark_core::timer::TimingWheel;
+use earmark_wire::gist::SessionId;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::state::{Index, NONE, Ring, Session};
+use crate::nslp::PeerHandle;
+
+/// All sessions of the node.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) sessions: Slab<Session>,
+    /// One for each session; see [`Session::due`].
+    pub(super) timers: TimingWheel<Index>,
+    by_id: HashTable<Index>,
+    peers: BTreeMap<PeerHandle, Peer>,
+    bound: BTreeMap<SessionId, Vec<Index>>,
+    hash: KeyedHash,
+}
+
+/// What is known of a peer.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    /// Sessions that have come from it.
+    asked: u32,
+    /// One of the ring of those that go on to it.
+    ring: Index,
+}
+
+/// Where a session belongs that a look-up has not found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place(u64);
+
+impl Store {
+    /// An empty store whose index hashes with `hash`.
+    pub(super) fn new(hash: KeyedHash) -> Store {
+        Store {
+            sessions: Slab::new(),
+            timers: TimingWheel::new(),
+            by_id: HashTable::new(),
+            peers: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            hash,
+        }
+    }
+
+    #[inline]
+    pub(super) fn session(&self, index: Index) -> &Session {
+        &self.sessions[index as usize]
+    }
+
+    #[inline]
+    pub(super) fn session_mut(&mut self, index: Index) -> &mut Session {
+        &mut self.sessions[index as usize]
+    }
+
+    /// The session of this name; where there is none, where it belongs.
+    #[inline]
+    pub(super) fn look_up(&self, id: SessionId) -> Result<Index, Place> {
+        let place = hash(&self.hash, id);
+        let same = |&index: &Index| self.session(index).id == id;
+        self.by_id.find(place, same).copied().ok_or(Place(place))
+    }
+
+    /// The session of this name.
+    pub(super) fn find(&self, id: SessionId) -> Option<Index> {
+        self.look_up(id).ok()
+    }
+
+    /// The place that the next session gets in the slab.
+    pub(super) fn next_index(&self) -> Index {
+        self.sessions.vacant_key() as Index
+    }
+
+    /// Enters a session whose name a look-up has not found.
+    pub(super) fn insert(&mut self, session: Session, place: Place) -> Index {
+        if self.sessions.len() == self.sessions.capacity() {
+            self.sessions.reserve_exact(growth::step(self.sessions.len()));
+        }
+        let (back, on) = (session.back, session.on);
+        let index = self.sessions.insert(session) as Index;
+        let (key, sessions) = (&self.hash, &self.sessions);
+        let hasher = |&other: &Index| hash(key, sessions[other as usize].id);
+        self.by_id.insert_unique(place.0, index, hasher);
+        self.session_mut(index).ring = Ring { previous: index, next: index };
+        if let Some(back) = back {
+            self.peer(back).asked += 1;
+        }
+        if let Some(on) = on {
+            self.join(index, on);
+        }
+        index
+    }
+
+    /// Takes a session out, with its place in all indexes.
+    pub(super) fn remove(&mut self, index: Index) -> Session {
+        self.leave_ring(index);
+        self.unbind(index);
+        let session = self.sessions.remove(index as usize);
+        let key = hash(&self.hash, session.id);
+        if let Ok(place) = self.by_id.find_entry(key, |&other| other == index) {
+            place.remove();
+        }
+        if let Some(back) = session.back {
+            self.asks_no_more(back);
+        }
+        if let Some(timer) = session.timer {
+            self.timers.cancel(timer);
+        }
+        session
+    }
+
+    /// Sessions that have come from a peer.
+    pub(super) fn asked_by(&self, peer: PeerHandle) -> u32 {
+        self.peers.get(&peer).map_or(0, |peer| peer.asked)
+    }
+
+    /// Another peer asks for a session from now on.
+    pub(super) fn set_back(&mut self, index: Index, peer: PeerHandle) {
+        if let Some(old) = self.session_mut(index).back.replace(peer) {
+            self.asks_no_more(old);
+        }
+        self.peer(peer).asked += 1;
+    }
+
+    /// Another node comes next from now on, or none.
+    pub(super) fn set_on(&mut self, index: Index, peer: Option<PeerHandle>) {
+        if self.session(index).on == peer {
+            return;
+        }
+        self.leave_ring(index);
+        self.session_mut(index).on = peer;
+        if let Some(peer) = peer {
+            self.join(index, peer);
+        }
+    }
+
+    fn peer(&mut self, handle: PeerHandle) -> &mut Peer {
+        self.peers.entry(handle).or_insert(Peer { asked: 0, ring: NONE })
+    }
+
+    fn asks_no_more(&mut self, handle: PeerHandle) {
+        if let Some(peer) = self.peers.get_mut(&handle) {
+            peer.asked -= 1;
+        }
+        self.forget_if_idle(handle);
+    }
+
+    fn forget_if_idle(&mut self, handle: PeerHandle) {
+        if self.peers.get(&handle).is_some_and(|peer| peer.asked == 0 && peer.ring == NONE) {
+            self.peers.remove(&handle);
+        }
+    }
+}
+
+/// Rings: a session comes in behind the one that the peer's block names.
+impl Store {
+    fn join(&mut self, index: Index, handle: PeerHandle) {
+        let peer = self.peer(handle);
+        if peer.ring == NONE {
+            peer.ring = index;
+            return;
+        }
+        let previous = peer.ring;
+        let next = self.session(previous).ring.next;
+        self.session_mut(previous).ring.next = index;
+        self.session_mut(next).ring.previous = index;
+        self.session_mut(index).ring = Ring { previous, next };
+    }
+
+    fn leave_ring(&mut self, index: Index) {
+        let session = self.session(index);
+        let (Ring { previous, next }, on) = (session.ring, session.on);
+        self.session_mut(previous).ring.next = next;
+        self.session_mut(next).ring.previous = previous;
+        self.session_mut(index).ring = Ring { previous: index, next: index };
+        let Some(handle) = on else { return };
+        if let Some(peer) = self.peers.get_mut(&handle).filter(|peer| peer.ring == index) {
+            peer.ring = if next == index { NONE } else { next };
+        }
+        self.forget_if_idle(handle);
+    }
+}
+
+/// Bindings.
+impl Store {
+    /// Enters what a session is bound to, in the place of what it was bound to before.
+    pub(super) fn bind(&mut self, index: Index) {
+        let Some(extra) = &self.sessions[index as usize].extra else { return };
+        for bound in &extra.bound {
+            let binders = self.bound.entry(bound.session).or_default();
+            if !binders.contains(&index) {
+                binders.push(index);
+            }
+        }
+    }
+
+    /// A session is bound to nothing any more, as far as the index goes.
+    pub(super) fn unbind(&mut self, index: Index) {
+        let Some(extra) = &self.sessions[index as usize].extra else { return };
+        for bound in &extra.bound {
+            let Some(binders) = self.bound.get_mut(&bound.session) else { continue };
+            binders.retain(|&binder| binder != index);
+            if binders.is_empty() {
+                self.bound.remove(&bound.session);
+            }
+        }
+    }
+
+    /// Sessions that are bound to this one.
+    pub(super) fn bound_to(&self, id: SessionId) -> Vec<Index> {
+        self.bound.get(&id).cloned().unwrap_or_default()
+    }
+}
+
+#[inline]
+fn hash(key: &KeyedHash, id: SessionId) -> u64 {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = id.0;
+    key.of_two([u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes(rest)])
+}

@@ -1,0 +1,128 @@
+//! How sessions end: by a RESERVE that tears down, because nobody refreshes them, or because one that they depend on ends
+//! (RFC 5974 section 5.4.1).
+
+use core::time::Duration;
+
+use earmark_core::Time;
+use earmark_wire::qos_nslp::iana::{BindingCode, Informational, Success};
+use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
+
+use super::QosNslp;
+use super::api::{Change, Event};
+use super::counters::DropReason;
+use super::reserve::{Arrival, Order, order};
+use super::send::{Saying, Way};
+use super::state::{Flags, Index, OldBranch};
+use crate::nslp::Turn;
+
+impl QosNslp {
+    /// A RESERVE of the session's peer tears it down.
+    pub(super) fn tear(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+        let Arrival { message, reserve, .. } = *arrival;
+        if order(self.store.session(index).rsn, reserve.rsn) == Order::Older {
+            return self.ignore(turn, message, DropReason::OldRsn);
+        }
+        if let Some(summary) = reserve.summary {
+            self.summary_tears(turn, arrival, &summary);
+        }
+        self.counters.released += 1;
+        self.store.session_mut(index).rsn = reserve.rsn;
+        if self.store.session(index).flags.has(Flags::ENDS_HERE)
+            && let Some(rii) = reserve.rii
+        {
+            let info = InfoSpec::new(Outcome::Success(Success::Teardown));
+            self.respond(turn, message, Some(Answers::Rii(rii)), info, None);
+        }
+        self.end(turn, index, Change::Released, reserve.rii);
+    }
+
+    /// Ends a session here and further on. With an RII its state stays until that is answered, one refresh period at most.
+    pub(super) fn end(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        index: Index,
+        change: Change,
+        rii: Option<u32>,
+    ) {
+        self.give_back(turn, index, change);
+        self.dependents_end(turn, index);
+        if self.store.session(index).back.is_some() {
+            self.gone(turn, index);
+        }
+        if self.store.session(index).flags.has(Flags::ENDS_HERE) {
+            return self.forget(turn, index);
+        }
+        let session = self.store.session_mut(index);
+        session.own_rsn = session.own_rsn.wrapping_add(1);
+        self.send_reserve(turn, index, &Saying { tear: true, rii, ..Saying::default() });
+        if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
+            self.tear_branch(turn, index, &branch);
+        }
+        if rii.is_none() {
+            return self.forget(turn, index);
+        }
+        let expires_at = turn.now + self.config.refresh;
+        let session = self.store.session_mut(index);
+        session.flags.set(Flags::TORN, true);
+        (session.expires_at, session.refresh_at) = (expires_at, Time::MAX);
+        self.rearm(index);
+    }
+
+    /// Tells a node that packets do not pass any more, by name, with the number before the current one: if it is the next
+    /// one of the new way, too, it takes the message for an old one (section 5.2.5.2).
+    pub(super) fn tear_branch(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        index: Index,
+        branch: &OldBranch,
+    ) {
+        let session = self.store.session(index);
+        let way = Way {
+            session: session.id,
+            mri: earmark_wire::gist::Mri::PathCoupled(branch.mri),
+            to: Some(branch.peer),
+            attributes: session.attributes,
+        };
+        let rsn = Rsn { number: session.own_rsn.wrapping_sub(1), epoch: self.epoch };
+        self.write_reserve(turn, index, way, rsn, &Saying { tear: true, ..Saying::default() });
+    }
+
+    /// Forgets a session that holds nothing any more.
+    pub(super) fn forget(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let session = self.store.remove(index);
+        turn.set_state_lifetime(session.towards_qnr(), session.id, Duration::ZERO);
+        turn.set_state_lifetime(session.towards_qni(), session.id, Duration::ZERO);
+    }
+
+    /// A session has ended. Those that depend on it end too; for the others it is news (section 5.4.1).
+    fn dependents_end(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let ended = self.store.session(index).id;
+        for binder in self.store.bound_to(ended) {
+            if binder == index || !self.store.sessions.contains(binder as usize) {
+                continue;
+            }
+            let session = self.store.session(binder);
+            let bound = session.extra.iter().flat_map(|extra| &extra.bound);
+            let depends = bound
+                .filter(|bound| bound.session == ended)
+                .any(|bound| bound.binding == BindingCode::Dependent);
+            let outcome = Outcome::Informational(Informational::UnknownBoundSessionId);
+            self.notify_qni(turn, binder, outcome);
+            if depends && !self.store.session(binder).flags.has(Flags::TORN) {
+                self.counters.released += 1;
+                self.end_dependent(turn, binder);
+            }
+        }
+    }
+
+    /// Ends a session whose QNI has not asked for that. At the QNI itself its application is told.
+    fn end_dependent(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let session = self.store.session(index);
+        let application = session.application().filter(|_| session.is_initiator());
+        self.end(turn, index, Change::Released, None);
+        if let Some(application) = application {
+            self.applications.remove(&application);
+            turn.out.notify(crate::Event::Qos(Event::Released { application }));
+        }
+    }
+}

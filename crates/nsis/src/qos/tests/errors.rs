@@ -1,0 +1,225 @@
+//! Messages that are wrong, out of order, or from the wrong side; and what they are answered.
+
+use std::vec;
+use std::vec::Vec;
+
+use earmark_wire::qos_nslp::iana::{ProtocolError, TransientFailure};
+use earmark_wire::qos_nslp::{
+    Answers, BoundSessions, Extra, GenericFlags, Outcome, Reserve, Response, Rsn,
+};
+
+use super::*;
+use crate::qos::DropReason;
+use crate::qos::rmf::{self, Purpose};
+
+/// A RESERVE of a peer, which counts for itself.
+fn reserve(number: u32, qspec: Option<&[u8]>) -> Reserve<'_> {
+    Reserve {
+        flags: GenericFlags::default(),
+        tear: false,
+        replace: true,
+        rsn: Rsn { number, epoch: 1 },
+        rii: None,
+        refresh_period: None,
+        bound: BoundSessions::NONE,
+        summary: None,
+        binding: None,
+        info: None,
+        classifier: None,
+        qspec,
+        extra: Extra::NONE,
+    }
+}
+
+fn octets(reserve: Reserve<'_>) -> Vec<u8> {
+    let message = Message::Reserve(reserve);
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("a message");
+    octets
+}
+
+fn qspec(rate: Rate) -> Vec<u8> {
+    rmf::of_wish(&Wish::of(rate), Purpose::Reserve).expect("a QSPEC")
+}
+
+/// The middle of three nodes, whose neighbours hear nothing; messages come from node 0.
+fn middle() -> (Net, Mri) {
+    let mut net = Net::of(3);
+    net.deaf = [0, 2].into();
+    (net, mri(0, of_node(2), Direction::Downstream))
+}
+
+/// What node 1 has sent, without the word that it was lost.
+fn sent(net: &mut Net) -> Vec<String> {
+    net.lines().iter().map(|line| line.replace("lost ", "")).collect()
+}
+
+#[test]
+fn older_messages_change_nothing_and_newer_ones_do() {
+    let (mut net, mri) = middle();
+    let (two, three) = (qspec(mbps(2)), qspec(mbps(3)));
+    net.hand(0, 1, mri, &octets(reserve(5, Some(&two))));
+    net.hand(0, 1, mri, &octets(reserve(4, Some(&three))));
+    assert_eq!(net.held(1, RIGHT), mbps(2));
+    assert_eq!(net.nodes[1].qos.counters().dropped[&DropReason::OldRsn], 1);
+    net.hand(0, 1, mri, &octets(reserve(5, None)));
+    assert_eq!(net.nodes[1].qos.counters().refreshed, 1);
+    net.hand(0, 1, mri, &octets(reserve(6, Some(&three))));
+    assert_eq!(net.held(1, RIGHT), mbps(3));
+    // A neighbour that has started anew counts anew.
+    let again = Reserve { rsn: Rsn { number: 0, epoch: 2 }, ..reserve(0, Some(&two)) };
+    net.hand(0, 1, mri, &octets(again));
+    assert_eq!(net.held(1, RIGHT), mbps(2));
+    let expected = ["1>2 RESERVE 0 qspec", "1>2 RESERVE 1 qspec", "1>2 RESERVE 2 qspec"];
+    assert_eq!(sent(&mut net), expected);
+}
+
+/// Section 5.3.1, section 5.4.1.
+#[test]
+fn a_refresh_of_what_is_not_known_asks_for_the_qspec() {
+    let (mut net, mri) = middle();
+    net.hand(0, 1, mri, &octets(reserve(5, None)));
+    assert_eq!(sent(&mut net), ["1>0 RESPONSE full QSPEC required"]);
+    let two = qspec(mbps(2));
+    net.hand(0, 1, mri, &octets(reserve(5, Some(&two))));
+    net.hand(0, 1, mri, &octets(reserve(6, None)));
+    assert_eq!(sent(&mut net)[1..], ["1>0 RESPONSE full QSPEC required"]);
+    assert_eq!(net.held(1, RIGHT), mbps(2));
+    // What tears down something unknown is not worth a word.
+    let tear = Reserve { tear: true, ..reserve(0, None) };
+    net.deliver(0, 1, SessionId([1; 16]), mri, &octets(tear), false);
+    assert!(sent(&mut net).is_empty());
+}
+
+/// Section 5.1.2.1.
+#[test]
+fn a_reserve_from_the_other_side_is_refused() {
+    let (mut net, mri) = middle();
+    let two = qspec(mbps(2));
+    net.hand(0, 1, mri, &octets(reserve(0, Some(&two))));
+    net.lines();
+    net.hand(2, 1, mri.inverted(), &octets(reserve(0, Some(&two))));
+    assert_eq!(sent(&mut net), ["1>2 RESPONSE RESERVE received from wrong direction"]);
+    assert_eq!(net.held(1, RIGHT), mbps(2));
+}
+
+#[test]
+fn malformed_messages_are_answered_in_the_words_of_the_protocol() {
+    let (mut net, mri) = middle();
+    let two = qspec(mbps(2));
+    let sound = octets(reserve(0, Some(&two)));
+    let mut no_rsn = sound.clone();
+    no_rsn.drain(4..16);
+    let mut unknown = sound.clone();
+    unknown.extend_from_slice(&[0x07, 0x77, 0, 0]);
+    let mut cut = sound.clone();
+    cut.truncate(cut.len() - 4);
+    let mut version = sound.clone();
+    version[20] = 0x10;
+    let mut nonsense = sound.clone();
+    nonsense[32..36].copy_from_slice(&f32::NAN.to_be_bytes());
+    for (message, answer) in [
+        (&no_rsn, "mandatory object missing"),
+        (&unknown, "unknown object present"),
+        (&cut, "wrong object length"),
+        (&version, "incompatible QSPEC"),
+        (&nonsense, "malformed QSPEC"),
+    ] {
+        net.hand(0, 1, mri, message);
+        assert_eq!(sent(&mut net), [format!("1>0 RESPONSE {answer}")]);
+    }
+    net.hand(0, 1, mri, &[9, 0, 0, 0]);
+    assert_eq!(sent(&mut net), ["1>0 RESPONSE illegal message type"]);
+    // An answer to an answer would go on for ever.
+    net.hand(0, 1, mri, &[3, 0, 0, 0]);
+    assert!(sent(&mut net).is_empty());
+    assert_eq!(net.nodes[1].qos.session_count(), 0);
+    assert_eq!(net.nodes[1].qos.counters().malformed.values().sum::<u64>(), 5);
+}
+
+#[test]
+fn only_paths_can_be_reserved() {
+    let (mut net, mri) = middle();
+    let (source, destination) = mri.addresses();
+    let direction = Direction::Downstream;
+    let loose = Mri::LooseEnd(earmark_wire::gist::LooseEnd { source, destination, direction });
+    net.hand(0, 1, loose, &octets(reserve(0, Some(&qspec(mbps(2))))));
+    assert_eq!(sent(&mut net), ["1>0 RESPONSE unknown MRI"]);
+}
+
+/// Section 5.4.1: who is not the peer of the session cannot tear it down.
+#[test]
+fn others_cannot_tear_down() {
+    let (mut net, mri) = middle();
+    net.hand(0, 1, mri, &octets(reserve(0, Some(&qspec(mbps(2))))));
+    let tear = Reserve { tear: true, ..reserve(7, None) };
+    net.hand(2, 1, mri, &octets(tear));
+    assert_eq!(net.held(1, RIGHT), mbps(2));
+    assert_eq!(net.nodes[1].qos.counters().dropped[&DropReason::OtherPeer], 1);
+    net.hand(0, 1, mri, &octets(tear));
+    assert_eq!(net.held(1, RIGHT), Rate::ZERO);
+}
+
+/// Answers that nobody has asked for go nowhere.
+#[test]
+fn answers_to_nothing_are_dropped() {
+    let mut net = Net::of(2);
+    net.reserve(0, request(0, of_node(1), mbps(2)));
+    net.lines();
+    let info = earmark_wire::qos_nslp::InfoSpec::new(Outcome::TransientFailure(
+        TransientFailure::ReservationFailure,
+    ));
+    for answers in [None, Some(Answers::Rii(1)), Some(Answers::Rsn(Rsn { number: 0, epoch: 99 }))] {
+        let message = Message::Response(Response {
+            flags: GenericFlags::default(),
+            answers,
+            info,
+            summary: None,
+            qspec: None,
+            extra: Extra::NONE,
+        });
+        let mut octets = vec![0; message.buffer_len()];
+        message.emit(&mut octets).expect("a message");
+        net.hand(1, 0, mri(0, of_node(1), Direction::Upstream), &octets);
+    }
+    assert_eq!(net.nodes[0].qos.counters().dropped[&DropReason::Unasked], 3);
+    assert_eq!((net.held(0, RIGHT), net.lines().len()), (mbps(2), 0));
+}
+
+#[test]
+fn limits_refuse_what_is_new_and_keep_what_is_old() {
+    let config = |number| {
+        let mut config = Config::default();
+        if number == 1 {
+            config.limits.sessions = 1;
+        }
+        config
+    };
+    let mut net = Net::with(3, &config);
+    net.reserve(0, request(0, of_node(2), mbps(1)));
+    let other = Request { session: None, ..request(0, of_node(2), mbps(1)) };
+    net.command(0, Command::Reserve { application: PEER_APP, request: other });
+    let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+    let events = net.events(0);
+    assert!(
+        events.iter().any(|e| matches!(e, Event::Refused { outcome, .. } if *outcome == failure)),
+        "{events:?}"
+    );
+    assert_eq!(net.all_held(), [1, 1, 0]);
+}
+
+/// Fields that the MRI has not, and those that no classifier here looks at.
+#[test]
+fn classifiers_must_make_sense() {
+    let (mut net, mri) = middle();
+    let two = qspec(mbps(2));
+    let classifier = earmark_wire::qos_nslp::PacketClassifier(0xc0 | 0x08);
+    let message = Reserve { classifier: Some(classifier), ..reserve(0, Some(&two)) };
+    net.hand(0, 1, mri, &octets(message));
+    let code = ProtocolError::ErroneousValue.name();
+    assert_eq!(sent(&mut net), [format!("1>0 RESPONSE {code}")]);
+    let Mri::PathCoupled(path) = mri else { panic!("no path") };
+    let by_dscp = Mri::PathCoupled(PathCoupled { ds_field: Some(46), ..path });
+    net.hand(0, 1, by_dscp, &octets(reserve(0, Some(&two))));
+    assert_eq!(sent(&mut net), ["1>0 RESPONSE reservation failure"]);
+}

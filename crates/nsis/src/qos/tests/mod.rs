@@ -1,0 +1,398 @@
+//! Nodes in a row, and between them, instead of GIST, a wire that loses nothing and knows everybody. What travels is
+//! written down in one line a message, so that a test reads like the figures of RFC 5974.
+
+mod errors;
+mod reservations;
+mod routes;
+
+use std::collections::VecDeque;
+use std::format;
+use std::net::IpAddr;
+use std::string::String;
+use std::time::Duration;
+use std::vec::Vec;
+
+use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Effect, Effects, Flow, Hop, HostEvent, Interface, InterfaceId, Interfaces, Prefix,
+    Rate, Route, RouteTable, Time,
+};
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
+use earmark_wire::qos_nslp::Message;
+
+use super::{Application, Command, Config, Event, QosNslp, Request, Wish};
+use crate::nslp::{
+    NetworkNotification, Notification, Nslp, PeerHandle, Received, Requests, SendFailure,
+    SendMessage, Turn, Validity,
+};
+
+/// Towards lower numbers, and where such packets leave.
+pub(super) const LEFT: InterfaceId = InterfaceId(1);
+/// Towards higher ones.
+pub(super) const RIGHT: InterfaceId = InterfaceId(2);
+/// A host behind the last node, without NSIS.
+pub(super) const FAR: &str = "10.0.0.200";
+
+pub(super) const APP: Application = Application(7);
+pub(super) const PEER_APP: Application = Application(8);
+pub(super) const SESSION: SessionId = SessionId(*b"session number 1");
+
+pub(super) struct Node {
+    pub(super) qos: QosNslp,
+    pub(super) ledger: Ledger,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    pub(super) events: Vec<Event>,
+    /// What was done in traffic control.
+    pub(super) control: Vec<String>,
+}
+
+/// Something on the wire.
+struct Travelling {
+    from: usize,
+    message: SendMessage,
+    data: Vec<u8>,
+}
+
+pub(super) struct Net {
+    pub(super) nodes: Vec<Node>,
+    pub(super) now: Time,
+    wire: VecDeque<Travelling>,
+    /// One line a message.
+    pub(super) log: Vec<String>,
+    /// Who comes next on either side, by node.
+    pub(super) left: Vec<Option<usize>>,
+    pub(super) right: Vec<Option<usize>>,
+    /// IP hops to the right-hand neighbour.
+    pub(super) distance: Vec<u8>,
+    /// Messages to these nodes are lost.
+    pub(super) deaf: Vec<usize>,
+}
+
+pub(super) fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// The address of a node.
+pub(super) fn of_node(number: usize) -> IpAddr {
+    address(&format!("10.0.0.{}", number + 1))
+}
+
+pub(super) fn mbps(mbps: u64) -> Rate {
+    Rate::from_mbps(mbps)
+}
+
+impl Node {
+    fn new(number: usize, nodes: usize, config: Config) -> Node {
+        let mut interfaces = Interfaces::default();
+        let mut ledger = Ledger::new();
+        let mut routes = RouteTable::new();
+        for (id, name, network) in [(LEFT, "left", 0), (RIGHT, "right", 1)] {
+            interfaces.set(Interface {
+                id,
+                name: name.into(),
+                addresses: [address(&format!("10.{network}.0.{}", number + 1))].into(),
+                mtu: 1_500,
+                up: true,
+                bandwidth: mbps(10),
+                reservable: mbps(8),
+                latency_us: 100,
+            });
+            let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(8), mtu: 1_500 };
+            ledger.set_link(id, capacity);
+        }
+        let mut to = |destination: IpAddr, interface| {
+            let hop = Hop { interface, gateway: None, source: None };
+            routes.insert(Route { prefix: Prefix::host(destination), metric: 0, hop });
+        };
+        (0..number).for_each(|other| to(of_node(other), LEFT));
+        (number + 1..nodes).for_each(|other| to(of_node(other), RIGHT));
+        to(address(FAR), RIGHT);
+        Node {
+            qos: QosNslp::new(config, &RandomStreams::new(number as u64)),
+            ledger,
+            interfaces,
+            routes,
+            events: Vec::new(),
+            control: Vec::new(),
+        }
+    }
+}
+
+impl Net {
+    /// So many nodes in a row with the default settings.
+    pub(super) fn of(nodes: usize) -> Net {
+        Net::with(nodes, &|_| Config::default())
+    }
+
+    pub(super) fn with(nodes: usize, config: &dyn Fn(usize) -> Config) -> Net {
+        Net {
+            nodes: (0..nodes).map(|number| Node::new(number, nodes, config(number))).collect(),
+            now: Time::from_secs(100),
+            wire: VecDeque::new(),
+            log: Vec::new(),
+            left: (0..nodes).map(|number| number.checked_sub(1)).collect(),
+            right: (0..nodes).map(|number| Some(number + 1).filter(|n| *n < nodes)).collect(),
+            distance: (0..nodes).map(|_| 1).collect(),
+            deaf: Vec::new(),
+        }
+    }
+
+    /// Calls an application in its surroundings; what it asks for goes onto the wire.
+    fn call(&mut self, number: usize, act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>)) {
+        let node = &mut self.nodes[number];
+        let mut requests = Requests::default();
+        let mut out = Effects::<crate::Event>::new();
+        let mut context = Context {
+            routes: &node.routes,
+            interfaces: &node.interfaces,
+            ledger: &mut node.ledger,
+        };
+        let id = node.qos.id();
+        act(&mut node.qos, &mut Turn::new(self.now, &mut context, &mut out, id, &mut requests));
+        for effect in out.iter() {
+            match effect {
+                Effect::Notify(crate::Event::Qos(event)) => node.events.push(event.clone()),
+                Effect::Install(i) => {
+                    node.control.push(format!("install {} {}", i.interface.0, i.demand.rate));
+                }
+                Effect::Remove(_) => node.control.push("remove".into()),
+                Effect::AddFlow(_, flow) => {
+                    node.control.push(format!("add {}", flow.destination_port));
+                }
+                _ => {}
+            }
+        }
+        for (_, request) in requests.iter() {
+            if let crate::nslp::Request::Send(message, range) = request {
+                let data = requests.octets(range).to_vec();
+                self.wire.push_back(Travelling { from: number, message: *message, data });
+            }
+        }
+        let displaced: Vec<_> =
+            core::iter::from_fn(|| self.nodes[number].ledger.next_displaced()).collect();
+        for displaced in displaced {
+            self.host(number, HostEvent::Displaced(displaced));
+        }
+    }
+
+    pub(super) fn host(&mut self, number: usize, event: HostEvent) {
+        self.call(number, |qos, turn| qos.host_changes(turn, &event));
+    }
+
+    pub(super) fn command(&mut self, number: usize, command: Command) {
+        self.call(number, |qos, turn| qos.command(turn, command));
+        self.run();
+    }
+
+    pub(super) fn reserve(&mut self, number: usize, request: Request) {
+        self.command(number, Command::Reserve { application: APP, request });
+    }
+
+    /// What GIST tells a node of the neighbours of a session.
+    pub(super) fn notify(&mut self, number: usize, mri: Mri, what: Notification) {
+        let notification = NetworkNotification { mri, session: SESSION, what };
+        self.call(number, |qos, turn| qos.notify(turn, &notification));
+        self.run();
+    }
+
+    /// Another node comes next: GIST has found it.
+    pub(super) fn good(peer: usize) -> Notification {
+        let peer = Some(handle(peer));
+        Notification::RoutingStatusChange { status: Validity::Good, peer }
+    }
+
+    /// Hands a message to a node as if it came from another.
+    pub(super) fn hand(&mut self, from: usize, to: usize, mri: Mri, data: &[u8]) {
+        self.deliver(from, to, SESSION, mri, data, false);
+        self.run();
+    }
+
+    /// Until nothing travels any more.
+    pub(super) fn run(&mut self) {
+        let mut steps = 0;
+        while let Some(Travelling { from, message, data }) = self.wire.pop_front() {
+            steps += 1;
+            assert!(steps < 1_000, "it goes on for ever");
+            let next = match message.to {
+                Some(peer) => Some(peer.slot as usize),
+                None => self.next(from, &message.mri),
+            };
+            let Some(to) = next else {
+                self.log.push(format!("{from}>- {}", line(&data)));
+                self.call(from, |qos, turn| {
+                    qos.undelivered(turn, &message, &data, SendFailure::NoNextNode);
+                });
+                continue;
+            };
+            let explicit = message.to.is_some();
+            // An answer by name to the neighbour is no news.
+            let is_neighbour = self.next(from, &message.mri) == Some(to);
+            let mark = if explicit && !is_neighbour { "!" } else { "" };
+            if self.deaf.contains(&to) {
+                self.log.push(format!("{from}>{to}{mark} lost {}", line(&data)));
+                continue;
+            }
+            self.log.push(format!("{from}>{to}{mark} {}", line(&data)));
+            self.deliver(from, to, message.session, message.mri, &data, explicit);
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        from: usize,
+        to: usize,
+        session: SessionId,
+        mri: Mri,
+        data: &[u8],
+        explicitly_routed: bool,
+    ) {
+        let message = Received {
+            data,
+            session,
+            mri,
+            peer: Some(handle(from)),
+            attributes: crate::nslp::Attributes::default(),
+            explicitly_routed,
+            ip_distance: Some(self.distance[from.min(to)]),
+            hops: 10,
+            interface: if from < to { LEFT } else { RIGHT },
+        };
+        self.call(to, |qos, turn| qos.receive(turn, &message));
+    }
+
+    fn next(&self, from: usize, mri: &Mri) -> Option<usize> {
+        let (source, destination) = mri.addresses();
+        let goes_right = destination > source;
+        let is_right = goes_right == (mri.direction() == Direction::Downstream);
+        let next = if is_right { self.right[from] } else { self.left[from] };
+        next.filter(|&next| next < self.nodes.len())
+    }
+
+    /// Lets time pass; all timers fire in their order.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        loop {
+            let due = (0..self.nodes.len())
+                .filter_map(|number| Some((self.nodes[number].qos.next_deadline()?, number)))
+                .min();
+            let Some((at, number)) = due.filter(|(at, _)| *at <= until) else { break };
+            self.now = self.now.max(at);
+            self.call(number, Nslp::expire);
+            self.run();
+        }
+        self.now = until;
+    }
+
+    /// The lines since the last time.
+    pub(super) fn lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+
+    /// The events of a node since the last time, but for those of the reservation itself.
+    pub(super) fn events(&mut self, number: usize) -> Vec<Event> {
+        let mut events = std::mem::take(&mut self.nodes[number].events);
+        events.retain(|event| !matches!(event, Event::Reservation { .. } | Event::Dropped { .. }));
+        events
+    }
+
+    /// What is held of a link.
+    pub(super) fn held(&self, number: usize, link: InterfaceId) -> Rate {
+        self.nodes[number].ledger.link(link).expect("a link").held
+    }
+
+    /// What all nodes hold on their right.
+    pub(super) fn all_held(&self) -> Vec<u64> {
+        (0..self.nodes.len()).map(|n| self.held(n, RIGHT).as_bps() / 1_000_000).collect()
+    }
+
+    pub(super) fn assert_nothing_left(&self) {
+        for (number, node) in self.nodes.iter().enumerate() {
+            assert_eq!(node.qos.session_count(), 0, "sessions of node {number}");
+            for (link, status) in node.ledger.links() {
+                assert_eq!(status.claims, 0, "node {number}, link {link:?}");
+            }
+        }
+    }
+}
+
+pub(super) fn handle(node: usize) -> PeerHandle {
+    PeerHandle { slot: node as u32, generation: 0 }
+}
+
+/// A flow of UDP from one node to an address.
+pub(super) fn flow(from: usize, to: IpAddr) -> Flow {
+    Flow {
+        destination: to,
+        source: Some(of_node(from)),
+        protocol: 17,
+        destination_port: 5_000,
+        source_port: 6_000,
+        flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
+    }
+}
+
+pub(super) fn mri(from: usize, to: IpAddr, direction: Direction) -> Mri {
+    Mri::PathCoupled(PathCoupled {
+        source: of_node(from),
+        destination: to,
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(17),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(6_000),
+        destination_port: Some(5_000),
+        direction,
+    })
+}
+
+/// A request for the session that all tests talk of.
+pub(super) fn request(from: usize, to: IpAddr, rate: Rate) -> Request {
+    Request { session: Some(SESSION), ..Request::new(flow(from, to), Wish::of(rate)) }
+}
+
+/// A message in one line: type, flags, number, and what it has.
+fn line(data: &[u8]) -> String {
+    let yes = |yes: bool, text: &str| if yes { format!(" {text}") } else { String::new() };
+    match Message::parse(data).expect("a message") {
+        Message::Reserve(reserve) => format!(
+            "RESERVE {}{}{}{}{}{}{}{}{}",
+            reserve.rsn.number,
+            yes(reserve.tear, "tear"),
+            yes(reserve.qspec.is_some(), "qspec"),
+            yes(reserve.rii.is_some(), "rii"),
+            yes(reserve.flags.ack_req, "ack"),
+            yes(reserve.flags.breaks, "break"),
+            yes(reserve.flags.proxy, "proxy"),
+            yes(reserve.bound.iter().next().is_some(), "bound"),
+            reserve.summary.map_or(String::new(), |s| format!(" and {}", s.sessions.len())),
+        ),
+        Message::Query(query) => format!(
+            "QUERY{}{}{}",
+            yes(query.reserve_init, "reserve"),
+            yes(query.rii.is_some(), "rii"),
+            yes(query.flags.breaks, "break"),
+        ),
+        Message::Response(response) => {
+            format!(
+                "RESPONSE {}{}",
+                response.info.outcome.name(),
+                yes(response.flags.breaks, "break")
+            )
+        }
+        Message::Notify(notify) => format!("NOTIFY {}", notify.info.outcome.name()),
+    }
+}
+
+#[test]
+fn lines_are_what_they_say() {
+    let mut net = Net::of(2);
+    net.reserve(0, request(0, of_node(1), mbps(1)));
+    let expected = ["0>1 RESERVE 0 qspec rii", "1>0 RESPONSE reservation successful"];
+    assert_eq!(net.lines(), expected);
+}

@@ -1,0 +1,280 @@
+//! Sender-initiated reservations: made, refreshed, changed, torn down, refused, forgotten.
+
+use std::time::Duration;
+
+use earmark_wire::qos_nslp::Outcome;
+use earmark_wire::qos_nslp::iana::{PermanentFailure, TransientFailure};
+
+use super::*;
+use crate::qos::{OnRefusal, Rejection, Rule, Source};
+
+const NO_BANDWIDTH: Outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+
+fn reserved(rate: Rate) -> Event {
+    Event::Reserved { application: APP, session: SESSION, rate, breaks: false }
+}
+
+#[test]
+fn every_node_holds_the_link_that_the_packets_leave_by() {
+    let mut net = Net::of(4);
+    net.reserve(0, request(0, of_node(3), mbps(2)));
+    assert_eq!(net.events(0), [reserved(mbps(2))]);
+    assert_eq!(net.all_held(), [2, 2, 2, 0], "at the destination there is no link");
+    assert_eq!(net.nodes[1].control, ["install 2 2 Mbit/s"]);
+    assert_eq!(net.nodes[1].qos.session(SESSION).expect("known").role, "qne");
+}
+
+/// Refreshes go from neighbour to neighbour, without the QSPEC, which has arrived.
+#[test]
+fn refreshes_keep_it_alive_and_say_no_more_than_they_must() {
+    let mut net = Net::of(3);
+    net.reserve(0, request(0, of_node(2), mbps(2)));
+    net.lines();
+    net.pass(Duration::from_secs(3_600));
+    let lines = net.lines();
+    assert!(lines.iter().all(|line| line.ends_with("RESERVE 0")), "{lines:?}");
+    // Every 30 seconds on average, by two nodes.
+    assert!((200..280).contains(&lines.len()), "{}", lines.len());
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    assert_eq!(net.nodes[1].control.len(), 1, "nothing to do for traffic control");
+}
+
+#[test]
+fn full_refreshes_where_they_are_wanted() {
+    let full = Config { reduced_refresh: false, ..Config::default() };
+    let mut net = Net::with(2, &|_| full.clone());
+    net.reserve(0, request(0, of_node(1), mbps(2)));
+    net.lines();
+    net.pass(Duration::from_secs(100));
+    assert!(net.lines().iter().all(|line| line == "0>1 RESERVE 0 qspec"));
+}
+
+#[test]
+fn a_release_is_confirmed_and_leaves_nothing() {
+    let mut net = Net::of(4);
+    net.reserve(0, request(0, of_node(3), mbps(2)));
+    net.lines();
+    net.command(0, Command::Release { application: APP });
+    let expected = [
+        "0>1 RESERVE 1 tear rii",
+        "1>2 RESERVE 1 tear rii",
+        "2>3 RESERVE 1 tear rii",
+        "3>2 RESPONSE teardown successful",
+        "2>1 RESPONSE teardown successful",
+        "1>0 RESPONSE teardown successful",
+    ];
+    assert_eq!(net.lines(), expected);
+    assert_eq!(net.events(0).last(), Some(&Event::Released { application: APP }));
+    assert_eq!(net.nodes[1].control.last().map(String::as_str), Some("remove"));
+    net.assert_nothing_left();
+}
+
+#[test]
+fn whoever_is_not_refreshed_is_forgotten_and_says_so_further_on() {
+    let mut net = Net::of(3);
+    net.reserve(0, request(0, of_node(2), mbps(2)));
+    net.deaf = [1].into();
+    net.pass(Duration::from_secs(100));
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    net.lines();
+    net.pass(Duration::from_secs(60));
+    assert_eq!(net.all_held(), [2, 0, 0]);
+    assert!(net.lines().contains(&"1>2 RESERVE 1 tear".into()));
+    assert_eq!(net.nodes[1].qos.counters().expired, 1);
+    assert_eq!(net.nodes[2].qos.session_count(), 0);
+    // The QNI goes on, is asked for the QSPEC, and all stands again.
+    net.deaf.clear();
+    net.pass(Duration::from_secs(60));
+    assert_eq!(net.all_held(), [2, 2, 0]);
+}
+
+#[test]
+fn what_there_is_no_room_for_is_refused_with_what_could_be_had() {
+    let mut net = Net::of(4);
+    let other = SessionId([9; 16]);
+    net.command(
+        2,
+        Command::Reserve {
+            application: PEER_APP,
+            request: Request { session: Some(other), ..request(2, of_node(3), mbps(5)) },
+        },
+    );
+    net.lines();
+    net.reserve(0, request(0, of_node(3), mbps(4)));
+    let expected = [
+        "0>1 RESERVE 0 qspec rii",
+        "1>2 RESERVE 0 qspec rii",
+        "2>1 RESPONSE reservation failure",
+        "1>0 RESPONSE reservation failure",
+        "0>1 RESERVE 1 tear rii",
+        "1>2 RESERVE 1 tear rii",
+    ];
+    assert_eq!(net.lines(), expected);
+    let refused = Event::Refused {
+        application: APP,
+        outcome: NO_BANDWIDTH,
+        source: Some(Source::Address(of_node(2))),
+        available: Some(mbps(3)),
+        reaction: OnRefusal::Release,
+    };
+    assert_eq!(net.events(0), [refused]);
+    assert_eq!(net.all_held(), [0, 0, 5, 0]);
+    net.pass(Duration::from_secs(40));
+    assert_eq!(net.events(0), [Event::Released { application: APP }]);
+    assert_eq!(net.nodes[1].qos.session_count(), 0);
+}
+
+/// RFC 5975 section 4.3.1, case 3: what is there is taken, and nodes in front give back what they have too much.
+#[test]
+fn a_wish_with_a_minimum_takes_what_there_is() {
+    let mut net = Net::of(4);
+    let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(5)) };
+    net.command(2, Command::Reserve { application: PEER_APP, request: other });
+    let mut wish = request(0, of_node(3), mbps(4));
+    wish.wish.minimum = Some(mbps(1));
+    net.reserve(0, wish);
+    let events = net.events(0);
+    let Some(Event::Reserved { rate, .. }) = events.first() else { panic!("{events:?}") };
+    assert!(rate.as_bps() > 2_999_000 && *rate <= mbps(3), "{rate}");
+    let held: Vec<u64> = (0..3).map(|n| net.held(n, RIGHT).as_bps().div_ceil(1_000)).collect();
+    assert_eq!(held, [3_000, 3_000, 8_000]);
+    // Less than the minimum is nothing.
+    let mut wish = Request { session: None, ..request(0, of_node(3), mbps(2)) };
+    wish.wish.minimum = Some(mbps(1));
+    net.command(0, Command::Reserve { application: Application(3), request: wish });
+    let events = net.events(0);
+    assert!(matches!(events[0], Event::Refused { outcome: NO_BANDWIDTH, .. }), "{events:?}");
+}
+
+#[test]
+fn a_change_is_made_everywhere_and_a_refused_one_nowhere() {
+    let mut net = Net::of(4);
+    net.reserve(0, request(0, of_node(3), mbps(2)));
+    net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(5)) });
+    assert_eq!(net.all_held(), [5, 5, 5, 0]);
+    assert_eq!(net.events(0), [reserved(mbps(2)), reserved(mbps(5))]);
+    let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(2)) };
+    net.command(2, Command::Reserve { application: PEER_APP, request: other });
+    net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(7)) });
+    let events = net.events(0);
+    assert!(matches!(events[0], Event::Refused { outcome: NO_BANDWIDTH, .. }), "{events:?}");
+    assert_eq!(net.all_held(), [5, 5, 7, 0], "the QNI has gone back to what there was");
+    net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(1)) });
+    assert_eq!(net.all_held(), [1, 1, 3, 0]);
+}
+
+/// The receiver has no NSIS: the last node answers in its place (section 3.2.12.1).
+#[test]
+fn the_last_node_that_takes_part_is_the_qnr() {
+    let mut net = Net::of(3);
+    net.reserve(0, request(0, address(FAR), mbps(2)));
+    let expected = [
+        "0>1 RESERVE 0 qspec rii",
+        "1>2 RESERVE 0 qspec rii",
+        "2>- RESERVE 0 qspec rii",
+        "2>1 RESPONSE reservation successful",
+        "1>0 RESPONSE reservation successful",
+    ];
+    assert_eq!(net.lines(), expected);
+    assert_eq!(net.all_held(), [2, 2, 2], "the last link counts too");
+    // It goes on looking for a next one (section 5.2.5.1).
+    net.pass(Duration::from_secs(100));
+    assert!(net.lines().iter().any(|line| line == "2>- RESERVE 0 qspec"));
+    net.command(0, Command::Release { application: APP });
+    net.assert_nothing_left();
+}
+
+#[test]
+fn a_host_alone_reserves_its_own_link() {
+    let mut net = Net::of(1);
+    net.reserve(0, request(0, address(FAR), mbps(2)));
+    assert_eq!(net.events(0), [reserved(mbps(2))]);
+    net.command(0, Command::Release { application: APP });
+    assert_eq!(net.events(0), [Event::Released { application: APP }]);
+    net.assert_nothing_left();
+}
+
+/// Section 5.2.4: after 2, 4, 8 and 16 seconds, and no more after 30.
+#[test]
+fn what_is_not_answered_is_repeated_with_longer_and_longer_waits() {
+    let mut net = Net::of(2);
+    net.deaf = [1].into();
+    net.reserve(0, request(0, of_node(1), mbps(2)));
+    net.pass(Duration::from_secs(29));
+    let lost = net.lines().iter().filter(|line| line.ends_with("qspec rii")).count();
+    assert_eq!(lost, 4, "at 0, 2, 6 and 14 seconds");
+    net.pass(Duration::from_secs(2));
+    assert_eq!(net.events(0), [Event::TimedOut { application: APP }]);
+    net.pass(Duration::from_secs(40));
+    assert_eq!(net.events(0), [Event::Released { application: APP }]);
+    net.assert_nothing_left();
+}
+
+#[test]
+fn policy_says_who_may_have_how_much() {
+    let rules = [
+        Rule { from: Some(Prefix::host(of_node(0))), largest: Some(mbps(2)), ..Rule::default() },
+        Rule { refuse: true, ..Rule::default() },
+    ];
+    let policy = |number| match number {
+        1 => Config { policy: rules.to_vec(), ..Config::default() },
+        _ => Config::default(),
+    };
+    let mut net = Net::with(3, &policy);
+    net.reserve(0, request(0, of_node(2), mbps(3)));
+    let events = net.events(0);
+    let Event::Refused { outcome, available, .. } = &events[0] else { panic!("{events:?}") };
+    assert_eq!((*outcome, *available), (NO_BANDWIDTH, Some(mbps(2))));
+    net.pass(Duration::from_secs(60));
+    net.reserve(0, request(0, of_node(2), mbps(2)));
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    // From the other end nobody may have anything.
+    let back = Request { session: None, ..request(2, of_node(0), mbps(1)) };
+    net.command(2, Command::Reserve { application: PEER_APP, request: back });
+    let events = net.events(2);
+    let denied = Outcome::PermanentFailure(PermanentFailure::Authorization);
+    assert!(
+        events.iter().any(|e| matches!(e, Event::Refused { outcome, .. } if *outcome == denied)),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn routers_that_do_not_take_part_are_seen() {
+    let mut net = Net::of(4);
+    net.distance[1] = 3;
+    net.reserve(0, request(0, of_node(3), mbps(2)));
+    let events = net.events(0);
+    let event = Event::Reserved { application: APP, session: SESSION, rate: mbps(2), breaks: true };
+    assert_eq!(events, [event]);
+    let lines = net.lines();
+    assert!(lines.contains(&"2>3 RESERVE 0 qspec rii break".into()), "{lines:?}");
+    assert!(lines.contains(&"1>0 RESPONSE reservation successful break".into()), "{lines:?}");
+}
+
+#[test]
+fn commands_that_make_no_sense_are_rejected() {
+    let mut net = Net::of(2);
+    let sound = request(0, of_node(1), mbps(1));
+    let cases = [
+        (Request { wish: Wish::of(Rate::ZERO), ..sound.clone() }, Rejection::BadWish),
+        (request(1, of_node(1), mbps(1)), Rejection::BadFlow),
+        (request(0, address("192.0.2.1"), mbps(1)), Rejection::NoRoute),
+    ];
+    for (request, reason) in cases {
+        net.reserve(0, request);
+        assert_eq!(net.events(0), [Event::Rejected { application: APP, reason }]);
+    }
+    net.reserve(0, sound.clone());
+    net.events(0);
+    net.reserve(0, sound.clone());
+    let again = Command::Reserve { application: PEER_APP, request: sound };
+    net.command(0, again);
+    net.command(1, Command::Release { application: APP });
+    let rejected = |application, reason| Event::Rejected { application, reason };
+    assert_eq!(
+        net.events(0),
+        [rejected(APP, Rejection::SessionOpen), rejected(PEER_APP, Rejection::SessionTaken)]
+    );
+    assert_eq!(net.events(1), [rejected(APP, Rejection::NoSession)]);
+}
