@@ -9,12 +9,14 @@
 //! - [`resident`]: two neighbours that hold many sessions and do nothing but refresh them.
 //! - [`setup`]: sessions offered to a chain of three daemons, from the first Path to the ResvConf.
 //! - [`messages`]: what each kind of message of a protocol costs one router ([`router`]), and what a session takes.
+//! - [`bytes`]: of how many octets the messages of GIST are, layer by layer.
 //! - [`life`]: sessions of one router from set-up to expiry.
 //! - [`published`]: what others have measured of their engines, to be shown beside.
 //! - [`table`]: the results for people.
 //!
 //! RFC 4883 names what such figures are called; a figure holds for one machine, and for the load of the day on it.
 
+pub mod bytes;
 mod exchange;
 pub mod host;
 pub mod life;

@@ -1,8 +1,9 @@
 //! The results as tables for the terminal.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
+use super::bytes::Comparison;
 use super::life::Life;
 use super::messages::fast_path::FastPathCost;
 use super::messages::{MessageCost, SessionCost};
@@ -158,6 +159,44 @@ pub fn fast_path(results: &[FastPathCost]) -> String {
             cost.tcp,
         ];
         add(&mut table, 0, cells.map(spaced));
+    }
+    table.to_string()
+}
+
+/// Octets of messages: one row a message and version of IP.
+pub fn bytes(of: &str, comparisons: &[Comparison]) -> String {
+    let mut table = table(&[
+        of,
+        "IP\nversion",
+        "IP",
+        "UDP, TCP,\nmagic",
+        "above",
+        "octets",
+        "paper",
+        "more",
+        "because",
+    ]);
+    // Reasons are sentences; all else fits.
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(150);
+    for comparison in comparisons {
+        let [ip, transport, above] = comparison.layers();
+        let because: Vec<String> = comparison
+            .reasons
+            .iter()
+            .map(|reason| format!("{:+}: {}", reason.octets, reason.why))
+            .collect();
+        let numbers = [ip, transport, above, comparison.octets].map(|n| spaced(n.into()));
+        let printed = comparison.printed.map_or_else(|| "-".to_owned(), |n| spaced(n.into()));
+        let more = match comparison.difference {
+            None => "-".to_owned(),
+            Some(0) => "0".to_owned(),
+            Some(more) => format!("{more:+}"),
+        };
+        let mut row = vec![Cell::new(&comparison.what), Cell::new(comparison.version.name())];
+        let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
+        row.extend(numbers.into_iter().chain([printed, more]).map(right));
+        row.push(Cell::new(because.join("\n")));
+        table.add_row(row);
     }
     table.to_string()
 }

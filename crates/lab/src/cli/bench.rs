@@ -1,5 +1,6 @@
 //! `earmark-lab bench`, and the light hosts that it starts.
 
+mod bytes;
 mod life;
 mod messages;
 
@@ -52,6 +53,7 @@ pub(super) enum Bench {
     Scale(Scale),
     Messages(messages::Messages),
     Life(life::Life),
+    Bytes(bytes::Bytes),
 }
 
 /// Many sessions: what they cost while they stand, and how fast they are set up
@@ -172,6 +174,7 @@ impl Bench {
             Bench::Scale(scale) => scale.run(),
             Bench::Messages(messages) => messages.run(),
             Bench::Life(life) => life.run(),
+            Bench::Bytes(bytes) => bytes.run(),
         }
     }
 }

@@ -1,0 +1,316 @@
+//! What the paper counts: Table I, Figure 5, and the appendix that says of which parts the figures consist.
+
+use serde::Serialize;
+
+use super::{Part, Parts};
+
+/// Octets of the header of QoS NSLP's RESERVE, with its RSN, and of its RESPONSE, with an INFO-SPEC.
+pub(super) const QOS_NSLP: u32 = 16;
+
+/// Of which IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Version {
+    pub(super) const ALL: [Version; 2] = [Version::V4, Version::V6];
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Version::V4 => "IPv4",
+            Version::V6 => "IPv6",
+        }
+    }
+
+    /// One of two.
+    pub(super) const fn pick(self, [v4, v6]: [u32; 2]) -> u32 {
+        match self {
+            Version::V4 => v4,
+            Version::V6 => v6,
+        }
+    }
+}
+
+/// The messages of Table I. Two of them the table does not tell apart: with an association that stands, the proposal that
+/// would set it up is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    /// Query without a wish for an association.
+    Query,
+    /// Query with one.
+    QueryWithStack,
+    /// Response in a datagram.
+    Response,
+    /// Response over TCP, for an association that is to be.
+    ResponseOverTcp,
+    /// Response over the association that there is.
+    ResponseOverExisting,
+    /// Confirm in a datagram.
+    Confirm,
+    /// Confirm as the first message of an association.
+    ConfirmOverTcp,
+    /// Confirm over the association that there was.
+    ConfirmOverExisting,
+    /// Data in a datagram.
+    Data,
+    /// Data over an association.
+    DataOverTcp,
+    /// SYN, and the answer to it.
+    TcpSyn,
+    /// Acknowledgement alone.
+    TcpAck,
+    /// RSVP's Path.
+    RsvpPath,
+    /// RSVP's Resv.
+    RsvpResv,
+}
+
+impl Message {
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Message::Query => "Query",
+            Message::QueryWithStack => "Query, stack proposal",
+            Message::Response => "Response, D-mode",
+            Message::ResponseOverTcp => "Response, C-mode",
+            Message::ResponseOverExisting => "Response, C-mode, association exists",
+            Message::Confirm => "Confirm, D-mode",
+            Message::ConfirmOverTcp => "Confirm, C-mode",
+            Message::ConfirmOverExisting => "Confirm, C-mode, association exists",
+            Message::Data => "Data, D-mode",
+            Message::DataOverTcp => "Data, C-mode",
+            Message::TcpSyn => "TCP SYN, SYN+ACK",
+            Message::TcpAck => "TCP ACK",
+            Message::RsvpPath => "RSVP Path",
+            Message::RsvpResv => "RSVP Resv",
+        }
+    }
+
+    /// Whether it is one of the three in which GIST sets routing state up.
+    pub(super) const fn is_handshake(self) -> bool {
+        !matches!(
+            self,
+            Message::Data
+                | Message::DataOverTcp
+                | Message::TcpSyn
+                | Message::TcpAck
+                | Message::RsvpPath
+                | Message::RsvpResv
+        )
+    }
+}
+
+/// A row of Table I.
+pub(super) struct Row {
+    pub(super) message: Message,
+    /// What it consists of by the appendix.
+    pub(super) parts: fn(Version) -> Parts,
+    /// The overall overhead as printed, in IPv4 and IPv6.
+    pub(super) printed: [u32; 2],
+}
+
+/// Table I. The figures for an association that exists are those that the text adds up beside it, which are printed for
+/// IPv4 alone; in IPv6 they are the sums of their parts.
+pub(super) const TABLE: [Row; 14] = [
+    Row { message: Message::Query, parts: query, printed: [144, 208] },
+    Row { message: Message::QueryWithStack, parts: query_with_stack, printed: [176, 240] },
+    Row { message: Message::Response, parts: response, printed: [176, 236] },
+    Row { message: Message::ResponseOverTcp, parts: response_over_tcp, printed: [220, 244] },
+    Row {
+        message: Message::ResponseOverExisting,
+        parts: response_over_existing,
+        printed: [188, 248],
+    },
+    Row { message: Message::Confirm, parts: confirm, printed: [136, 196] },
+    Row { message: Message::ConfirmOverTcp, parts: confirm_over_tcp, printed: [188, 208] },
+    Row { message: Message::ConfirmOverExisting, parts: confirm_over_tcp, printed: [188, 208] },
+    Row { message: Message::Data, parts: data, printed: [100, 164] },
+    Row { message: Message::DataOverTcp, parts: data_over_tcp, printed: [112, 176] },
+    Row { message: Message::TcpSyn, parts: tcp_syn, printed: [44, 64] },
+    Row { message: Message::TcpAck, parts: tcp_ack, printed: [40, 60] },
+    Row { message: Message::RsvpPath, parts: rsvp_path, printed: [64, 112] },
+    Row { message: Message::RsvpResv, parts: rsvp_resv, printed: [72, 108] },
+];
+
+/// A bar of Figure 5.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    /// The messages that the text adds up.
+    pub(super) messages: &'static [Message],
+    /// And the messages of QoS NSLP in them.
+    pub(super) nslp: &'static [Nslp],
+    /// The figure; `None` for those that are ours.
+    pub(super) printed: Option<u32>,
+}
+
+/// Messages of QoS NSLP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nslp {
+    Reserve,
+    Response,
+}
+
+const BOTH: &[Nslp] = &[Nslp::Reserve, Nslp::Response];
+
+/// Figure 5, and two bars beside it: a refresh is a RESERVE that nobody answers.
+pub(super) const SCENARIOS: [Scenario; 8] = [
+    Scenario {
+        name: "RSVP, set-up",
+        messages: &[Message::RsvpPath, Message::RsvpResv],
+        nslp: &[],
+        printed: Some(136),
+    },
+    Scenario {
+        name: "RSVP, refresh",
+        messages: &[Message::RsvpPath, Message::RsvpResv],
+        nslp: &[],
+        printed: Some(136),
+    },
+    Scenario {
+        name: "D-mode, set-up",
+        messages: &[Message::Query, Message::Response, Message::Confirm],
+        nslp: BOTH,
+        printed: Some(488),
+    },
+    Scenario {
+        name: "D-mode, refresh as the paper has it",
+        messages: &[Message::Data],
+        nslp: BOTH,
+        printed: Some(132),
+    },
+    Scenario {
+        name: "C-mode, set-up, new association",
+        messages: &[
+            Message::QueryWithStack,
+            Message::TcpSyn,
+            Message::TcpSyn,
+            Message::ResponseOverTcp,
+            Message::ConfirmOverTcp,
+        ],
+        nslp: BOTH,
+        printed: Some(702),
+    },
+    Scenario {
+        name: "C-mode, set-up, association exists",
+        messages: &[Message::Query, Message::ResponseOverExisting, Message::ConfirmOverExisting],
+        nslp: BOTH,
+        printed: Some(552),
+    },
+    Scenario {
+        name: "D-mode, refresh: one RESERVE",
+        messages: &[Message::Data],
+        nslp: &[Nslp::Reserve],
+        printed: None,
+    },
+    Scenario {
+        name: "C-mode, refresh: one RESERVE",
+        messages: &[Message::DataOverTcp],
+        nslp: &[Nslp::Reserve],
+        printed: None,
+    },
+];
+
+/// With router alert.
+const ALERTED: [u32; 2] = [24, 48];
+const PLAIN: [u32; 2] = [20, 40];
+const UDP: u32 = 8;
+const TCP: u32 = 20;
+/// With the option of the segment size.
+const TCP_SYN: u32 = 24;
+const COOKIE: u32 = 36;
+/// The length of Network-Layer-Information, which in Data in IPv4 is another one.
+const NLI: [u32; 2] = [24, 36];
+const NLI_IN_DATA: [u32; 2] = [20, 36];
+
+/// What all messages of GIST have: common header, MRI, session, NLI.
+fn gist(version: Version, ip: [u32; 2], transport: u32, nli: [u32; 2]) -> Parts {
+    Parts::from([
+        (Part::Ip, version.pick(ip)),
+        (Part::Transport, transport),
+        (Part::Header, 8),
+        (Part::Mri, version.pick([24, 52])),
+        (Part::Session, 20),
+        (Part::Nli, version.pick(nli)),
+    ])
+}
+
+fn with<const N: usize>(mut parts: Parts, more: [(Part, u32); N]) -> Parts {
+    parts.extend(more);
+    parts
+}
+
+const STACK: [(Part, u32); 2] = [(Part::StackProposal, 12), (Part::StackConfiguration, 20)];
+
+fn query(version: Version) -> Parts {
+    with(gist(version, ALERTED, UDP, NLI), [(Part::QueryCookie, COOKIE)])
+}
+
+fn query_with_stack(version: Version) -> Parts {
+    with(query(version), STACK)
+}
+
+fn response(version: Version) -> Parts {
+    let cookies = [(Part::QueryCookie, COOKIE), (Part::ResponderCookie, COOKIE)];
+    with(gist(version, PLAIN, UDP, NLI), cookies)
+}
+
+fn response_over_tcp(version: Version) -> Parts {
+    with(response_over_existing(version), STACK)
+}
+
+fn response_over_existing(version: Version) -> Parts {
+    with(response(version), [(Part::Transport, TCP)])
+}
+
+fn confirm(version: Version) -> Parts {
+    with(gist(version, PLAIN, UDP, NLI), [(Part::ResponderCookie, COOKIE)])
+}
+
+fn confirm_over_tcp(version: Version) -> Parts {
+    with(confirm(version), [(Part::Transport, TCP)])
+}
+
+fn data(version: Version) -> Parts {
+    gist(version, PLAIN, UDP, NLI_IN_DATA)
+}
+
+fn data_over_tcp(version: Version) -> Parts {
+    gist(version, PLAIN, TCP, NLI_IN_DATA)
+}
+
+fn tcp_syn(version: Version) -> Parts {
+    Parts::from([(Part::Ip, version.pick(PLAIN)), (Part::Transport, TCP_SYN)])
+}
+
+fn tcp_ack(version: Version) -> Parts {
+    Parts::from([(Part::Ip, version.pick(PLAIN)), (Part::Transport, TCP)])
+}
+
+fn rsvp_path(version: Version) -> Parts {
+    Parts::from([
+        (Part::Ip, version.pick(ALERTED)),
+        (Part::Header, 8),
+        (Part::Session, version.pick([12, 24])),
+        (Part::Hop, version.pick([12, 24])),
+        (Part::TimeValues, 8),
+    ])
+}
+
+fn rsvp_resv(version: Version) -> Parts {
+    // Of IPv6 the appendix writes the IPv4 header, too.
+    Parts::from([
+        (Part::Ip, 20),
+        (Part::Header, 8),
+        (Part::Session, version.pick([12, 24])),
+        (Part::Hop, version.pick([12, 24])),
+        (Part::Style, 8),
+        (Part::Sender, version.pick([12, 24])),
+    ])
+}
