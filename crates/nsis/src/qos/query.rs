@@ -53,7 +53,7 @@ impl QosNslp {
         } else if query.reserve_init {
             self.invited(turn, message, &mri, &query);
         } else {
-            self.answer_query(turn, Way::back(message), &query);
+            self.answer_query(turn, self.back(message), &query);
         }
         self.scratch = qspec;
     }
@@ -114,7 +114,7 @@ impl QosNslp {
         self.counters.refused += 1;
         let info = said_here(turn, Some(message.interface), &message.mri, fault.outcome);
         let qspec = rmf::refusal(query.qspec, fault, None);
-        self.turn_down(turn, Way::back(message), query.rii, info, Some(&qspec));
+        self.turn_down(turn, self.back(message), query.rii, info, Some(&qspec));
     }
 
     /// Says no to a QUERY: by a RESPONSE where it can be matched, otherwise by a NOTIFY, since a RESPONSE without RII goes
@@ -181,7 +181,7 @@ impl QosNslp {
             let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
             let info = said_here(turn, Some(message.interface), &message.mri, outcome);
             self.counters.refused += 1;
-            self.turn_down(turn, Way::back(message), query.rii, info, None);
+            self.turn_down(turn, self.back(message), query.rii, info, None);
         }
     }
 }

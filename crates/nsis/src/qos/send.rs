@@ -39,16 +39,6 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Back to where a message has come from. By name, since it need not be the peer that routing state knows.
-    pub(super) fn back(message: &Received<'_>) -> Way {
-        Way {
-            session: message.session,
-            mri: message.mri.inverted(),
-            to: message.peer,
-            attributes: message.attributes,
-        }
-    }
-
     /// On along the path, as a message has come.
     pub(super) fn on(message: &Received<'_>) -> Way {
         Way { session: message.session, mri: message.mri, to: None, attributes: message.attributes }
@@ -117,6 +107,18 @@ impl QosNslp {
         }
     }
 
+    /// Back to where a message has come from: against its way, and by name where routing state may know another peer.
+    pub(super) fn back(&self, message: &Received<'_>) -> Way {
+        let known = self.store.find(message.session);
+        let is_peer = known.is_none_or(|index| self.store.session(index).back == message.peer);
+        Way {
+            session: message.session,
+            mri: message.mri.inverted(),
+            to: message.peer.filter(|_| !is_peer || message.explicitly_routed),
+            attributes: message.attributes,
+        }
+    }
+
     /// Answers a message where it has come from.
     pub(super) fn respond(
         &mut self,
@@ -129,7 +131,7 @@ impl QosNslp {
         let flags = self.flags_of(message.session);
         let response =
             Response { flags, answers, info, summary: None, qspec, extra: Objects::NONE };
-        self.send(turn, Way::back(message), &Message::Response(response));
+        self.send(turn, self.back(message), &Message::Response(response));
     }
 
     /// The flags that all messages of a session have.

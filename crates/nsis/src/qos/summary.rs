@@ -14,7 +14,7 @@ use earmark_wire::qos_nslp::{
 use super::QosNslp;
 use super::api::Change;
 use super::reserve::{Arrival, Order, order};
-use super::send::{Saying, Way};
+use super::send::Saying;
 use super::state::{Flags, Index};
 use crate::nslp::Turn;
 
@@ -113,7 +113,7 @@ impl QosNslp {
             qspec: None,
             extra: Objects::NONE,
         };
-        self.send(turn, Way::back(arrival.message), &Message::Response(response));
+        self.send(turn, self.back(arrival.message), &Message::Response(response));
     }
 
     /// Refreshes a session, and with it those behind it in its ring that are due soon.

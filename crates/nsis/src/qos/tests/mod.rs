@@ -1,9 +1,13 @@
 //! Nodes in a row, and between them, instead of GIST, a wire that loses nothing and knows everybody. What travels is
 //! written down in one line a message, so that a test reads like the figures of RFC 5974.
 
+mod bindings;
 mod errors;
+mod examples;
+mod preemption;
 mod reservations;
 mod routes;
+mod summaries;
 
 use std::collections::VecDeque;
 use std::format;

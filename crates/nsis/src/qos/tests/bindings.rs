@@ -1,0 +1,141 @@
+//! Messages that wait for each other (RFC 5974 section 4.6, figure 13): node 1 is the aggregator, node 2 the deaggregator,
+//! node 0 and node 3 are the ends of the flow.
+
+use std::time::Duration;
+use std::vec;
+use std::vec::Vec;
+
+use earmark_wire::qos_nslp::iana::BindingCode;
+use earmark_wire::qos_nslp::{
+    BoundSessionId, BoundSessions, Extra, GenericFlags, MessageBinding, MessageId, Reserve, Rsn,
+};
+
+use super::*;
+use crate::qos::rmf::{self, Purpose};
+
+const AGGREGATE: SessionId = SessionId(*b"aggregate sessio");
+
+/// A RESERVE of node 1.
+fn reserve(binding: MessageBinding, rate: Rate) -> Vec<u8> {
+    let qspec = rmf::of_wish(&Wish::of(rate), Purpose::Reserve).expect("a QSPEC");
+    let bound = [BoundSessionId { binding: BindingCode::Aggregate, session: AGGREGATE }];
+    let message = Message::Reserve(Reserve {
+        flags: GenericFlags::default(),
+        tear: false,
+        replace: true,
+        rsn: Rsn { number: 0, epoch: 1 },
+        rii: Some(4),
+        refresh_period: None,
+        bound: match binding {
+            MessageBinding::Bound(_) => BoundSessions::Items(&bound),
+            MessageBinding::Id(_) => BoundSessions::NONE,
+        },
+        summary: None,
+        binding: Some(binding),
+        info: None,
+        classifier: None,
+        qspec: Some(&qspec),
+        extra: Extra::NONE,
+    });
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("a message");
+    octets
+}
+
+const fn name(bidirectional: bool) -> MessageId {
+    MessageId { bidirectional, id: [3; 16] }
+}
+
+/// Hands node 2 the RESERVE of the flow, which waits for that of the aggregate.
+fn bound_comes(net: &mut Net, bidirectional: bool) {
+    let path = mri(0, of_node(3), Direction::Downstream);
+    let octets = reserve(MessageBinding::Bound(name(bidirectional)), mbps(1));
+    net.deliver(1, 2, SESSION, path, &octets, false);
+    net.run();
+}
+
+/// Hands node 2, where it ends, the RESERVE of the aggregate.
+fn aggregate_comes(net: &mut Net, bidirectional: bool, rate: Rate) {
+    let path = mri(1, of_node(2), Direction::Downstream);
+    let octets = reserve(MessageBinding::Id(name(bidirectional)), rate);
+    net.deliver(1, 2, AGGREGATE, path, &octets, false);
+    net.run();
+}
+
+fn net() -> Net {
+    let mut net = Net::of(4);
+    net.deaf = [0, 1].into();
+    net
+}
+
+const GOES_ON: &str = "2>3 RESERVE 0 qspec rii bound";
+
+#[test]
+fn the_bound_message_waits_for_the_other() {
+    let mut net = net();
+    bound_comes(&mut net, false);
+    assert!(net.lines().is_empty());
+    aggregate_comes(&mut net, false, mbps(1));
+    let lines = net.lines();
+    assert_eq!(lines[..2], ["2>1 lost RESPONSE reservation successful", GOES_ON]);
+    assert_eq!(net.held(2, RIGHT), mbps(1));
+}
+
+#[test]
+fn it_goes_on_at_once_where_the_other_has_come() {
+    let mut net = net();
+    aggregate_comes(&mut net, false, mbps(1));
+    net.lines();
+    bound_comes(&mut net, false);
+    assert_eq!(net.lines()[0], GOES_ON);
+}
+
+#[test]
+fn what_waits_in_vain_is_answered() {
+    let mut net = net();
+    bound_comes(&mut net, false);
+    net.pass(Duration::from_secs(1));
+    // A repetition waits anew.
+    bound_comes(&mut net, false);
+    net.pass(Duration::from_millis(1_500));
+    assert!(net.lines().is_empty());
+    net.pass(Duration::from_secs(1));
+    let answer = "2>1 lost RESPONSE mismatch between end-to-end and intra-domain RESERVE";
+    assert_eq!(net.lines(), [answer]);
+    assert_eq!(net.nodes[2].qos.session_count(), 0);
+}
+
+#[test]
+fn where_the_other_fails_it_fails_too() {
+    let mut net = net();
+    bound_comes(&mut net, false);
+    let refusal = reserve(MessageBinding::Id(name(false)), mbps(1));
+    // Its QSPEC is cut off.
+    let mut octets = refusal.clone();
+    let qspec = octets.len() - 36;
+    octets[qspec + 4] = 0x10;
+    let path = mri(1, of_node(2), Direction::Downstream);
+    net.deliver(1, 2, AGGREGATE, path, &octets, false);
+    net.run();
+    let lines = net.lines();
+    assert!(lines.iter().any(|line| line.contains("mismatch between")), "{lines:?}");
+    assert_eq!(net.held(2, RIGHT), Rate::ZERO);
+}
+
+/// The flag is set: each of both waits for the other.
+#[test]
+fn both_may_wait() {
+    let mut net = net();
+    aggregate_comes(&mut net, true, mbps(1));
+    assert!(net.lines().is_empty());
+    bound_comes(&mut net, true);
+    let lines = net.lines();
+    assert_eq!(lines[..2], [GOES_ON, "2>1 lost RESPONSE reservation successful"]);
+    assert_eq!(net.nodes[2].qos.session_count(), 2);
+    // The other way round.
+    let mut net = self::net();
+    bound_comes(&mut net, true);
+    assert!(net.lines().is_empty());
+    aggregate_comes(&mut net, true, mbps(1));
+    assert_eq!(net.nodes[2].qos.session_count(), 2);
+}

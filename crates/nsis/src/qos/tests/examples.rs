@@ -1,0 +1,225 @@
+//! The examples of RFC 5974 section 4, figure by figure.
+
+use std::time::Duration;
+
+use earmark_wire::qos_nslp::BoundSessionId;
+use earmark_wire::qos_nslp::iana::BindingCode;
+
+use super::*;
+use crate::qos::{Listen, Scope};
+
+fn listen() -> Listen {
+    Listen { destination: None, protocol: Some(17), port: Some(5_000), most: None, reverse: None }
+}
+
+/// Figure 7.
+#[test]
+fn sender_initiated() {
+    let mut net = Net::of(4);
+    net.command(3, Command::Listen { application: PEER_APP, listen: listen() });
+    net.reserve(0, request(0, of_node(3), mbps(2)));
+    let expected = [
+        "0>1 RESERVE 0 qspec rii",
+        "1>2 RESERVE 0 qspec rii",
+        "2>3 RESERVE 0 qspec rii",
+        "3>2 RESPONSE reservation successful",
+        "2>1 RESPONSE reservation successful",
+        "1>0 RESPONSE reservation successful",
+    ];
+    assert_eq!(net.lines(), expected);
+    let incoming = Event::Incoming {
+        application: PEER_APP,
+        session: SESSION,
+        flow: flow(0, of_node(3)),
+        rate: mbps(2),
+    };
+    assert_eq!(net.events(3), [incoming]);
+    net.command(0, Command::Release { application: APP });
+    assert_eq!(net.events(3), [Event::Gone { application: PEER_APP, session: SESSION }]);
+}
+
+/// Section 4.2: each node writes down what it could give; nobody keeps anything.
+#[test]
+fn a_query_for_resources() {
+    let mut net = Net::of(4);
+    let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(5)) };
+    net.command(2, Command::Reserve { application: PEER_APP, request: other });
+    net.lines();
+    net.command(0, Command::Query { application: APP, request: request(0, of_node(3), mbps(6)) });
+    let expected = [
+        "0>1 QUERY rii",
+        "1>2 QUERY rii",
+        "2>3 QUERY rii",
+        "3>2 RESPONSE reservation successful",
+        "2>1 RESPONSE reservation successful",
+        "1>0 RESPONSE reservation successful",
+    ];
+    assert_eq!(net.lines(), expected);
+    let offered =
+        Event::Offered { application: APP, rate: mbps(3), latency_us: Some(300), breaks: false };
+    assert_eq!(net.events(0), [offered]);
+    assert_eq!(net.all_held(), [0, 0, 5, 0]);
+    // Where nobody answers for the receiver, the last node does.
+    net.command(0, Command::Query { application: APP, request: request(0, address(FAR), mbps(6)) });
+    let events = net.events(0);
+    assert!(matches!(events[..], [Event::Offered { latency_us: Some(400), .. }]), "{events:?}");
+}
+
+/// Figure 8.
+#[test]
+fn receiver_initiated() {
+    let mut net = Net::of(4);
+    net.command(3, Command::Listen { application: PEER_APP, listen: listen() });
+    net.command(0, Command::Invite { application: APP, request: request(0, of_node(3), mbps(2)) });
+    let expected = [
+        "0>1 QUERY reserve",
+        "1>2 QUERY reserve",
+        "2>3 QUERY reserve",
+        "3>2 RESERVE 0 qspec rii",
+        "2>1 RESERVE 0 qspec rii",
+        "1>0 RESERVE 0 qspec rii",
+        "0>1 RESPONSE reservation successful",
+        "1>2 RESPONSE reservation successful",
+        "2>3 RESPONSE reservation successful",
+    ];
+    assert_eq!(net.lines(), expected);
+    // What is reserved is the same as if the sender had asked.
+    assert_eq!(net.all_held(), [2, 2, 2, 0]);
+    assert!(matches!(net.events(0)[..], [Event::Incoming { application: APP, .. }]));
+    let events = net.events(3);
+    assert!(matches!(events[..], [Event::Reserved { application: PEER_APP, .. }]), "{events:?}");
+    net.pass(Duration::from_secs(600));
+    assert!(net.lines().iter().all(|line| line.ends_with("RESERVE 0")));
+    assert_eq!(net.all_held(), [2, 2, 2, 0]);
+    net.command(3, Command::Release { application: PEER_APP });
+    assert_eq!(net.events(0), [Event::Gone { application: APP, session: SESSION }]);
+    net.assert_nothing_left();
+}
+
+/// Section 5.4.2: nobody waits for it.
+#[test]
+fn an_invitation_that_nobody_expects_is_turned_down() {
+    let mut net = Net::of(3);
+    net.command(0, Command::Invite { application: APP, request: request(0, of_node(2), mbps(2)) });
+    assert_eq!(
+        net.lines()[2..],
+        ["2>1 NOTIFY reservation failure", "1>0 NOTIFY reservation failure"]
+    );
+    let events = net.events(0);
+    assert!(matches!(events[..], [Event::Refused { application: APP, .. }]), "{events:?}");
+    net.assert_nothing_left();
+}
+
+/// A receiver that takes no more than it wants, of a sender that would take less.
+#[test]
+fn a_receiver_decides_how_much() {
+    let mut net = Net::of(3);
+    let listen = Listen { most: Some(mbps(1)), ..listen() };
+    net.command(2, Command::Listen { application: PEER_APP, listen });
+    net.command(0, Command::Invite { application: APP, request: request(0, of_node(2), mbps(2)) });
+    assert_eq!(net.all_held(), [1, 1, 0]);
+}
+
+const WAY_BACK: SessionId = SessionId(*b"session number 2");
+
+/// Figure 9: two senders; the far end makes the second session, of the name that it was told.
+#[test]
+fn bidirectional_by_two_senders() {
+    let mut net = Net::of(4);
+    let listen = Listen { reverse: Some(Wish::of(mbps(1))), ..listen() };
+    net.command(3, Command::Listen { application: PEER_APP, listen });
+    let binding = BindingCode::Bidirectional;
+    let bound = BoundSessionId { binding, session: WAY_BACK };
+    net.reserve(0, Request { bound: [bound].into(), ..request(0, of_node(3), mbps(2)) });
+    let lines = net.lines();
+    for line in ["2>3 RESERVE 0 qspec rii bound", "3>2 RESERVE 0 qspec rii bound"] {
+        assert!(lines.contains(&line.into()), "{lines:?}");
+    }
+    assert_eq!(net.all_held(), [2, 2, 2, 0]);
+    let back: Vec<Rate> = (0..4).map(|number| net.held(number, LEFT)).collect();
+    assert_eq!(back, [Rate::ZERO, mbps(1), mbps(1), mbps(1)]);
+    let session = net.nodes[1].qos.session(WAY_BACK).expect("the way back");
+    assert_eq!(session.bound, [BoundSessionId { binding, session: SESSION }]);
+    // Both end together.
+    net.command(0, Command::Release { application: APP });
+    net.assert_nothing_left();
+}
+
+/// Figure 10: node 0 reserves both, the way back after a QUERY of the far end.
+#[test]
+fn bidirectional_by_sender_and_receiver() {
+    let mut net = Net::of(4);
+    let both = |session| [BoundSessionId { binding: BindingCode::Bidirectional, session }].into();
+    net.command(
+        0,
+        Command::Listen {
+            application: Application(9),
+            listen: Listen { protocol: None, port: None, ..listen() },
+        },
+    );
+    net.reserve(0, Request { bound: both(WAY_BACK), ..request(0, of_node(3), mbps(2)) });
+    let back = Request {
+        session: Some(WAY_BACK),
+        bound: both(SESSION),
+        ..request(3, of_node(0), mbps(1))
+    };
+    net.lines();
+    net.command(3, Command::Invite { application: PEER_APP, request: back });
+    let lines = net.lines();
+    assert_eq!(
+        lines[2..5],
+        ["1>0 QUERY reserve", "0>1 RESERVE 0 qspec rii bound", "1>2 RESERVE 0 qspec rii bound"]
+    );
+    assert_eq!(net.all_held(), [2, 2, 2, 0]);
+    assert_eq!(net.held(2, LEFT), mbps(1));
+}
+
+/// Section 4.8: messages with the PROXY scope end at the proxy.
+#[test]
+fn a_proxy_answers_for_its_domain() {
+    let config = |number| Config { proxy: number == 2, ..Config::default() };
+    let mut net = Net::with(4, &config);
+    net.reserve(0, Request { scope: Scope::Proxy, ..request(0, of_node(3), mbps(2)) });
+    let expected = [
+        "0>1 RESERVE 0 qspec rii proxy",
+        "1>2 RESERVE 0 qspec rii proxy",
+        "2>1 RESPONSE reservation successful",
+        "1>0 RESPONSE reservation successful",
+    ];
+    assert_eq!(net.lines(), expected);
+    assert_eq!(net.all_held(), [2, 2, 2, 0]);
+    net.pass(Duration::from_secs(60));
+    assert!(net.lines().iter().all(|line| line.ends_with(" proxy")), "in all messages");
+}
+
+/// Section 3.2.7.
+#[test]
+fn a_scoped_reservation_ends_at_the_next_node() {
+    let mut net = Net::of(3);
+    net.reserve(0, Request { scope: Scope::NextHop, ..request(0, of_node(2), mbps(2)) });
+    let expected = ["0>1 RESERVE 0 qspec rii", "1>0 RESPONSE reservation successful"];
+    assert_eq!(net.lines(), expected);
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    net.pass(Duration::from_secs(600));
+    assert!(net.lines().iter().all(|line| line == "0>1 RESERVE 0"));
+}
+
+/// A session that depends on another ends with it (section 3.2.8).
+#[test]
+fn dependent_sessions_end_together() {
+    let mut net = Net::of(3);
+    net.reserve(0, request(0, of_node(2), mbps(2)));
+    let dependent = SessionId([5; 16]);
+    let bound = BoundSessionId { binding: BindingCode::Dependent, session: SESSION };
+    let request = Request {
+        session: Some(dependent),
+        bound: [bound].into(),
+        ..request(0, of_node(2), mbps(1))
+    };
+    net.command(0, Command::Reserve { application: PEER_APP, request });
+    assert_eq!(net.all_held(), [3, 3, 0]);
+    net.command(0, Command::Release { application: APP });
+    let events = net.events(0);
+    assert!(events.contains(&Event::Released { application: PEER_APP }), "{events:?}");
+    net.assert_nothing_left();
+}

@@ -1,0 +1,99 @@
+//! Many sessions in one message, and acknowledgements (RFC 5974 sections 3.2.6, 5.3.6, 5.3.7 and 5.4.1).
+
+use std::time::Duration;
+
+use super::*;
+
+fn with_summaries(nodes: usize) -> Net {
+    Net::with(nodes, &|_| Config { summary: 50, ..Config::default() })
+}
+
+fn reserve_some(net: &mut Net, sessions: u8) {
+    for number in 0..sessions {
+        let request = Request {
+            session: Some(SessionId([number; 16])),
+            ..request(0, of_node(2), Rate::from_bps(64_000))
+        };
+        let application = Application(number.into());
+        net.command(0, Command::Reserve { application, request });
+    }
+}
+
+#[test]
+fn sessions_with_the_same_next_node_travel_together() {
+    let mut net = with_summaries(3);
+    reserve_some(&mut net, 40);
+    net.pass(Duration::from_secs(300));
+    net.lines();
+    let before = net.nodes[2].qos.counters().refreshed;
+    net.pass(Duration::from_secs(600));
+    let lines = net.lines();
+    assert!(lines.iter().all(|line| line.contains("RESERVE 0")), "{lines:?}");
+    // One by one it would be 1 600: 20 periods of 40 sessions, by two nodes.
+    assert!(lines.len() < 100, "{} messages: {:?}", lines.len(), &lines[..60]);
+    assert!(net.nodes[2].qos.counters().refreshed - before > 700);
+    assert_eq!(net.held(1, RIGHT), Rate::from_bps(40 * 64_000));
+    assert_eq!(net.nodes[1].qos.counters().expired, 0);
+}
+
+/// What a summary means and the next node does not know is sent in full.
+#[test]
+fn what_a_neighbour_has_lost_is_told_again() {
+    let mut net = with_summaries(3);
+    reserve_some(&mut net, 10);
+    net.pass(Duration::from_secs(300));
+    // Node 1 starts anew.
+    let fresh = Net::with(3, &|_| Config { summary: 50, ..Config::default() });
+    net.nodes[1] = fresh.nodes.into_iter().nth(1).expect("node 1");
+    net.nodes[1].qos.epoch = 77;
+    net.lines();
+    net.pass(Duration::from_secs(100));
+    let lines = net.lines();
+    let asked = "1>0 RESPONSE full QSPEC required";
+    assert!(lines.contains(&asked.into()), "{lines:?}");
+    assert_eq!(net.nodes[1].qos.session_count(), 10);
+    assert_eq!(net.held(1, RIGHT), Rate::from_bps(10 * 64_000));
+}
+
+#[test]
+fn sessions_that_are_not_in_step_are_named() {
+    let mut net = with_summaries(2);
+    for number in 0..3 {
+        let session = Some(SessionId([number; 16]));
+        let request = Request { session, ..request(0, of_node(1), Rate::from_bps(64_000)) };
+        let application = Application(number.into());
+        net.command(0, Command::Reserve { application, request });
+    }
+    // The far end forgets one, and takes another for newer than it is.
+    let gone = net.nodes[1].qos.store.find(SessionId([1; 16])).expect("there");
+    net.nodes[1].qos.store.remove(gone);
+    let other = net.nodes[1].qos.store.find(SessionId([2; 16])).expect("there");
+    net.nodes[1].qos.store.session_mut(other).rsn.number = 9;
+    net.lines();
+    net.pass(Duration::from_secs(200));
+    let lines = net.lines();
+    let unknown = "1>0 RESPONSE unknown SESSION-ID in SESSION-ID-LIST";
+    let mismatching = "1>0 RESPONSE mismatching RSN in RSN-LIST";
+    assert!(lines.contains(&unknown.into()) || lines.iter().any(|l| l.contains("full QSPEC")));
+    assert!(lines.contains(&mismatching.into()), "{lines:?}");
+    assert_eq!(net.nodes[1].qos.session_count(), 3);
+}
+
+#[test]
+fn refreshes_are_acknowledged_where_that_is_wanted() {
+    let config = Config { acknowledge: true, ..Config::default() };
+    let mut net = Net::with(3, &|_| config.clone());
+    net.reserve(0, request(0, of_node(2), mbps(1)));
+    net.lines();
+    net.pass(Duration::from_secs(100));
+    let lines = net.lines();
+    assert!(lines.contains(&"0>1 RESERVE 0 ack".into()), "{lines:?}");
+    assert!(lines.contains(&"1>0 RESPONSE acknowledgement".into()), "{lines:?}");
+    assert_eq!(net.events(0).len(), 1, "nobody is missed");
+    // Node 2 falls silent; node 1 notices and tells the QNI.
+    net.deaf = [2].into();
+    net.pass(Duration::from_secs(100));
+    let events = net.events(0);
+    assert!(matches!(events[..], [Event::Lost { .. }, ..]), "{events:?}");
+    assert!(net.lines().contains(&"1>0 NOTIFY path truncated, next peer dead".into()));
+}
