@@ -1,0 +1,267 @@
+//! QoS NSLP on GIST, from node to node in virtual time.
+
+mod common;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use common::{Network, Place, address};
+use earmark_core::admission::LinkCapacity;
+use earmark_core::{Flow, HostEvent, InterfaceId, Rate};
+use earmark_nsis::qos::{Application, Command, Event, Listen, OnRefusal, Request, Wish};
+use earmark_nsis::{Config, gist};
+use earmark_wire::gist::SessionId;
+use earmark_wire::qos_nslp::Outcome;
+use earmark_wire::qos_nslp::iana::TransientFailure;
+
+const SECOND: Duration = Duration::from_secs(1);
+const APP: Application = Application(1);
+const OTHER: Application = Application(2);
+const SESSION: SessionId = SessionId([7; 16]);
+
+fn mbps(mbps: u64) -> Rate {
+    Rate::from_mbps(mbps)
+}
+
+/// A line of nodes whose links can be reserved.
+fn line(places: &[Place]) -> Network {
+    let mut network = Network::line(places);
+    for node in &mut network.nodes {
+        for interface in node.interfaces.iter() {
+            let (bandwidth, reservable) = (interface.bandwidth, interface.reservable);
+            let mtu = interface.mtu;
+            node.ledger.set_link(interface.id, LinkCapacity { bandwidth, reservable, mtu });
+        }
+    }
+    network
+}
+
+fn aware(count: usize) -> Network {
+    line(&vec![Place::Aware(Config::default()); count])
+}
+
+/// From the first node of a line to an address.
+fn request(to: IpAddr, rate: Rate) -> Request {
+    let source = address(if to.is_ipv4() { "10.0.0.1" } else { "fd00:0::1" });
+    let flow = Flow {
+        destination: to,
+        source: Some(source),
+        protocol: 17,
+        destination_port: 5_000,
+        source_port: 6_000,
+        flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
+    };
+    Request { session: Some(SESSION), ..Request::new(flow, Wish::of(rate)) }
+}
+
+fn command(network: &mut Network, node: usize, command: Command) {
+    network.command(node, earmark_nsis::Command::Qos(command));
+}
+
+fn reserve(network: &mut Network, request: Request) {
+    command(network, 0, Command::Reserve { application: APP, request });
+}
+
+/// What applications of a node have been told. An answer to a request that was repeated comes twice, and is dropped.
+fn told(network: &Network, node: usize) -> Vec<Event> {
+    let events = network.nodes[node].events.iter().filter_map(|(_, event)| match event {
+        earmark_nsis::Event::Qos(event) => Some(event.clone()),
+        _ => None,
+    });
+    let is_told =
+        |event: &Event| !matches!(event, Event::Reservation { .. } | Event::Dropped { .. });
+    events.filter(is_told).collect()
+}
+
+/// What a node holds of all its links, Mbit/s.
+fn held(network: &Network, node: usize) -> u64 {
+    let links = network.nodes[node].ledger.links();
+    links.map(|(_, link)| link.held.as_bps() / 1_000_000).sum()
+}
+
+fn all_held(network: &Network) -> Vec<u64> {
+    (0..network.nodes.len()).map(|node| held(network, node)).collect()
+}
+
+fn is_reserved(event: &Event, rate: Rate) -> bool {
+    matches!(event, Event::Reserved { application: APP, rate: told, .. } if *told == rate)
+}
+
+fn dropped(network: &Network, node: usize) -> u64 {
+    network.engine(node).qos().counters().dropped.values().sum()
+}
+
+#[test]
+fn a_reservation_over_four_nodes_lives_as_long_as_it_is_wanted() {
+    for end in ["10.0.2.2", "fd00:2::2"] {
+        let mut network = aware(4);
+        reserve(&mut network, request(address(end), mbps(2)));
+        network.run(SECOND);
+        let events = told(&network, 0);
+        assert!(events.len() == 1 && is_reserved(&events[0], mbps(2)), "{events:?}");
+        assert_eq!(all_held(&network), [2, 2, 2, 0]);
+        network.run(1_800 * SECOND);
+        assert_eq!(all_held(&network), [2, 2, 2, 0]);
+        for node in 0..4 {
+            assert_eq!(dropped(&network, node), 0, "node {node}: {:?}", told(&network, node));
+            assert_eq!(network.engine(node).qos().counters().expired, 0);
+        }
+        command(&mut network, 0, Command::Release { application: APP });
+        network.run(SECOND);
+        assert_eq!(told(&network, 0).last(), Some(&Event::Released { application: APP }));
+        assert_eq!(all_held(&network), [0, 0, 0, 0]);
+        for node in 0..4 {
+            assert_eq!(network.engine(node).qos().session_count(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_comes_back_with_what_could_be_had() {
+    let mut network = aware(4);
+    let link = LinkCapacity { bandwidth: mbps(10), reservable: mbps(1), mtu: 1_500 };
+    network.nodes[2].ledger.set_link(InterfaceId(2), link);
+    reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
+    network.run(SECOND);
+    let events = told(&network, 0);
+    let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+    assert!(
+        matches!(
+            &events[0],
+            Event::Refused { outcome, available: Some(available), reaction: OnRefusal::Release, .. }
+                if *outcome == failure && *available == mbps(1)
+        ),
+        "{events:?}"
+    );
+    network.run(60 * SECOND);
+    assert_eq!(all_held(&network), [0, 0, 0, 0]);
+}
+
+/// A router without NSIS in between is noticed; one behind the last node ends the signalling.
+#[test]
+fn routers_without_nsis() {
+    let aware = Place::Aware(Config::default());
+    let mut network = line(&[aware.clone(), Place::Plain, aware.clone(), Place::Plain]);
+    reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
+    network.run(60 * SECOND);
+    let events = told(&network, 0);
+    assert!(
+        matches!(events[..], [Event::Reserved { rate, breaks: true, .. }] if rate == mbps(2)),
+        "{events:?}"
+    );
+    assert_eq!(all_held(&network), [2, 0, 2, 0]);
+    network.run(600 * SECOND);
+    assert_eq!(all_held(&network), [2, 0, 2, 0]);
+    command(&mut network, 0, Command::Release { application: APP });
+    network.run(60 * SECOND);
+    assert_eq!(all_held(&network), [0; 4]);
+}
+
+#[test]
+fn the_receiver_reserves_where_it_is_asked_to() {
+    let mut network = aware(4);
+    let listen =
+        Listen { destination: None, protocol: None, port: Some(5_000), most: None, reverse: None };
+    command(&mut network, 3, Command::Listen { application: OTHER, listen });
+    let request = request(address("10.0.2.2"), mbps(2));
+    command(&mut network, 0, Command::Invite { application: APP, request });
+    network.run(2 * SECOND);
+    assert_eq!(all_held(&network), [2, 2, 2, 0], "{:?}", told(&network, 3));
+    assert!(matches!(told(&network, 0)[..], [Event::Incoming { application: APP, .. }]));
+    assert!(matches!(told(&network, 3)[..], [Event::Reserved { application: OTHER, .. }]));
+    network.run(1_800 * SECOND);
+    assert_eq!(all_held(&network), [2, 2, 2, 0]);
+    command(&mut network, 3, Command::Release { application: OTHER });
+    network.run(2 * SECOND);
+    assert_eq!(all_held(&network), [0; 4]);
+    assert!(matches!(told(&network, 0).last(), Some(Event::Gone { application: APP, .. })));
+}
+
+#[test]
+fn a_query_tells_what_could_be_had() {
+    let mut network = aware(4);
+    let request = request(address("10.0.2.2"), mbps(100));
+    command(&mut network, 0, Command::Query { application: APP, request });
+    network.run(2 * SECOND);
+    let expected =
+        Event::Offered { application: APP, rate: mbps(8), latency_us: Some(30), breaks: false };
+    assert_eq!(told(&network, 0), [expected]);
+    assert_eq!(network.engine(1).qos().session_count(), 0);
+}
+
+/// Every tenth message is lost.
+#[test]
+fn losses_are_made_good() {
+    let mut network = aware(4);
+    let mut count = 0;
+    network.loss = Some(Box::new(move |_, _| {
+        count += 1;
+        count % 10 == 3
+    }));
+    reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
+    network.run(60 * SECOND);
+    assert!(told(&network, 0).iter().any(|event| is_reserved(event, mbps(2))));
+    network.run(3_600 * SECOND);
+    assert_eq!(all_held(&network), [2, 2, 2, 0]);
+}
+
+/// Two ways from 0 to 3, over 1 and over 2; what goes over 1 moves to 2.
+///
+/// ```text
+///        n1
+///  net 0/  \net 1
+///     n0    n3
+///  net 2\  /net 3
+///        n2
+/// ```
+#[test]
+fn a_change_of_route_moves_the_reservation() {
+    let mut network = Network::new();
+    let place = Place::Aware(Config {
+        gist: gist::Config { validity: 10 * SECOND, ..gist::Config::default() },
+        ..Config::default()
+    });
+    (0..4).for_each(|number| network.add_node(number, &place));
+    for (left, right, net) in [(0, 1, 0), (1, 3, 1), (0, 2, 2), (2, 3, 3)] {
+        network.join(left, right, net);
+    }
+    for node in &mut network.nodes {
+        for interface in node.interfaces.iter() {
+            let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(8), mtu: 1_500 };
+            node.ledger.set_link(interface.id, capacity);
+        }
+    }
+    for (node, prefix, interface, gateway) in [
+        (0, "10.0.0.0/24", 1, None),
+        (0, "10.0.2.0/24", 2, None),
+        (0, "10.0.1.0/24", 1, Some("10.0.0.2")),
+        (0, "10.0.3.0/24", 2, Some("10.0.2.2")),
+        (1, "10.0.0.0/24", 1, None),
+        (1, "10.0.1.0/24", 2, None),
+        (2, "10.0.2.0/24", 1, None),
+        (2, "10.0.3.0/24", 2, None),
+        (2, "10.0.1.0/24", 2, Some("10.0.3.2")),
+        (2, "10.0.0.0/24", 1, Some("10.0.2.1")),
+        (3, "10.0.1.0/24", 1, None),
+        (3, "10.0.3.0/24", 2, None),
+        (3, "10.0.0.0/24", 1, Some("10.0.1.1")),
+        (3, "10.0.2.0/24", 2, Some("10.0.3.1")),
+    ] {
+        network.set_route(node, prefix, interface, gateway);
+    }
+    reserve(&mut network, request(address("10.0.1.2"), mbps(2)));
+    network.run(2 * SECOND);
+    assert_eq!(all_held(&network), [2, 2, 0, 0]);
+    network.set_route(0, "10.0.1.0/24", 2, Some("10.0.2.2"));
+    network.set_route(3, "10.0.0.0/24", 2, Some("10.0.3.1"));
+    let changed = |prefix: &str| HostEvent::RouteChanged(prefix.parse().expect("a prefix"));
+    network.host(0, changed("10.0.1.0/24"));
+    network.host(3, changed("10.0.0.0/24"));
+    network.run(20 * SECOND);
+    assert_eq!(all_held(&network), [2, 0, 2, 0], "{:?}", network.log(0));
+    assert_eq!(network.engine(1).qos().session_count(), 0, "torn down, not expired");
+    network.run(600 * SECOND);
+    assert_eq!(all_held(&network), [2, 0, 2, 0]);
+}
