@@ -1,6 +1,7 @@
 //! What a node shows of itself: rows for listings. Daemons write them, clients read them.
 
 mod boomerang;
+mod nsis;
 mod yessir;
 
 use alloc::borrow::Cow;
@@ -20,7 +21,7 @@ use crate::node::Node;
 /// One sender of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// `rsvp`, `boomerang` or `yessir`.
+    /// `rsvp`, `boomerang`, `yessir` or `nsis`.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -67,7 +68,7 @@ pub struct SessionRow {
 /// One reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationRow {
-    /// `rsvp`, `boomerang` or `yessir`.
+    /// `rsvp`, `boomerang`, `yessir` or `nsis`.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -79,7 +80,7 @@ pub struct ReservationRow {
     /// Boomerang; of YESSIR one, or none where all senders of a session share.
     pub senders: Vec<SenderName>,
     /// `FF`, `SE`, `WF`; of Boomerang the direction, `forward` or `reverse` as its initiating node sees it; of YESSIR
-    /// `individual` or `shared`.
+    /// `individual` or `shared`; of NSIS who asked, `sender-initiated` or `receiver-initiated`.
     pub style: Cow<'static, str>,
     /// `controlled-load` or `guaranteed`.
     pub service: Cow<'static, str>,
@@ -214,7 +215,9 @@ impl Node {
     /// The senders of all sessions, protocol by protocol.
     pub fn session_rows(&self, now: Time) -> impl Iterator<Item = SessionRow> {
         let rsvp = self.rsvp.senders().map(move |sender| self.session_row(&sender, now));
-        rsvp.chain(self.boomerang_sessions(now)).chain(self.yessir_sessions(now))
+        rsvp.chain(self.boomerang_sessions(now))
+            .chain(self.yessir_sessions(now))
+            .chain(self.nsis_sessions(now))
     }
 
     /// The reservations, those of receivers on this host too, protocol by protocol. Queues are the driver's: `traffic`
@@ -228,7 +231,10 @@ impl Node {
             .rsvp
             .reservations()
             .map(move |reservation| (reservation.claim, self.reservation_row(&reservation, now)));
-        let others = self.boomerang_reservations(now).chain(self.yessir_reservations(now));
+        let others = self
+            .boomerang_reservations(now)
+            .chain(self.yessir_reservations(now))
+            .chain(self.nsis_reservations(now));
         rsvp.chain(others).map(move |(claim, row)| ReservationRow {
             traffic: claim.and_then(&mut traffic),
             ..row
@@ -267,6 +273,7 @@ impl Node {
         let yessir = yessir::counters(self.yessir.counters());
         rsvp.chain(boomerang.map(|(group, name, n)| ("boomerang", group, name, n)))
             .chain(yessir.map(|(group, name, n)| ("yessir", group, name, n)))
+            .chain(nsis::counters(&self.nsis).map(|(group, name, n)| ("nsis", group, name, n)))
     }
 
     fn session_row(&self, sender: &SenderView<'_>, now: Time) -> SessionRow {

@@ -149,3 +149,35 @@ pub struct Counters {
     /// Messages that were not acted on.
     pub ignored: BTreeMap<DropReason, u64>,
 }
+
+impl Counters {
+    /// Every counter with its group and name, those at zero too.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let types = [
+            ("query", self.query),
+            ("response", self.response),
+            ("confirm", self.confirm),
+            ("data", self.data),
+            ("error", self.error),
+            ("hello", self.hello),
+        ];
+        let received = types.map(|(name, count)| ("received", name, count.received));
+        let sent = types.map(|(name, count)| ("sent", name, count.sent));
+        let states = [
+            ("routing", "forwarded", self.forwarded),
+            ("routing", "repeated", self.repeated),
+            ("routing", "established", self.established),
+            ("routing", "rerouted", self.rerouted),
+            ("routing", "expired", self.expired),
+            ("routing", "last_node", self.last_node),
+            ("routing", "undelivered", self.undelivered),
+            ("routing", "held_back", self.held_back),
+            ("routing", "requests_left", self.requests_left),
+        ];
+        let ignored = DropReason::ALL.into_iter().map(|reason| {
+            ("ignored", reason.name(), self.ignored.get(&reason).copied().unwrap_or_default())
+        });
+        let malformed = self.malformed.iter().map(|(&name, &count)| ("malformed", name, count));
+        received.into_iter().chain(sent).chain(states).chain(ignored).chain(malformed)
+    }
+}

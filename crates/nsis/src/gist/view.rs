@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::Gist;
 use super::machine::State;
 use super::state::{Half, Index};
-use crate::nslp::Validity;
+use crate::nslp::{PeerHandle, Validity};
 
 /// The way to one peer: half of a routing state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -94,6 +94,11 @@ impl Gist {
     /// The peers that are known.
     pub fn peers(&self) -> Vec<PeerView> {
         self.peers.slab.iter().filter_map(|(index, _)| self.peer_view(index as Index)).collect()
+    }
+
+    /// The peer of this handle, if it is still known.
+    pub fn peer(&self, handle: PeerHandle) -> Option<PeerView> {
+        self.peer_view(self.peers.by_handle(handle)?)
     }
 
     pub(super) fn peer_view(&self, index: Index) -> Option<PeerView> {

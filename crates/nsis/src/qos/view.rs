@@ -3,14 +3,16 @@
 
 use alloc::vec::Vec;
 
-use earmark_core::admission::ClaimId;
+use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::{PathCoupled, SessionId};
+use earmark_wire::qos_nslp::iana::MessageType;
 use earmark_wire::qos_nslp::{BoundSessionId, Rsn};
 use serde::Serialize;
 
 use super::QosNslp;
 use super::api::Application;
+use super::rmf::judge;
 use super::state::{Flags, Index};
 use crate::nslp::PeerHandle;
 
@@ -41,6 +43,8 @@ pub struct SessionView {
     pub claim: Option<ClaimId>,
     /// What is asked of the next node, a QSPEC.
     pub qspec: Vec<u8>,
+    /// What that comes to, where it can be read.
+    pub asked: Option<Demand>,
     /// Whether the next node is known to have it.
     pub confirmed: bool,
     /// There are routers on the path that do not take part.
@@ -88,6 +92,7 @@ impl QosNslp {
             interface: session.interface,
             claim: session.claim,
             qspec: session.qspec.to_vec(),
+            asked: judge(&session.qspec, MessageType::Reserve).ok().map(|wanted| wanted.demand),
             confirmed: session.flags.has(Flags::CONFIRMED),
             breaks: session.flags.has(Flags::BREAK),
             bound: session.extra.as_ref().map_or_else(Vec::new, |extra| extra.bound.clone()),

@@ -1,0 +1,110 @@
+//! Rows of NSIS: a session of QoS NSLP is one row, and what it holds on a link is a reservation.
+
+use earmark_core::admission::{ClaimId, Service};
+use earmark_core::{InterfaceId, Time};
+use earmark_nsis::Nsis;
+use earmark_nsis::nslp::PeerHandle;
+use earmark_nsis::qos::SessionView;
+use earmark_wire::gist::Direction;
+
+use super::{ReservationRow, SenderName, SessionRow, seconds_until};
+use crate::node::Node;
+
+impl Node {
+    pub(super) fn nsis_sessions(&self, now: Time) -> impl Iterator<Item = SessionRow> {
+        self.nsis.qos().sessions(0).map(move |(_, session)| self.nsis_session(&session, now))
+    }
+
+    pub(super) fn nsis_reservations(
+        &self,
+        now: Time,
+    ) -> impl Iterator<Item = (Option<ClaimId>, ReservationRow)> {
+        self.nsis.qos().sessions(0).filter_map(move |(_, session)| {
+            let claim = session.claim?;
+            Some((Some(claim), self.nsis_reservation(&session, claim, now)?))
+        })
+    }
+
+    fn nsis_session(&self, session: &SessionView, now: Time) -> SessionRow {
+        let flow = &session.mri;
+        let (previous, incoming) = self.peer(ends(session).0);
+        SessionRow {
+            protocol: "nsis".into(),
+            destination: flow.destination,
+            destination_port: flow.destination_port.unwrap_or(0),
+            ip_protocol: flow.protocol.unwrap_or(0),
+            source: flow.source,
+            source_port: flow.source_port.unwrap_or(0),
+            flow_label: flow.flow_label,
+            previous_hop: previous,
+            incoming: incoming.map(|id| self.interface_name(id)),
+            outgoing: session.interface.iter().map(|&id| self.interface_name(id)).collect(),
+            here: self.interfaces.is_local(flow.destination),
+            rate_bps: session.asked.map_or(0, |demand| demand.rate.as_bps()),
+            burst_octets: session.asked.map_or(0, |demand| demand.burst),
+            hops: None,
+            expires_in_s: session.expires_at.and_then(|at| seconds_until(at, now)),
+            reserved: session.claim.is_some(),
+            reverse_bps: None,
+            prefix_lengths: None,
+            waiting: false,
+        }
+    }
+
+    fn nsis_reservation(
+        &self,
+        session: &SessionView,
+        claim: ClaimId,
+        now: Time,
+    ) -> Option<ReservationRow> {
+        let flow = &session.mri;
+        let demand = self.ledger.demand(claim).or(session.asked)?;
+        let (next_hop, _) = self.peer(ends(session).1);
+        Some(ReservationRow {
+            protocol: "nsis".into(),
+            destination: flow.destination,
+            destination_port: flow.destination_port.unwrap_or(0),
+            ip_protocol: flow.protocol.unwrap_or(0),
+            senders: [SenderName {
+                address: flow.source,
+                port: flow.source_port.unwrap_or(0),
+                flow_label: flow.flow_label,
+            }]
+            .into(),
+            style: match flow.direction {
+                Direction::Downstream => "sender-initiated".into(),
+                Direction::Upstream => "receiver-initiated".into(),
+            },
+            service: match demand.service {
+                Service::Guaranteed => "guaranteed".into(),
+                Service::ControlledLoad => "controlled-load".into(),
+            },
+            interface: session.interface.map(|id| self.interface_name(id)),
+            next_hop,
+            rate_bps: demand.rate.as_bps(),
+            burst_octets: demand.burst,
+            expires_in_s: session.expires_at.and_then(|at| seconds_until(at, now)),
+            traffic: None,
+        })
+    }
+
+    /// Where a peer is, if GIST still knows it.
+    fn peer(&self, peer: Option<PeerHandle>) -> (Option<core::net::IpAddr>, Option<InterfaceId>) {
+        let found = peer.and_then(|peer| self.nsis.gist().peer(peer));
+        found.map_or((None, None), |peer| (Some(peer.address), Some(peer.interface)))
+    }
+}
+
+/// The peers of a session against the flow and along it.
+fn ends(session: &SessionView) -> (Option<PeerHandle>, Option<PeerHandle>) {
+    match session.mri.direction {
+        Direction::Downstream => (session.back, session.on),
+        Direction::Upstream => (session.on, session.back),
+    }
+}
+
+/// Every counter with its group and name: the group is the part of NSIS and what it counts.
+pub(super) fn counters(nsis: &Nsis) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    let ping = nsis.ping().counters().iter().map(|(name, n)| ("ping", name, n));
+    nsis.gist().counters().iter().chain(nsis.qos().counters().iter()).chain(ping)
+}
