@@ -11,7 +11,8 @@
 //! 3. *none*: the reservation is released, and the stream suffers again.
 //! 4. *boomerang*: a loop reserves the same. The daemon of h2 is stopped meanwhile: its kernel answers the ping.
 //! 5. *yessir*: reports of the stream reserve the same.
-//! 6. *shared*: the stream by RSVP, and a stream of 1 Mbit/s by each of the two others. Then each protocol asks for 5 Mbit/s
+//! 6. *nsis*: h1 finds the nodes on the path by GIST, and reserves the same at each by QoS NSLP.
+//! 7. *shared*: the stream by RSVP, and a stream of 1 Mbit/s each by Boomerang and YESSIR. Then each of the three asks for 5 Mbit/s
 //!    more; no more than 3.5 are left, so all three must be refused, and no stream may notice.
 //!
 //! Between stages the network gets a moment to settle, which belongs to none of them: queues fill or empty.
@@ -225,14 +226,14 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     player.progress.note("released");
     player.pass(plan.settle, "queues settle")?;
     let after = player.span(plan.stage, "released")?;
-    let light = light_stages(&mut player, plan)?;
+    let others = other_stages(&mut player, plan)?;
     let (shared, parts) = share(&mut player, plan)?;
     let [stream, flood, by_boomerang, by_yessir] = player.stage.stop_traffic()?;
     let sharers = [by_boomerang, by_yessir];
     let story = Story {
         start,
         spans: [before, during, after],
-        light,
+        others,
         shared,
         parts,
         sharers,
@@ -250,17 +251,18 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
 /// From when until when, and how long the set-up took.
 type Stay = ((Time, Time), Duration);
 
-/// The stages of Boomerang and of YESSIR.
-fn light_stages(player: &mut Player<'_>, plan: &Plan) -> Result<[Stay; 2]> {
+/// The stages of Boomerang, of YESSIR and of NSIS.
+fn other_stages(player: &mut Player<'_>, plan: &Plan) -> Result<[Stay; 3]> {
     player.stage.stop_daemon(FAR_END)?;
     player.progress.note(&format!("{FAR_END} has no daemon now: its kernel answers pings"));
-    let boomerang = light_stage(player, plan, Protocol::Boomerang, "reserved with Boomerang")?;
+    let boomerang = other_stage(player, plan, Protocol::Boomerang, "reserved with Boomerang")?;
     player.stage.start_daemon(FAR_END)?;
-    let yessir = light_stage(player, plan, Protocol::Yessir, "reserved with YESSIR")?;
-    Ok([boomerang, yessir])
+    let yessir = other_stage(player, plan, Protocol::Yessir, "reserved with YESSIR")?;
+    let nsis = other_stage(player, plan, Protocol::Nsis, "reserved with NSIS")?;
+    Ok([boomerang, yessir, nsis])
 }
 
-fn light_stage(
+fn other_stage(
     player: &mut Player<'_>,
     plan: &Plan,
     by: Protocol,

@@ -63,7 +63,7 @@ fn the_demo_keeps_its_promises() -> Outcome {
     assert_eq!(report["network"], "netns");
     let stages = report["stages"].as_array().ok_or("no stages")?;
     let protocols: Vec<_> = stages.iter().map(|stage| &stage["protocol"]).collect();
-    assert_eq!(protocols, ["none", "rsvp", "none", "boomerang", "yessir", "shared"]);
+    assert_eq!(protocols, ["none", "rsvp", "none", "boomerang", "yessir", "nsis", "shared"]);
     for unreserved in [&stages[0], &stages[2]] {
         assert!(number(&unreserved["loss"]) > 0.3, "{unreserved}");
         assert_eq!(unreserved["reserved_bps"], 0);

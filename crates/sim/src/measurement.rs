@@ -50,7 +50,9 @@ pub enum Protocol {
     Boomerang,
     /// YESSIR.
     Yessir,
-    /// All of them at once, each a part.
+    /// QoS NSLP over GIST.
+    Nsis,
+    /// Several of them at once, each a part.
     Shared,
 }
 
@@ -62,6 +64,7 @@ impl Protocol {
             Protocol::Rsvp => "rsvp",
             Protocol::Boomerang => "boomerang",
             Protocol::Yessir => "yessir",
+            Protocol::Nsis => "nsis",
             Protocol::Shared => "shared",
         }
     }

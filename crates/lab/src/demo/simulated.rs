@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use earmark_boomerang as boomerang;
 use earmark_core::{Flow, Hop, Rate, Route, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
+use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{
     LinkEnd, LinkSpec, Network, NodeId, Protocol, Source, StreamId, Tapped, Trace, What,
@@ -146,16 +147,7 @@ impl OnSimulator {
         let (_, destination) = self.node("h2")?;
         let number = self.application();
         let application = boomerang::Application(number.0);
-        let flow = Flow {
-            destination,
-            source: Some(source),
-            protocol: UDP,
-            destination_port: stream.port(),
-            source_port: stream.port(),
-            flow_label: 0,
-            destination_open: 0,
-            source_open: 0,
-        };
+        let flow = flow(source, destination, stream);
         let wish = boomerang::Wish { forward: rate, reverse: Rate::ZERO };
         let request = boomerang::Request {
             on_refusal: boomerang::OnRefusal::Release,
@@ -181,6 +173,44 @@ impl OnSimulator {
                 self.open.push((Protocol::Boomerang, stream, number, number));
                 Ok(Answer::InPlace(outcome.at.since(asked)))
             }
+        }
+    }
+
+    /// By NSIS: h1 sends a RESERVE, which needs nobody at h2 but the daemon.
+    fn send_reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
+        let (node, source) = self.node("h1")?;
+        let (_, destination) = self.node("h2")?;
+        let number = self.application();
+        let application = qos::Application(number.0);
+        let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
+        let wish =
+            qos::Wish { burst: bucket_octets, max_packet: packet_octets, ..qos::Wish::of(rate) };
+        let request = qos::Request::new(flow(source, destination, stream), wish);
+        let asked = self.network.now();
+        let command = qos::Command::Reserve { application, request };
+        self.network.command_at(asked, node, Command::Nsis(nsis::Command::Qos(command)));
+        let outcome = self.network.run_until_event(asked + within, |_, event| {
+            matches!(
+                event,
+                Event::Nsis(nsis::Event::Qos(
+                    qos::Event::Reserved { .. }
+                        | qos::Event::Refused { .. }
+                        | qos::Event::TimedOut { .. }
+                        | qos::Event::Rejected { .. }
+                ))
+            )
+        });
+        let outcome = outcome.with_context(|| format!("no answer within {within:?}"))?;
+        match outcome.what {
+            What::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Reserved { .. }))) => {
+                self.open.push((Protocol::Nsis, stream, number, number));
+                Ok(Answer::InPlace(outcome.at.since(asked)))
+            }
+            What::Event(Event::Nsis(nsis::Event::Qos(qos::Event::Refused {
+                available: Some(available),
+                ..
+            }))) => Ok(Answer::Offered(available)),
+            other => bail!("the reservation failed: {other:?}"),
         }
     }
 
@@ -283,6 +313,7 @@ impl Stage for OnSimulator {
         match by {
             Protocol::Boomerang => return self.send_loop(stream, rate, within),
             Protocol::Yessir => return self.report_stream(stream, rate, within),
+            Protocol::Nsis => return self.send_reserve(stream, rate, within),
             _ => {}
         }
         let (sender_node, source) = self.node("h1")?;
@@ -336,6 +367,11 @@ impl Stage for OnSimulator {
                         let application = yessir::Application(application.0);
                         Command::Yessir(yessir::Command::Release { application })
                     }
+                    Protocol::Nsis => {
+                        let application = qos::Application(application.0);
+                        let release = qos::Command::Release { application };
+                        Command::Nsis(nsis::Command::Qos(release))
+                    }
                     _ => Command::Rsvp(rsvp::Command::Release { application }),
                 };
                 self.network.command(node, command);
@@ -388,6 +424,20 @@ impl Stage for OnSimulator {
             Ok::<_, anyhow::Error>(self.network.trace(*stream).clone())
         };
         Ok([trace(0)?, trace(1)?, trace(2)?, trace(3)?])
+    }
+}
+
+/// The packets of a stream.
+fn flow(source: IpAddr, destination: IpAddr, stream: Stream) -> Flow {
+    Flow {
+        destination,
+        source: Some(source),
+        protocol: UDP,
+        destination_port: stream.port(),
+        source_port: stream.port(),
+        flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
     }
 }
 

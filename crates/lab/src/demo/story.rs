@@ -14,9 +14,9 @@ pub(super) struct Story {
     pub(super) start: Time,
     /// The stages with RSVP and without, from when until when.
     pub(super) spans: [(Time, Time); 3],
-    /// Those of Boomerang and of YESSIR.
-    pub(super) light: [Stay; 2],
-    /// The one that all share.
+    /// Those of Boomerang, of YESSIR and of NSIS.
+    pub(super) others: [Stay; 3],
+    /// The one that three of them share.
     pub(super) shared: Stay,
     /// What each protocol was refused in it.
     pub(super) parts: Vec<Denial>,
@@ -45,16 +45,20 @@ impl Story {
         marks.extend(self.revival.map(|revival| ("daemon killed", revival.killed)));
         marks.extend(self.revival.map(|revival| ("state formed again", revival.reformed)));
         let streams = [stream, &self.flood];
-        let spans = [before, during, after, self.light[0].0, self.light[1].0, self.shared.0];
+        let [boomerang, yessir, nsis] = self.others;
+        let spans = [before, during, after, boomerang.0, yessir.0, nsis.0, self.shared.0];
+        let reserved =
+            |protocol, (span, setup): Stay| stage(protocol, reserved_bps, Some(setup), span);
         Report {
             network,
             stages: vec![
                 stage(Protocol::None, 0, None, before),
-                stage(Protocol::Rsvp, reserved_bps, Some(self.setup), during),
+                reserved(Protocol::Rsvp, (during, self.setup)),
                 stage(Protocol::None, 0, None, after),
-                stage(Protocol::Boomerang, reserved_bps, Some(self.light[0].1), self.light[0].0),
-                stage(Protocol::Yessir, reserved_bps, Some(self.light[1].1), self.light[1].0),
-                stage(Protocol::Shared, reserved_bps, Some(self.shared.1), self.shared.0),
+                reserved(Protocol::Boomerang, boomerang),
+                reserved(Protocol::Yessir, yessir),
+                reserved(Protocol::Nsis, nsis),
+                reserved(Protocol::Shared, self.shared),
             ],
             parts: {
                 let (from, until) = self.shared.0;
