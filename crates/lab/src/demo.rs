@@ -284,7 +284,7 @@ fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
     reserve(player, Protocol::Yessir, Stream::ByYessir, plan.sharer.rate)?;
     player.pass(plan.settle, "queues settle")?;
     let from = player.stage.now();
-    player.span(plan.stage / 2, "shared by all three")?;
+    player.span(plan.stage / 2, "shared by three")?;
     let mut denials = Vec::new();
     for by in [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir] {
         let requested_bps = plan.too_much.as_bps();
@@ -301,7 +301,7 @@ fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
     }
     let many = denials.len();
     player.progress.note(&format!("{} more: refused to {many} of three protocols", plan.too_much));
-    player.span(plan.stage / 2, "shared by all three")?;
+    player.span(plan.stage / 2, "shared by three")?;
     let span = (from, player.stage.now());
     player.arrive()?;
     for stream in [Stream::Measured, Stream::ByBoomerang, Stream::ByYessir] {

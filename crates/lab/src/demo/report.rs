@@ -195,13 +195,13 @@ pub struct Series {
 impl Timeline {
     pub(super) fn new(
         start: Time,
-        spans: &[(Time, Time); 6],
+        spans: &[(Time, Time); 7],
         marks: &[(&'static str, Time)],
         reserved_bps: u64,
         [stream, flood]: [&Trace; 2],
     ) -> Timeline {
         // Whole bins only: a cut one would look like a lower rate.
-        let bins = spans[5].1.since(start).as_nanos() / BIN.as_nanos();
+        let bins = spans[6].1.since(start).as_nanos() / BIN.as_nanos();
         let end = start + BIN * u32::try_from(bins).unwrap_or(u32::MAX);
         let names = [
             "nothing reserved",
@@ -209,7 +209,8 @@ impl Timeline {
             "released",
             "reserved with Boomerang",
             "reserved with YESSIR",
-            "shared by all three",
+            "reserved with NSIS",
+            "shared by three",
         ];
         let span = |(index, &(from, until)): (usize, &(Time, Time))| Span {
             name: names[index],
