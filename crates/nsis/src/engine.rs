@@ -68,7 +68,10 @@ impl Nsis {
                 let mut work = Work { now, context, out, applications, requests };
                 gist.datagram_arrives(&mut work, &datagram);
             }
-            Input::Stream(_event) => {}
+            Input::Stream(event) => {
+                let mut work = Work { now, context, out, applications, requests };
+                gist.stream(&mut work, &event);
+            }
             Input::Expire => {
                 let mut work = Work { now, context, out, applications, requests };
                 gist.timers_expire(&mut work);

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use earmark_core::random::RandomStreams;
-use earmark_core::{Context, Effects, Outgoing, Time};
+use earmark_core::{Connect, ConnectionId, Context, Effects, Outgoing, Time};
 
 use crate::api::Event;
 use crate::config::Config;
@@ -95,6 +95,12 @@ pub(crate) trait Output: Sink {
     fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8];
     /// [`Effects::take_back`].
     fn take_back(&mut self);
+    /// [`Effects::connect`].
+    fn connect(&mut self, connect: Connect);
+    /// [`Effects::write`].
+    fn write(&mut self, connection: ConnectionId, length: usize) -> &mut [u8];
+    /// [`Effects::close`].
+    fn close(&mut self, connection: ConnectionId);
 }
 
 impl<E: From<Event>> Output for Effects<E> {
@@ -104,6 +110,18 @@ impl<E: From<Event>> Output for Effects<E> {
 
     fn take_back(&mut self) {
         self.take_back();
+    }
+
+    fn connect(&mut self, connect: Connect) {
+        self.connect(connect);
+    }
+
+    fn write(&mut self, connection: ConnectionId, length: usize) -> &mut [u8] {
+        self.write(connection, length)
+    }
+
+    fn close(&mut self, connection: ConnectionId) {
+        self.close(connection);
     }
 }
 

@@ -185,6 +185,7 @@ fn data_in_every_mode_octet_by_octet() {
         session: SESSION,
         nli: None,
         nslp_data: b"datadata",
+        continuation: Continuation::NONE,
         context_free: false,
         explicitly_routed: false,
     };
@@ -396,6 +397,7 @@ fn passing_on_keeps_what_is_unknown() {
         session: SESSION,
         nli: Some(nli()),
         nslp_data: b"data",
+        continuation: Continuation::NONE,
         context_free: true,
         explicitly_routed: false,
     };
@@ -441,6 +443,7 @@ fn contradictions_are_not_written() {
             session: SESSION,
             nli: None,
             nslp_data,
+            continuation: Continuation::NONE,
             context_free: false,
             explicitly_routed: false,
         })
@@ -461,4 +464,41 @@ fn contradictions_are_not_written() {
     refused(Body::Hello(Hello { id: 0, reply_requested: true }), EmitError::Contradiction);
     let short = message(Body::Hello(Hello { id: 1, reply_requested: true }));
     assert_eq!(short.emit(&mut [0; 15]), Err(EmitError::BufferTooShort));
+}
+
+/// Data that are longer than one object go on in others, over an association alone, and nobody takes a part for the whole.
+#[test]
+fn long_data_go_on_in_further_objects() {
+    let data: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
+    let (nslp_data, continuation) = Continuation::part(&data);
+    assert_eq!(nslp_data.len(), 16_380);
+    let body = Data {
+        nat_traversal: None,
+        mri: Mri::PathCoupled(flow()),
+        session: SESSION,
+        nli: None,
+        nslp_data,
+        continuation,
+        context_free: false,
+        explicitly_routed: false,
+    };
+    let wire = octets(&message(Body::Data(body)));
+    let read = Message::parse(&wire, Mode::C).expect("a message");
+    let Body::Data(read) = read.body else { panic!("{read:?}") };
+    assert_eq!(read, body);
+    let whole: Vec<u8> = read
+        .continuation
+        .pieces()
+        .fold(read.nslp_data.to_vec(), |all, piece| [&all[..], piece].concat());
+    assert_eq!(whole, data);
+    let error = Message::parse(&wire, Mode::D).expect_err("not in a datagram");
+    assert_eq!(error.kind, ErrorKind::Unrecognised);
+    // Behind something else.
+    let first = wire.len() - (100_000 - 16_380) - 6 * 4;
+    let mut apart = wire.clone();
+    apart.splice(first..first, [0x40, 0x99, 0, 0]);
+    let words = (apart.len() - 8) / 4;
+    apart[2..4].copy_from_slice(&(words as u16).to_be_bytes());
+    let error = Message::parse(&apart, Mode::C).expect_err("apart");
+    assert_eq!((error.kind, error.offset), (ErrorKind::Order, first + 4));
 }

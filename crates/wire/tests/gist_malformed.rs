@@ -93,6 +93,7 @@ fn data() -> Vec<u8> {
         session: SESSION,
         nli: Some(nli()),
         nslp_data: b"data",
+        continuation: Continuation::NONE,
         context_free: false,
         explicitly_routed: false,
     }))

@@ -208,6 +208,7 @@ fn with_message(kit: &Kit, check: impl FnOnce(&Message<'_>, Mode)) {
             session,
             nli: (mode == Mode::D).then_some(nli),
             nslp_data: kit.nslp_data.as_flattened(),
+            continuation: Continuation::NONE,
             context_free: first && mode == Mode::D,
             explicitly_routed: second,
         }),

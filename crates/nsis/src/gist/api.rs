@@ -1,8 +1,8 @@
 //! What GIST tells whoever watches.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
-use earmark_core::InterfaceId;
+use earmark_core::{CloseReason, InterfaceId};
 use earmark_wire::gist::{ErrorCode, Mri, SessionId};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,13 @@ pub enum Event {
         interface: Option<InterfaceId>,
         /// Who sent it, as far as that can be known.
         source: IpAddr,
+    },
+    /// An association is no more.
+    AssociationClosed {
+        /// The peer's end.
+        remote: SocketAddr,
+        /// Why.
+        reason: CloseReason,
     },
     /// A peer has answered with an Error.
     ErrorReceived {

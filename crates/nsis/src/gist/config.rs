@@ -7,6 +7,8 @@ use core::time::Duration;
 use earmark_core::Prefix;
 use serde::{Deserialize, Serialize};
 
+use crate::nslp::Attributes;
+
 /// Settings of GIST on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -56,6 +58,8 @@ pub struct Config {
     pub shortest_prefix: u8,
     /// Who sent a cookie that is wrong is told: only to look for errors, since anybody can send one under any address.
     pub report_cookies: bool,
+    /// Of messaging associations.
+    pub associations: Associations,
     /// How much there may be.
     pub limits: Limits,
 }
@@ -85,7 +89,36 @@ impl Default for Config {
             ingress_filter: false,
             shortest_prefix: 8,
             report_cookies: false,
+            associations: Associations::default(),
             limits: Limits::default(),
+        }
+    }
+}
+
+/// Messaging associations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Associations {
+    /// TCP is spoken, and accepted on this port. The driver listens there.
+    pub tcp_port: Option<u16>,
+    /// TLS over TCP is spoken, and accepted on this port: where this node can prove who it is.
+    pub tls_port: Option<u16>,
+    /// What all messages of applications need, whatever these ask for.
+    pub require: Attributes,
+    /// How long this node holds an association open on which nothing comes (MA-Hold-Time).
+    pub hold_time: Duration,
+    /// How long opening one may take; and how long one that a neighbour has opened may be without a Confirm.
+    pub connect_timeout: Duration,
+}
+
+impl Default for Associations {
+    fn default() -> Associations {
+        Associations {
+            tcp_port: Some(crate::PORT),
+            tls_port: None,
+            require: Attributes::default(),
+            hold_time: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -138,6 +171,14 @@ pub struct Limits {
     pub waiting_octets: u32,
     /// Octets of all messages that wait.
     pub waiting_octets_in_all: u32,
+    /// Octets of one message of an application.
+    pub message_octets: u32,
+    /// Messaging associations.
+    pub associations: u32,
+    /// Those of neighbours who have not said yet who they are; a quarter of them for one address.
+    pub half_open: u32,
+    /// The longest message on one of these, octets.
+    pub half_open_octets: u32,
 }
 
 impl Default for Limits {
@@ -153,6 +194,10 @@ impl Default for Limits {
             waiting_messages: 32,
             waiting_octets: 1_048_576,
             waiting_octets_in_all: 67_108_864,
+            message_octets: 200_000,
+            associations: 4_096,
+            half_open: 64,
+            half_open_octets: 65_536,
         }
     }
 }

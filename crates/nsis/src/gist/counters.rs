@@ -138,6 +138,12 @@ pub struct Counters {
     pub expired: u64,
     /// Searches that found nobody.
     pub last_node: u64,
+    /// Associations that this node has asked for and got.
+    pub associations_opened: u64,
+    /// Connections of neighbours that were ended at once.
+    pub associations_refused: u64,
+    /// Associations that ended.
+    pub associations_closed: u64,
     /// Messages of applications that could not be sent.
     pub undelivered: u64,
     /// Messages of this node that were not sent, because there were too many.

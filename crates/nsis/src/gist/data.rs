@@ -5,19 +5,21 @@ use core::ops::Range;
 use core::time::Duration;
 
 use earmark_core::Time;
-use earmark_wire::gist::{Body, Data, ErrorCode, Mri};
-use earmark_wire::nsis::MAXIMUM_VALUE;
+use earmark_wire::gist::{Body, Continuation, Data, ErrorCode, Mri};
 
 use super::Gist;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Arrival, Half, Index, Key, NONE, Needs, Waiting};
+use super::state::{Arrival, Half, Index, Key, NONE, Needs, Queue, Waiting};
 use super::step::{At, Occasion};
 use super::transmit::{Identity, message, target};
 use crate::instance::Work;
 use crate::nslp::{
     Attributes, Notification, Received, Request, SendFailure, SendMessage, Validity,
 };
+
+/// The largest message that is kept for a datagram to a peer that nobody knows yet, octets.
+const LARGEST_DATAGRAM: usize = 1_500 - 64;
 
 impl Gist {
     /// Does what an application asks for.
@@ -55,10 +57,9 @@ impl Gist {
         if message.hops == Some(0) {
             return Err(SendFailure::Limit);
         }
-        if data.len() > MAXIMUM_VALUE {
+        if data.len() > self.config.limits.message_octets as usize {
             return Err(SendFailure::TooLarge);
         }
-        let needs = needs(message.attributes);
         if let Some(handle) = message.to {
             let peer = self.peers.by_handle(handle).ok_or(SendFailure::NoSuchPeer)?;
             return self.send_explicitly(work, nslpid, message, data, peer);
@@ -68,9 +69,6 @@ impl Gist {
         if work.context.interfaces.is_local(target(&mri)) {
             self.tell(work, &at, Notification::LastNode);
             return Err(SendFailure::NoNextNode);
-        }
-        if needs > Needs::Nothing {
-            return Err(SendFailure::NoAssociation);
         }
         let mut state = self.state(&at);
         if state == State::Idle {
@@ -84,23 +82,45 @@ impl Gist {
             self.look_at_route(work, &mut at);
             state = self.state(&at);
         }
-        if let Some(half) = self.store.get(at.place())
-            && half.peer != NONE
-            && data.len() + self.overhead(&mri) > self.largest_datagram(half)
-        {
-            return Err(SendFailure::TooLarge);
-        }
+        let half = self.store.get(at.place());
+        let needs = self.needs_of(half, message, data)?;
+        let known = half.is_some_and(|half| half.peer != NONE);
+        let exists = half.is_some_and(|half| self.served_by(half.association) >= needs);
         let bad = state == State::EstablishedDownstream
-            && self.store.half(at.place()).validity == Validity::Bad;
-        let known = self.store.get(at.place()).is_some_and(|half| half.peer != NONE);
+            && half.is_some_and(|half| half.validity == Validity::Bad);
+        if !self.can_serve(needs) || state == State::EstablishedUpstream && known && !exists {
+            // Only who has asked for the path may set an association up (RFC 5971 section 4.4.1).
+            return Err(SendFailure::NoAssociation);
+        }
         let facts = Facts::default()
             .with(Fact::NeedsAssociation, needs > Needs::Nothing)
+            .with(Fact::AssociationExists, exists)
             .with(Fact::PeerKnown, known)
             .with(Fact::Bad, bad);
         let occasion = Occasion::Send { message, data, needs };
         match self.step(work, &mut at, Event::SendMessage, facts, &occasion) {
             Some(_) => Ok(()),
             None => Err(SendFailure::NoUpstreamState),
+        }
+    }
+
+    /// What a message needs: what it asks for and the settings do, and an association where it is too large for a datagram.
+    fn needs_of(
+        &self,
+        half: Option<&Half>,
+        message: &SendMessage,
+        data: &[u8],
+    ) -> Result<Needs, SendFailure> {
+        let asked = needs(message.attributes).max(self.least_needs());
+        let length = data.len() + self.overhead(&message.mri);
+        // As long as nobody knows the peer, it may be a neighbour.
+        let known = half.filter(|half| half.peer != NONE);
+        let room = known.map_or(LARGEST_DATAGRAM, |half| self.largest_datagram(half));
+        match asked {
+            Needs::Nothing if length <= room => Ok(asked),
+            Needs::Nothing if self.can_serve(Needs::Reliable) => Ok(Needs::Reliable),
+            Needs::Nothing => Err(SendFailure::TooLarge),
+            Needs::Reliable | Needs::Secure => Ok(asked),
         }
     }
 
@@ -128,7 +148,10 @@ impl Gist {
         data: &[u8],
     ) -> bool {
         let half = self.store.half(at.place());
-        let (peer, distance) = (half.peer, half.ip_distance);
+        let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
+        if over != NONE {
+            return self.transmit_over(work, at.key.nslpid, message, data, over);
+        }
         self.transmit_to(work, at.key.nslpid, message, data, peer, distance)
     }
 
@@ -141,17 +164,41 @@ impl Gist {
         data: &[u8],
         peer: Index,
     ) -> Result<(), SendFailure> {
-        if needs(message.attributes) > Needs::Nothing {
-            return Err(SendFailure::NoAssociation);
-        }
         let unknown = Half { peer, ..Half::default() };
-        if data.len() + self.overhead(&message.mri) > self.largest_datagram(&unknown) {
-            return Err(SendFailure::TooLarge);
-        }
-        match self.transmit_to(work, nslpid, message, data, peer, 0) {
-            true => Ok(()),
-            false => Err(SendFailure::Limit),
-        }
+        let needs = self.needs_of(Some(&unknown), message, data)?;
+        let sent = match needs {
+            Needs::Nothing => self.transmit_to(work, nslpid, message, data, peer, 0),
+            _ => {
+                let over = self.open_association(peer, needs);
+                let over = over.ok_or(SendFailure::NoAssociation)?;
+                self.transmit_over(work, nslpid, message, data, over)
+            }
+        };
+        if sent { Ok(()) } else { Err(SendFailure::Limit) }
+    }
+
+    /// Over an association, in as many objects as it takes.
+    fn transmit_over(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        nslpid: u16,
+        sent: &SendMessage,
+        data: &[u8],
+        over: Index,
+    ) -> bool {
+        let (nslp_data, continuation) = Continuation::part(data);
+        let body = Body::Data(Data {
+            nat_traversal: None,
+            mri: sent.mri,
+            session: sent.session,
+            nli: None,
+            nslp_data,
+            continuation,
+            context_free: false,
+            explicitly_routed: sent.to.is_some(),
+        });
+        let hops = sent.hops.unwrap_or(self.config.hops);
+        self.write_message(work, over, &message(hops, nslpid, true, body))
     }
 
     fn transmit_to(
@@ -173,6 +220,7 @@ impl Gist {
             session: sent.session,
             nli: Some(nli),
             nslp_data: data,
+            continuation: Continuation::NONE,
             context_free: false,
             explicitly_routed: sent.to.is_some(),
         });
@@ -182,15 +230,13 @@ impl Gist {
 
     /// Keeps a message until the peer is found.
     pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Send { message, data, .. } = occasion else { return };
+        let Occasion::Send { message, data, needs } = occasion else { return };
         let limits = self.config.limits;
-        if self.store.half(at.place()).queue == NONE {
-            let queue = self.store.queues.insert(Default::default()) as Index;
-            self.store.half_mut(at.place()).queue = queue;
-        }
-        let half = self.store.half(at.place());
-        let octets = data.len() as u32; // at most 16 380
-        let Some(queue) = self.store.queues.get_mut(half.queue as usize) else { return };
+        let index = self.obtain_queue(at);
+        let half = self.store.half_mut(at.place());
+        half.needs = half.needs.max(*needs);
+        let octets = data.len() as u32; // a limit keeps it below
+        let Some(queue) = self.store.queues.get_mut(index as usize) else { return };
         let fits = queue.messages.len() < limits.waiting_messages as usize
             && queue.octets + octets <= limits.waiting_octets
             && self.waiting_octets + u64::from(octets) <= limits.waiting_octets_in_all.into();
@@ -208,11 +254,29 @@ impl Gist {
         self.arm(at.place());
     }
 
-    /// Takes out what has waited longest, if it is no longer than `room`, and may travel in a datagram.
-    pub(super) fn take_first(&mut self, queue: Index, room: usize) -> Option<Waiting> {
+    /// The queue of a half, which may be new.
+    pub(super) fn obtain_queue(&mut self, at: &At) -> Index {
+        let half = self.store.half(at.place()).queue;
+        if half != NONE {
+            return half;
+        }
+        let queue = Queue { deadline: Time::MAX, ..Queue::default() };
+        let queue = self.store.queues.insert(queue) as Index;
+        self.store.half_mut(at.place()).queue = queue;
+        queue
+    }
+
+    /// Takes out what has waited longest, if it is no longer than `room` and needs no more than this.
+    pub(super) fn take_first(
+        &mut self,
+        queue: Index,
+        room: usize,
+        served: Needs,
+    ) -> Option<Waiting> {
+        let least = self.least_needs();
         let block = self.store.queues.get_mut(queue as usize)?;
         let first = block.messages.front()?;
-        if first.data.len() + 4 > room || needs(first.message.attributes) > Needs::Nothing {
+        if first.data.len() + 4 > room || needs(first.message.attributes).max(least) > served {
             return None;
         }
         self.take(queue)
@@ -226,22 +290,18 @@ impl Gist {
         Some(waiting)
     }
 
-    /// Sends all that waits.
+    /// Sends all that waits. What needs more than there is brings a search for more about, and waits again.
     pub(super) fn send_queued(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let half = self.store.half(at.place());
-        let (queue, room) = (half.queue, self.largest_datagram(half));
-        let overhead = self.overhead(&at.mri());
-        while let Some(Waiting { message, data, .. }) = self.take(queue) {
-            let failure = if data.len() + overhead > room {
-                SendFailure::TooLarge
-            } else if self.transmit_data(work, at, &message, &data) {
-                continue;
-            } else {
-                SendFailure::Limit
-            };
-            self.undelivered(work, at.key.nslpid, &message, &data, failure);
-        }
+        let queue = self.store.half(at.place()).queue;
+        let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
+        let messages = mem::take(&mut block.messages);
+        self.waiting_octets -= u64::from(mem::take(&mut block.octets));
         self.drop_queue(at);
+        for Waiting { message, data, .. } in messages {
+            if let Err(failure) = self.send(work, at.key.nslpid, &message, &data) {
+                self.undelivered(work, at.key.nslpid, &message, &data, failure);
+            }
+        }
     }
 
     /// Gives back all that waits.
@@ -325,8 +385,16 @@ impl Gist {
     pub(super) fn deliver(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
         match occasion {
             Occasion::Data { arrival, data } => {
-                let peer = self.peers.get(self.store.half(at.place()).peer);
-                let is_peer = match (peer, &data.nli) {
+                let half = self.store.half(at.place());
+                if let Some(association) = self.associations.get(arrival.association) {
+                    // Two peers may have opened one each at the same time.
+                    if half.association == NONE || association.peer != half.peer {
+                        self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
+                        return self.ignore(work, arrival, DropReason::WrongAssociation);
+                    }
+                    return self.hand_over_whole(work, at, arrival, data);
+                }
+                let is_peer = match (self.peers.get(half.peer), &data.nli) {
                     (Some(peer), Some(nli)) => {
                         peer.is(nli) && arrival.source == nli.interface_address
                     }
@@ -344,6 +412,25 @@ impl Gist {
             }
             _ => {}
         }
+    }
+
+    /// Hands Data over that may have come in several objects.
+    fn hand_over_whole(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        arrival: &Arrival<'_>,
+        data: &Data<'_>,
+    ) {
+        if data.continuation.is_empty() {
+            return self.hand_over(work, at, arrival, data.mri, data.nslp_data, false);
+        }
+        let mut whole = mem::take(&mut self.assembly);
+        whole.clear();
+        whole.extend_from_slice(data.nslp_data);
+        data.continuation.pieces().for_each(|piece| whole.extend_from_slice(piece));
+        self.hand_over(work, at, arrival, data.mri, &whole, false);
+        self.assembly = whole;
     }
 
     /// Hands a message over to its application.
@@ -377,7 +464,10 @@ impl Gist {
             session: at.key.session,
             mri,
             peer: peer.and_then(|peer| self.peers.handle(peer)),
-            attributes: Attributes::default(),
+            attributes: Attributes {
+                reliable: arrival.association != NONE,
+                secure: self.served_by(arrival.association) == Needs::Secure,
+            },
             explicitly_routed,
             ip_distance: distance.filter(|distance| *distance != 0),
             hops: arrival.hops,

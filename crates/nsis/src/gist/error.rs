@@ -68,6 +68,12 @@ impl Gist {
         arrival: &Arrival<'_>,
         error: ErrorObject<'_>,
     ) {
+        if arrival.association != NONE {
+            let body = Body::Error(Error { nat_traversal: None, nli: None, error });
+            let hops = self.config.hops;
+            self.write_message(work, arrival.association, &message(hops, 0, true, body));
+            return;
+        }
         let untranslated = error.code == ErrorCode::ObjectType && arrival.source_is_peer;
         let named = find_sender(arrival.octets).map(|nli| nli.interface_address);
         let source = arrival.source_is_peer.then_some(arrival.source);
@@ -144,9 +150,9 @@ impl Gist {
     /// Whether a message came from the peer of a half.
     fn is_from_peer(&self, arrival: &Arrival<'_>, at: &At) -> bool {
         let half = self.store.half(at.place());
-        match self.peers.get(half.peer) {
-            Some(peer) => half.association == arrival.association && peer.address == arrival.source,
-            None => false,
+        match self.associations.get(arrival.association) {
+            Some(association) => association.peer == half.peer && half.peer != NONE,
+            None => self.peers.get(half.peer).is_some_and(|peer| peer.address == arrival.source),
         }
     }
 

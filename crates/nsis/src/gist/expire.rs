@@ -28,7 +28,7 @@ impl Gist {
             match timer.due() {
                 Due::Half(place) => self.half_is_due(work, place),
                 Due::Peer(peer) => self.peer_is_due(peer),
-                Due::Association(_) => {}
+                Due::Association(association) => self.association_is_due(work, association),
             }
         }
     }

@@ -85,6 +85,8 @@ pub enum Event {
     NoRoutingState,
     /// The end of the path says that it does not take part: Endpoint Found.
     EndpointFound,
+    /// The peer speaks no protocol that an association could be made of.
+    NoCommonStack,
     /// Something is wrong that nothing else names: tg_ERROR.
     Error,
 }
@@ -301,6 +303,14 @@ pub const QUERYING: &[Transition] = &[
         &[IfWithout(NeedsAssociation, AssociationExists)],
         &[Connect],
         WaitAssociation,
+    ),
+    row(
+        "5971 5.7.1",
+        WaitResponse,
+        Event::NoCommonStack,
+        &[],
+        &[FailQueued, Release, TellGone, Delete],
+        Idle,
     ),
     row(
         "5971 4.3.4",

@@ -31,8 +31,10 @@
 
 mod api;
 mod arrive;
+mod association;
 mod change;
 mod config;
+mod connect;
 mod cookie;
 mod counters;
 mod data;
@@ -45,6 +47,7 @@ mod responding;
 mod state;
 mod step;
 mod store;
+mod stream;
 mod transmit;
 mod view;
 
@@ -56,14 +59,17 @@ use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
 
 pub use self::api::Event;
+use self::association::Associations;
 use self::change::Changes;
-pub use self::config::{Config, Installation, Limits, UpstreamQueries};
+pub use self::config::{
+    Associations as AssociationSettings, Config, Installation, Limits, UpstreamQueries,
+};
 use self::cookie::Cookies;
 pub use self::counters::{Counters, DropReason, Messages};
 use self::peer::Peers;
 use self::store::Store;
 use self::transmit::Identity;
-pub use self::view::{PeerView, RoutingStateView};
+pub use self::view::{AssociationView, PeerView, RoutingStateView};
 
 /// GIST on one node.
 #[derive(Debug)]
@@ -71,6 +77,7 @@ pub struct Gist {
     config: Config,
     store: Store,
     peers: Peers,
+    associations: Associations,
     cookies: Cookies,
     pub(crate) counters: Counters,
     identity: Identity,
@@ -89,10 +96,14 @@ pub struct Gist {
     /// Counts the changes of interfaces: as long as it stays, hops stay as they were found.
     epoch: u32,
     changes: Changes,
+    /// The number of the last MA-Hello that asked for a reply.
+    hello_number: u32,
     /// Room for what an application answers to a Query,
     scratch: Vec<u8>,
-    /// and for what is sent on.
+    /// for what is sent on,
     copy: Vec<u8>,
+    /// and for data that come in several objects.
+    assembly: Vec<u8>,
 }
 
 impl Gist {
@@ -109,6 +120,7 @@ impl Gist {
             config,
             store: Store::new(KeyedHash::draw(&mut keys)),
             peers: Peers::new(&mut keys),
+            associations: Associations::default(),
             cookies: Cookies::new(random.stream("gist/cookies")),
             counters: Counters::default(),
             identity,
@@ -120,8 +132,10 @@ impl Gist {
             waiting_octets: 0,
             epoch: 0,
             changes: Changes::default(),
+            hello_number: 0,
             scratch: Vec::new(),
             copy: Vec::new(),
+            assembly: Vec::new(),
         }
     }
 

@@ -91,12 +91,13 @@ impl Peers {
         &mut self,
         nli: &NetworkLayerInformation<'_>,
         interface: InterfaceId,
-        port: u16,
+        port: Option<u16>,
         mtu: u32,
         limit: u32,
     ) -> Option<Index> {
         if let Some(index) = self.find(nli, interface) {
-            self.slab[index as usize].port = port;
+            let peer = &mut self.slab[index as usize];
+            peer.port = port.unwrap_or(peer.port);
             return Some(index);
         }
         if self.slab.len() >= limit as usize {
@@ -107,7 +108,7 @@ impl Peers {
             identity: nli.peer_identity.into(),
             address: nli.interface_address,
             interface,
-            port,
+            port: port.unwrap_or(crate::PORT),
             mtu,
             uses: 0,
             generation: self.generation,

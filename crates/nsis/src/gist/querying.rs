@@ -3,14 +3,18 @@
 
 use core::time::Duration;
 
-use earmark_core::Hop;
-use earmark_wire::gist::{Body, Confirm, Direction, Mri, Query, Response, Returned};
+use earmark_core::{Hop, Time, Transport};
+use earmark_wire::gist::{
+    Body, Confirm, Direction, ErrorCode, Mri, Profile, Profiles, ProtocolOptions,
+    ProtocolOptionsList, Query, Response, Returned, Stack, StackConfiguration,
+};
 
 use super::Gist;
+use super::association::{Handshake, Stage, join, waits};
 use super::config::UpstreamQueries;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Arrival, Key, NONE, Needs};
+use super::state::{Arrival, Index, Key, NONE, Needs};
 use super::step::{At, Occasion};
 use super::transmit::{UPSTREAM_TTL, Way, message, own_address, target};
 use crate::PORT;
@@ -65,6 +69,8 @@ impl Gist {
         let timeout = self.config.first_timeout.saturating_mul(1 << doublings);
         half.next_at = work.now + timeout.min(self.config.longest_timeout);
         let (number, unanswered, ip_distance) = (half.query, half.unanswered, half.ip_distance);
+        let needs = half.needs;
+        half.offered = needs > Needs::Nothing;
         self.counters.repeated += u64::from(again);
         self.arm(at.place());
         let mri = at.mri();
@@ -75,7 +81,7 @@ impl Gist {
         let identity = self.identity;
         let direction = mri.direction();
         let nli = self.nli(&identity, own, direction, ip_distance, self.validity_ms());
-        let query = Query {
+        let mut query = Query {
             nat_traversal: None,
             mri,
             session: at.key.session,
@@ -87,7 +93,20 @@ impl Gist {
         let way = self.way_of_query(&mri, &hop, own, unanswered);
         let hops = self.config.hops;
         let is_peer = way.source == own;
-        self.send_datagram(work, &way, &message(hops, at.key.nslpid, is_peer, Body::Query(query)));
+        let nslpid = at.key.nslpid;
+        if needs == Needs::Nothing {
+            self.send_datagram(work, &way, &message(hops, nslpid, is_peer, Body::Query(query)));
+            return;
+        }
+        let profiles = self.profiles(needs);
+        let options = [ProtocolOptions::tcp_query(0)];
+        let configuration = StackConfiguration {
+            hold_time: self.hold_time_ms(),
+            options: ProtocolOptionsList::new(&options),
+        };
+        let proposal = Profiles::new(profiles);
+        query.stack = (!profiles.is_empty()).then_some(Stack { proposal, configuration });
+        self.send_datagram(work, &way, &message(hops, nslpid, is_peer, Body::Query(query)));
     }
 
     /// The addresses of a Query: downstream those of the flow, so that it goes where the flow goes (RFC 5971 sections
@@ -146,7 +165,8 @@ impl Gist {
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
             return self.ignore(work, arrival, DropReason::Cookie);
         }
-        let (before, unanswered, needs) = (half.peer, half.unanswered, half.needs);
+        let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
+        let needs = half.needs.max(self.least_needs());
         // RFC 5971 section 7.2.1: the peer is behind a translator, and the addresses of the flow are wrong there.
         if arrival.association == NONE && arrival.source != response.nli.interface_address {
             self.ignore(work, arrival, DropReason::Untranslated);
@@ -160,14 +180,37 @@ impl Gist {
             self.ignore(work, arrival, DropReason::Limit);
             return self.settle(work.now, peer);
         }
+        let found = match self.associations.get(arrival.association) {
+            // Multiplexing: the responder has chosen (RFC 5971 section 4.4.3).
+            Some(association) if association.peer == peer && association.serves(needs) => {
+                Some(arrival.association)
+            }
+            Some(_) => {
+                self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
+                self.ignore(work, arrival, DropReason::WrongAssociation);
+                return self.settle(work.now, peer);
+            }
+            None => self.open_association(peer, needs),
+        };
+        // A Query without an offer, which left before anybody needed an association, is answered without one.
+        let wanted = needs > Needs::Nothing && offered;
+        if wanted && found.is_none() && self.choose(response, needs).is_none() {
+            let occasion = Occasion::Nothing;
+            self.step(work, &mut at, Event::NoCommonStack, Facts::default(), &occasion);
+            return self.settle(work.now, peer);
+        }
         let facts = Facts::default()
             .with(Fact::NewPeer, before != NONE && before != peer)
             .with(Fact::PeerLostState, unanswered == 0 && response.confirm_requested)
-            .with(Fact::NeedsAssociation, needs > Needs::Nothing)
-            .with(Fact::AssociationExists, false);
+            .with(Fact::NeedsAssociation, wanted)
+            .with(Fact::AssociationExists, found.is_some());
         let occasion = Occasion::Response { arrival, response, peer };
         self.step(work, &mut at, Event::Response, facts, &occasion);
         self.settle(work.now, peer);
+        if self.store.get(at.place()).is_some_and(|half| waits(half) && half.association == NONE) {
+            let occasion = Occasion::Nothing;
+            self.step(work, &mut at, Event::AssociationError, Facts::default(), &occasion);
+        }
         if self.state(&at) == State::EstablishedDownstream
             && let Some(data) = response.nslp_data
         {
@@ -188,6 +231,7 @@ impl Gist {
         let handle = self.peers.handle(before);
         let was_good = self.store.half(at.place()).validity == Validity::Good;
         self.name_peer(work.now, at, peer);
+        self.use_association(at, arrival, peer);
         self.refresh_response(work, at, arrival, response);
         if before != peer || !was_good {
             self.counters.established += 1;
@@ -210,16 +254,53 @@ impl Gist {
         arrival: &Arrival<'_>,
         response: &Response<'_>,
     ) {
-        let validity = Duration::from_millis(response.nli.routing_state_validity.into());
+        let distance = ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl);
+        self.refresh_half(work.now, at, response.nli.routing_state_validity, distance);
+    }
+
+    /// Routing state is good for so long again.
+    fn refresh_half(&mut self, now: Time, at: &At, validity_ms: u32, ip_distance: Option<u8>) {
+        let validity = Duration::from_millis(validity_ms.into());
         // RFC 5971 section 4.4.4: at random between half and three quarters of the time.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
-        let distance = ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl);
         let half = self.store.half_mut(at.place());
         half.unanswered = 0;
         half.validity = Validity::Good;
-        half.next_at = work.now + next;
-        half.ip_distance = distance.unwrap_or(half.ip_distance);
+        half.next_at = now + next;
+        half.ip_distance = ip_distance.unwrap_or(half.ip_distance);
         self.arm(at.place());
+    }
+
+    /// Messages to the peer go over an association from now on, if there is one and it is needed.
+    fn use_association(&mut self, at: &At, arrival: &Arrival<'_>, peer: Index) {
+        let half = self.store.half(at.place());
+        let needs = half.needs.max(self.least_needs());
+        if needs == Needs::Nothing || !half.offered {
+            return;
+        }
+        let came = (arrival.association != NONE).then_some(arrival.association);
+        if let Some(index) = came.or_else(|| self.open_association(peer, needs)) {
+            join(&mut self.store, &mut self.associations, at.place(), index);
+        }
+    }
+
+    /// An association with a peer that stands and serves a need.
+    pub(super) fn open_association(&self, peer: Index, needs: Needs) -> Option<Index> {
+        let index = self.associations.find(peer, needs)?;
+        let is_open = self.associations.get(index).is_some_and(|one| one.stage == Stage::Open);
+        (needs > Needs::Nothing && is_open).then_some(index)
+    }
+
+    /// The association stands that was opened for a routing state.
+    pub(super) fn install_handshake(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        handshake: &Handshake,
+    ) {
+        self.refresh_half(work.now, at, handshake.validity_ms, handshake.ip_distance);
+        self.counters.established += 1;
+        self.tell_good(work, at);
     }
 
     /// A Confirm, where the Response asks for one. What has waited longest travels in it, if it may.
@@ -229,47 +310,88 @@ impl Gist {
         at: &At,
         occasion: &Occasion<'_>,
     ) {
-        let Occasion::Response { response, peer, .. } = occasion else { return };
-        if !response.confirm_requested {
-            return;
+        match occasion {
+            Occasion::Response { response, .. } if response.confirm_requested => {
+                let returned = response.responder.map(|responder| Returned {
+                    cookie: responder.cookie,
+                    proposal: responder.stack.map(|stack| stack.proposal),
+                    configuration: None,
+                });
+                let validity = response.nli.routing_state_validity;
+                self.transmit_confirm(work, at, returned, validity);
+            }
+            Occasion::Established { handshake } if handshake.confirm_requested => {
+                let profiles = handshake.profiles.iter().map(|layers| Profile(layers));
+                let profiles: alloc::vec::Vec<Profile<'_>> = profiles.collect();
+                let returned = Returned {
+                    cookie: &handshake.cookie,
+                    proposal: Some(Profiles::new(&profiles)),
+                    configuration: None,
+                };
+                self.transmit_confirm(work, at, Some(returned), handshake.validity_ms);
+            }
+            _ => {}
         }
-        let Some(way) = self.way_to(work, *peer) else { return };
+    }
+
+    fn transmit_confirm(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        returned: Option<Returned<'_>>,
+        validity_ms: u32,
+    ) {
         let half = self.store.half(at.place());
-        let room = self.largest_datagram(half);
-        let (queue, ip_distance) = (half.queue, half.ip_distance);
+        let (queue, ip_distance, peer) = (half.queue, half.ip_distance, half.peer);
+        let (association, room) = (half.association, self.largest_datagram(half));
+        let Some(way) = self.way_to(work, peer) else { return };
         let mri = at.mri();
         let identity = self.identity;
-        let validity = response.nli.routing_state_validity;
         let mut confirm = Confirm {
             mri,
             session: at.key.session,
-            nli: self.nli(&identity, way.source, mri.direction(), ip_distance, validity),
-            returned: response.responder.map(|responder| Returned {
-                cookie: responder.cookie,
-                proposal: responder.stack.map(|stack| stack.proposal),
-                configuration: None,
-            }),
+            nli: self.nli(&identity, way.source, mri.direction(), ip_distance, validity_ms),
+            returned,
             nslp_data: None,
         };
+        // The first Confirm on an association says how long this node holds it (RFC 5971 section 4.4.1).
+        let hold_time = self.hold_time_ms();
+        if let Some(association) = self.associations.get_mut(association)
+            && let Some(returned) = &mut confirm.returned
+            && returned.proposal.is_some()
+            && !core::mem::replace(&mut association.introduced, true)
+        {
+            let options = ProtocolOptionsList::NONE;
+            returned.configuration = Some(StackConfiguration { hold_time, options });
+        }
         let bare = message(self.config.hops, at.key.nslpid, true, Body::Confirm(confirm));
-        let room = room.saturating_sub(bare.buffer_len());
-        let taken = self.config.piggyback.then(|| self.take_first(queue, room)).flatten();
+        let (room, needs) = match association {
+            NONE => (room.saturating_sub(bare.buffer_len()), Needs::Nothing),
+            _ => (earmark_wire::nsis::MAXIMUM_VALUE, self.served_by(association)),
+        };
+        let taken = self.config.piggyback.then(|| self.take_first(queue, room, needs)).flatten();
         let mut hops = self.config.hops;
         if let Some(waiting) = &taken {
             confirm.nslp_data = Some(&waiting.data);
             hops = waiting.message.hops.unwrap_or(hops);
         }
         let confirm = message(hops, at.key.nslpid, true, Body::Confirm(confirm));
-        if !self.send_datagram(work, &way, &confirm)
-            && let Some(waiting) = taken
-        {
-            self.undelivered(
-                work,
-                at.key.nslpid,
-                &waiting.message,
-                &waiting.data,
-                SendFailure::Limit,
-            );
+        let sent = match association {
+            NONE => self.send_datagram(work, &way, &confirm),
+            _ => self.write_message(work, association, &confirm),
+        };
+        if !sent && let Some(waiting) = taken {
+            let (nslpid, failure) = (at.key.nslpid, SendFailure::Limit);
+            self.undelivered(work, nslpid, &waiting.message, &waiting.data, failure);
+        }
+    }
+
+    /// What an association serves; nothing where there is none.
+    pub(super) fn served_by(&self, association: Index) -> Needs {
+        match self.associations.get(association).map(|association| association.transport) {
+            Some(Transport::Tls) => Needs::Secure,
+            Some(Transport::Tcp) => Needs::Reliable,
+            None => Needs::Nothing,
         }
     }
 

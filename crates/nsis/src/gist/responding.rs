@@ -3,20 +3,20 @@
 use core::mem;
 use core::time::Duration;
 
-use earmark_core::InterfaceId;
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
-    Body, Confirm, Direction, ErrorCode, Mri, NetworkLayerInformation, Query, ResponderPart,
-    Response,
+    Body, Confirm, Direction, ErrorCode, Mri, NetworkLayerInformation, ObjectType, Profiles,
+    ProtocolOptionsList, Query, ResponderPart, Response, Stack, StackConfiguration,
 };
 
 use super::Gist;
+use super::association::{Stage, join};
 use super::config::Installation;
 use super::cookie::Binding;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::querying::{ip_distance, millis};
-use super::state::{Arrival, Index, Key, NONE};
+use super::state::{Arrival, Index, Key, NONE, Needs};
 use super::step::{At, Occasion};
 use super::transmit::{Way, message, own_address};
 use crate::instance::Work;
@@ -147,7 +147,8 @@ impl Gist {
                 // RFC 5971 section 5.8.1.3: what a Query along the flow has found counts more. The peer is answered; what it
                 // confirms changes nothing here.
                 let confirm = true;
-                let occasion = Occasion::Query { arrival, query, answer, peer: NONE, confirm };
+                let (peer, over) = (NONE, NONE);
+                let occasion = Occasion::Query { arrival, query, answer, peer, confirm, over };
                 return self.send_response(work, &at, &occasion);
             }
             let occasion = Occasion::Nothing;
@@ -159,8 +160,15 @@ impl Gist {
         let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
         let is_new = before != NONE && before != known;
         let policy = self.config.installation;
-        let confirm = policy != Installation::Immediate
-            && (state != State::EstablishedUpstream || is_new || before == NONE);
+        // An association is wanted: is there one with this peer that serves, and does the half use it already?
+        let wanted = query.stack.is_some_and(|stack| !stack.proposal.is_empty())
+            && self.can_serve(Needs::Reliable);
+        let found = query.stack.and_then(|stack| self.reusable(known, &stack));
+        let used = self.store.get(at.place()).map_or(NONE, |half| half.association);
+        let needs_association = wanted && (found.is_none() || found != Some(used));
+        let confirm = needs_association
+            || policy != Installation::Immediate
+                && (state != State::EstablishedUpstream || is_new || before == NONE);
         let mut peer = NONE;
         if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
             peer = match self.obtain_peer(work, arrival, &query.nli) {
@@ -176,8 +184,9 @@ impl Gist {
             .with(Fact::ConfirmRequired, policy != Installation::Immediate)
             .with(Fact::Delayed, policy == Installation::Delayed)
             .with(Fact::NewPeer, is_new)
-            .with(Fact::NeedsAssociation, false);
-        let occasion = Occasion::Query { arrival, query, answer, peer, confirm };
+            .with(Fact::NeedsAssociation, needs_association);
+        let over = found.filter(|_| wanted).unwrap_or(NONE);
+        let occasion = Occasion::Query { arrival, query, answer, peer, confirm, over };
         self.step(work, &mut at, Event::Query, facts, &occasion);
         self.settle(work.now, peer);
     }
@@ -189,7 +198,9 @@ impl Gist {
         at: &At,
         occasion: &Occasion<'_>,
     ) {
-        let Occasion::Query { arrival, query, answer, confirm, .. } = occasion else { return };
+        let Occasion::Query { arrival, query, answer, confirm, over, .. } = occasion else {
+            return;
+        };
         let Some(way) = self.way_back(work, arrival, &query.nli) else { return };
         let binding = Binding {
             nli: &query.nli,
@@ -203,7 +214,7 @@ impl Gist {
         let distance = ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
         let validity = self.granted_ms(query.nli.routing_state_validity);
         let identity = self.identity;
-        let response = Response {
+        let mut response = Response {
             nat_traversal: query.nat_traversal,
             mri,
             session: query.session,
@@ -213,12 +224,24 @@ impl Gist {
             confirm_requested: *confirm,
             nslp_data: (!answer.is_empty()).then_some(*answer),
         };
-        let hops = self.config.hops;
-        self.send_datagram(
-            work,
-            &way,
-            &message(hops, arrival.nslpid, true, Body::Response(response)),
-        );
+        let (hops, nslpid) = (self.config.hops, arrival.nslpid);
+        if *over != NONE {
+            let response = message(hops, nslpid, true, Body::Response(response));
+            self.write_message(work, *over, &response);
+            return;
+        }
+        let ports = self.ports();
+        let (profiles, options) = self.proposal(&ports);
+        let configuration = StackConfiguration {
+            hold_time: self.hold_time_ms(),
+            options: ProtocolOptionsList::new(&options[..profiles.len()]),
+        };
+        let stack = Stack { proposal: Profiles::new(profiles), configuration };
+        let wanted = query.stack.is_some() && !profiles.is_empty();
+        if let Some(responder) = &mut response.responder {
+            responder.stack = wanted.then_some(stack);
+        }
+        self.send_datagram(work, &way, &message(hops, nslpid, true, Body::Response(response)));
     }
 
     /// The way to whoever sent a message that is answered, by its NLI (RFC 5971 section 4.4.1).
@@ -282,12 +305,16 @@ impl Gist {
         if arrival.association == NONE && arrival.source != confirm.nli.interface_address {
             return self.ignore(work, arrival, DropReason::Untranslated);
         }
+        if let Err(reason) = self.check_encapsulation(work, arrival, confirm) {
+            return self.ignore(work, arrival, reason);
+        }
         if state == State::Idle && (!delayed || self.is_full(&at)) {
             let reason = if delayed { DropReason::Limit } else { DropReason::NoRoutingState };
             self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
             return self.ignore(work, arrival, reason);
         }
         let arrival = &Arrival { interface, ..*arrival };
+        let used = self.store.get(at.place()).map_or(NONE, |half| half.association);
         let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
         let peer = match self.obtain_peer(work, arrival, &confirm.nli) {
             Some(peer) if before == peer || !self.is_crowded(peer) => peer,
@@ -297,27 +324,95 @@ impl Gist {
             }
             None => return self.ignore(work, arrival, DropReason::Limit),
         };
+        if let Err(reason) = self.name_association(work, arrival, confirm, peer) {
+            self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
+            self.settle(work.now, peer);
+            return self.ignore(work, arrival, reason);
+        }
         let facts = Facts::default()
             .with(Fact::Delayed, delayed)
             .with(Fact::NewPeer, before != peer)
+            .with(Fact::NeedsAssociation, arrival.association != used)
             .with(Fact::PeerKnown, before != NONE);
         let occasion = Occasion::Confirm { arrival, confirm, peer };
         self.step(work, &mut at, Event::Confirm, facts, &occasion);
         self.settle(work.now, peer);
     }
 
+    /// Whether a Confirm came the way that its handshake asks for, and repeats what this node has proposed: otherwise somebody
+    /// on the way has made the proposal weaker (RFC 5971 sections 5.7.1 and 8.6).
+    fn check_encapsulation(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        confirm: &Confirm<'_>,
+    ) -> Result<(), DropReason> {
+        let returned = confirm.returned;
+        let proposal = returned.and_then(|returned| returned.proposal);
+        let Some(association) = self.associations.get(arrival.association) else {
+            if proposal.is_some() {
+                self.refuse(work, arrival, ErrorCode::IncorrectEncapsulation, 0);
+                return Err(DropReason::WrongAssociation);
+            }
+            return Ok(());
+        };
+        let is_first = matches!(association.stage, Stage::HalfOpen { .. });
+        let is_same = match proposal {
+            Some(proposal) => self.is_own_proposal(proposal),
+            None => !is_first,
+        };
+        if !is_same {
+            if is_first {
+                let index = arrival.association;
+                self.end_association(work, index, earmark_core::CloseReason::Broken);
+            }
+            return Err(DropReason::Downgrade);
+        }
+        if is_first && returned.and_then(|returned| returned.configuration).is_none() {
+            let object = ObjectType::StackConfigurationData;
+            let (code, subcode) = (ErrorCode::ObjectType, subcode::object_type::MISSING);
+            self.refuse_object(work, arrival, code, subcode, object);
+            return Err(DropReason::Malformed);
+        }
+        Ok(())
+    }
+
+    /// The first Confirm on an association says whose it is, and how long that one holds it; a later one must come from the
+    /// same.
+    fn name_association(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        confirm: &Confirm<'_>,
+        peer: Index,
+    ) -> Result<(), DropReason> {
+        let index = arrival.association;
+        let Some(association) = self.associations.get_mut(index) else { return Ok(()) };
+        if !matches!(association.stage, Stage::HalfOpen { .. }) {
+            let is_same = association.peer == peer;
+            return if is_same { Ok(()) } else { Err(DropReason::WrongAssociation) };
+        }
+        let configuration = confirm.returned.and_then(|returned| returned.configuration);
+        if let Some(configuration) = configuration {
+            association.hold_time = Duration::from_millis(configuration.hold_time.into());
+        }
+        self.associations.name(index, peer);
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.uses += 1;
+            if let Some(timer) = peer.timer.take() {
+                self.store.timers.cancel(timer);
+            }
+        }
+        self.schedule_hello(work.now, index, work.now);
+        Ok(())
+    }
+
     /// A cookie is not one of this node's. Whoever sent it is not told, unless somebody looks for an error (RFC 5971
     /// section 8.5).
     fn refuse_cookie(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>) {
         if self.config.report_cookies {
-            let object = earmark_wire::gist::ObjectType::ResponderCookie;
-            self.refuse_object(
-                work,
-                arrival,
-                ErrorCode::ObjectValue,
-                subcode::object_value::INVALID_COOKIE,
-                object,
-            );
+            let (code, subcode) = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
+            self.refuse_object(work, arrival, code, subcode, ObjectType::ResponderCookie);
         }
         self.ignore(work, arrival, DropReason::Cookie);
     }
@@ -334,6 +429,12 @@ impl Gist {
         let before = self.store.half(at.place()).peer;
         let handle = self.peers.handle(before);
         self.name_peer(work.now, at, peer);
+        match arrival.association {
+            // A refresh comes in a datagram, whatever the session uses.
+            NONE if before == peer => {}
+            NONE => self.release(at),
+            index => join(&mut self.store, &mut self.associations, at.place(), index),
+        }
         let validity = self.granted_ms(nli.routing_state_validity);
         let direction = at.direction.inverted();
         let distance = ip_distance(arrival, direction, nli.ip_ttl);
@@ -364,10 +465,10 @@ impl Gist {
         arrival: &Arrival<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<Index> {
-        let InterfaceId(_) = arrival.interface;
         let mtu = work.context.interfaces.by_id(arrival.interface).map_or(0, |found| found.mtu);
         let limit = self.config.limits.peers;
-        self.peers.obtain(nli, arrival.interface, arrival.source_port, mtu, limit)
+        let port = (arrival.association == NONE).then_some(arrival.source_port);
+        self.peers.obtain(nli, arrival.interface, port, mtu, limit)
     }
 
     /// Whether a peer is named by as many routing states as it may be.

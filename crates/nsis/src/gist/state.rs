@@ -12,6 +12,7 @@ use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::{Direction, Mri, SessionId};
 
+use super::association::Handshake;
 use super::machine::State;
 use crate::nslp::{SendMessage, Validity};
 
@@ -98,10 +99,15 @@ pub(crate) struct Half {
     pub(crate) ip_distance: u8,
     /// What messages need that are sent this way.
     pub(crate) needs: Needs,
+    /// The last Query has offered an association.
+    pub(crate) offered: bool,
     /// The peer.
     pub(crate) peer: Index,
     /// The association that messages to it use, if they do.
     pub(crate) association: Index,
+    /// Its neighbours in the list of those that use this association; see [`super::association`].
+    pub(crate) next_user: u32,
+    pub(crate) previous_user: u32,
     /// What waits for the peer to be found.
     pub(crate) queue: Index,
     /// Number of the last Query, which its cookie is made of. The first is drawn at random.
@@ -128,8 +134,11 @@ impl Default for Half {
             unanswered: 0,
             ip_distance: 0,
             needs: Needs::Nothing,
+            offered: false,
             peer: NONE,
             association: NONE,
+            next_user: NONE,
+            previous_user: NONE,
             queue: NONE,
             query: 0,
             hop: 0,
@@ -170,6 +179,8 @@ pub(crate) struct Queue {
     pub(crate) octets: u32,
     /// The earliest of their deadlines, or before.
     pub(crate) deadline: Time,
+    /// What the Confirm needs, while an association is being opened for it.
+    pub(crate) handshake: Option<Box<Handshake>>,
 }
 
 /// A message that waits.
@@ -247,7 +258,7 @@ mod tests {
 
     #[test]
     fn blocks_stay_small() {
-        assert!(size_of::<Half>() <= 72, "{}", size_of::<Half>());
+        assert!(size_of::<Half>() <= 80, "{}", size_of::<Half>());
         assert!(size_of::<RoutingState>() <= 256, "{}", size_of::<RoutingState>());
         assert_eq!(size_of::<Timer>(), 4);
     }

@@ -5,6 +5,7 @@ use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
 
 use super::Gist;
 use super::api::Event as Told;
+use super::association::Handshake;
 use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition, transition};
 use super::state::{Arrival, Due, Half, Index, Key, NONE, Needs, Place, Timer};
 use crate::api::Event as NsisEvent;
@@ -44,11 +45,15 @@ pub(super) enum Occasion<'a> {
         answer: &'a [u8],
         peer: Index,
         confirm: bool,
+        /// The association that the Response takes, if it takes one.
+        over: Index,
     },
     /// A Response and who sent it.
     Response { arrival: &'a Arrival<'a>, response: &'a Response<'a>, peer: Index },
     /// A Confirm and who sent it.
     Confirm { arrival: &'a Arrival<'a>, confirm: &'a Confirm<'a>, peer: Index },
+    /// The association stands that the Response made necessary.
+    Established { handshake: &'a Handshake },
     /// Data.
     Data { arrival: &'a Arrival<'a>, data: &'a Data<'a> },
 }
@@ -94,7 +99,7 @@ impl Gist {
             self.store.half_mut(at.place()).state = row.to;
         }
         for action in row.actions {
-            self.perform(work, at, *action, event, occasion);
+            self.perform(work, at, *action, row, occasion);
         }
         Some(row)
     }
@@ -104,11 +109,11 @@ impl Gist {
         work: &mut Work<'_, '_>,
         at: &mut At,
         action: Action,
-        event: Event,
+        row: &Transition,
         occasion: &Occasion<'_>,
     ) {
         match action {
-            Action::SendQuery => self.send_query(work, at, event, occasion),
+            Action::SendQuery => self.send_query(work, at, row.event, occasion),
             Action::SendResponse => self.send_response(work, at, occasion),
             Action::SendConfirm => self.send_confirm(work, at, occasion),
             Action::SendData => self.send_data(work, at, occasion),
@@ -117,8 +122,12 @@ impl Gist {
             Action::Queue => self.queue(work, at, occasion),
             Action::Deliver => self.deliver(work, at, occasion),
             Action::FailQueued => {
-                let failure = match event {
-                    Event::NoResponse | Event::EndpointFound => SendFailure::NoNextNode,
+                let failure = match (row.from, row.event) {
+                    (State::WaitAssociation, Event::NoResponse)
+                    | (_, Event::AssociationError | Event::NoCommonStack) => {
+                        SendFailure::NoAssociation
+                    }
+                    (_, Event::NoResponse | Event::EndpointFound) => SendFailure::NoNextNode,
                     _ => SendFailure::Refused,
                 };
                 self.fail_queued(work, at, failure);
@@ -132,14 +141,14 @@ impl Gist {
                 half.next_at = next_at;
                 self.arm(at.place());
             }
-            Action::Connect => {}
+            Action::Connect => self.connect(work, at, occasion),
             Action::ForgetPeer => self.leave_peer(work.now, at),
-            Action::Release => {}
+            Action::Release => self.release(at),
             Action::TellLastNode => {
                 self.counters.last_node += 1;
                 self.tell(work, at, Notification::LastNode);
             }
-            Action::TellGone => self.tell_gone(work, at, event),
+            Action::TellGone => self.tell_gone(work, at, row.event),
             Action::TellFailure => {
                 let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
                 if let Some(peer) = self.peers.handle(peer) {
@@ -188,6 +197,7 @@ impl Gist {
             return;
         }
         self.fail_queued(work, at, SendFailure::Refused);
+        self.release(at);
         self.leave_peer(work.now, at);
         let half = core::mem::take(self.store.half_mut(at.place()));
         if let Some(timer) = half.timer {
@@ -277,6 +287,7 @@ impl Gist {
             Occasion::Confirm { arrival, confirm, peer } => {
                 self.install_querier(work, at, arrival, &confirm.nli, *peer);
             }
+            Occasion::Established { handshake } => self.install_handshake(work, at, handshake),
             _ => {}
         }
     }

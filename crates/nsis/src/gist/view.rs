@@ -4,13 +4,14 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{ConnectionId, InterfaceId, Time, Transport};
 use earmark_wire::gist::{Direction, Mri, SessionId};
 use serde::Serialize;
 
 use super::Gist;
+use super::association::Stage;
 use super::machine::State;
 use super::state::{Half, Index};
 use crate::nslp::{PeerHandle, Validity};
@@ -32,12 +33,39 @@ pub struct RoutingStateView {
     pub peer: Option<PeerView>,
     /// IP hops to the peer, where they are known.
     pub ip_distance: Option<u8>,
+    /// The association that messages to the peer take, if they take one.
+    pub association: Option<ConnectionId>,
     /// Messages that wait for the peer to be found.
     pub waiting: usize,
     /// When the peer is asked for again; never for those that have asked this node.
     pub next_at: Option<Time>,
     /// When it ends, without use or refresh.
     pub expires_at: Option<Time>,
+}
+
+/// A messaging association.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AssociationView {
+    /// The connection that it is.
+    pub connection: ConnectionId,
+    /// Of what it is made.
+    pub transport: Transport,
+    /// How far it is: `opening`, `half_open`, `open`, `closed`.
+    pub stage: &'static str,
+    /// Whether this node has opened it.
+    pub is_ours: bool,
+    /// With whom, if that is known.
+    pub peer: Option<PeerView>,
+    /// This node's end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Halves of routing states that use it.
+    pub uses: u32,
+    /// When something came last.
+    pub heard: Time,
+    /// When something was sent last.
+    pub said: Time,
 }
 
 /// A peer.
@@ -74,7 +102,8 @@ impl Gist {
 
     fn half_view(&self, place: Index, direction: Direction) -> RoutingStateView {
         let state = self.store.state(place);
-        let Half { peer, ip_distance, queue, next_at, expires_at, .. } = *state.half(direction);
+        let Half { peer, ip_distance, association, queue, next_at, expires_at, .. } =
+            *state.half(direction);
         let some = |at: Time| (at != Time::MAX).then_some(at);
         let waiting = self.store.queues.get(queue as usize);
         RoutingStateView {
@@ -85,10 +114,32 @@ impl Gist {
             validity: state.half(direction).validity,
             peer: self.peer_view(peer),
             ip_distance: (ip_distance != 0).then_some(ip_distance),
+            association: self.associations.get(association).map(|found| found.connection),
             waiting: waiting.map_or(0, |queue| queue.messages.len()),
             next_at: some(next_at),
             expires_at: some(expires_at),
         }
+    }
+
+    /// The messaging associations, those that are half open included.
+    pub fn associations(&self) -> impl Iterator<Item = AssociationView> {
+        self.associations.slab.iter().map(|(_, association)| AssociationView {
+            connection: association.connection,
+            transport: association.transport,
+            stage: match association.stage {
+                Stage::Opening { .. } => "opening",
+                Stage::HalfOpen { .. } => "half_open",
+                Stage::Open => "open",
+                Stage::Closed(_) => "closed",
+            },
+            is_ours: association.is_ours,
+            peer: self.peer_view(association.peer),
+            local: association.local,
+            remote: association.remote,
+            uses: association.uses,
+            heard: association.heard,
+            said: association.said,
+        })
     }
 
     /// The peers that are known.

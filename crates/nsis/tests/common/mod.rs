@@ -138,6 +138,9 @@ enum Happening {
     },
 }
 
+/// Changes a packet on its way.
+pub type Tamper = Box<dyn FnMut(&mut Seen)>;
+
 /// Decides whether a packet gets lost; it is told what was seen of it and how many were seen before.
 pub type Loss = Box<dyn FnMut(&Seen, usize) -> bool>;
 
@@ -149,6 +152,7 @@ pub struct Network {
     /// Packets that were sent.
     pub seen: Vec<Seen>,
     pub loss: Option<Loss>,
+    pub tamper: Option<Tamper>,
     /// Both ends of connections.
     pub connections: BTreeMap<(usize, ConnectionId), (usize, ConnectionId)>,
     /// Octets that were written into connections, by node.
@@ -177,6 +181,7 @@ impl Network {
             links: BTreeMap::new(),
             seen: Vec::new(),
             loss: None,
+            tamper: None,
             connections: BTreeMap::new(),
             written: Vec::new(),
             connections_hang: false,
@@ -374,7 +379,9 @@ impl Network {
                 Effect::Write(connection, range) => {
                     let octets = effects.octets(range).to_vec();
                     self.written.push((self.now, node, *connection, octets.clone()));
-                    if let Some(&(node, connection)) = self.connections.get(&(node, *connection)) {
+                    if let Some(&(node, connection)) = self.connections.get(&(node, *connection))
+                        && node != usize::MAX
+                    {
                         self.later(DELAY, Happening::Octets { node, connection, octets });
                     }
                 }
@@ -388,15 +395,16 @@ impl Network {
 
     /// Ends a connection as if by one of its ends; the other one is told.
     pub fn close(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
-        if let Some((node, connection)) = self.connections.remove(&(node, connection)) {
+        if let Some((node, connection)) = self.connections.remove(&(node, connection))
+            && node != usize::MAX
+        {
             self.later(DELAY, Happening::Closed { node, connection, reason });
         }
     }
 
     /// Breaks a connection: both ends are told.
-    pub fn break_connection(&mut self, node: usize, connection: ConnectionId) {
+    pub fn break_connection(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
         self.close(node, connection, CloseReason::Broken);
-        let reason = CloseReason::Broken;
         self.later(Duration::ZERO, Happening::Closed { node, connection, reason });
     }
 
@@ -444,6 +452,9 @@ impl Network {
         }
         let Some(interface) = interface else { return };
         let mut seen = Seen { at: self.now, node, interface, packet, lost: false };
+        if let Some(tamper) = &mut self.tamper {
+            tamper(&mut seen);
+        }
         let count = self.seen.len();
         seen.lost = self.loss.as_mut().is_some_and(|loss| loss(&seen, count));
         if !seen.lost
@@ -501,6 +512,39 @@ impl Network {
             let at = at.max(self.now);
             self.calendar.insert((at, self.sequence), Happening::Expire { node });
         }
+    }
+
+    /// A neighbour opens a connection, and is nobody: what is written into it comes from the test.
+    pub fn open(&mut self, node: usize, from: &str, transport: Transport) -> ConnectionId {
+        let connection = ConnectionId(self.nodes[node].next_connection);
+        self.nodes[node].next_connection += 2;
+        // The other end is no node.
+        self.connections.insert((node, connection), (usize::MAX, connection));
+        let address = self.nodes[node].interfaces.iter().next().expect("one").addresses[0];
+        let (local, peer) =
+            (SocketAddr::new(address, PORT), SocketAddr::new(self::address(from), 9));
+        self.input(node, Input::Stream(StreamEvent::Open { connection, local, peer, transport }));
+        connection
+    }
+
+    /// Octets come through a connection.
+    pub fn write(&mut self, node: usize, connection: ConnectionId, octets: &[u8]) {
+        self.input(node, Input::Stream(StreamEvent::Data { connection, octets }));
+    }
+
+    /// Whether a connection is there yet.
+    pub fn is_open(&self, node: usize, connection: ConnectionId) -> bool {
+        self.connections.contains_key(&(node, connection))
+    }
+
+    /// The messages that were written into connections since the `from`th, each as `n0 Confirm`.
+    pub fn log_of_streams(&self, from: usize) -> Vec<String> {
+        let name = |octets: &[u8]| {
+            let message = Message::parse(octets, Mode::C).expect("a whole message");
+            message.body.message_type().name()
+        };
+        let written = self.written[from..].iter();
+        written.map(|(_, node, _, octets)| format!("n{node} {}", name(octets))).collect()
     }
 
     /// What GIST messages were sent in datagrams since the `from`th, each as `n0 Query`.

@@ -152,6 +152,7 @@ impl<'a> Data<'a> {
             session: known.session()?,
             nli: known.optional_nli()?,
             nslp_data: known.needed_octets(ObjectType::NslpData)?,
+            continuation: known.continuation(),
             context_free: flags.context_free,
             explicitly_routed: flags.explicitly_routed,
         })

@@ -1,7 +1,8 @@
 //! How messages are written: canonically, and only such as [`Message::parse`] takes.
 
+use super::continuation::Continuation;
 use super::header::{Flags, HEADER, Header};
-use super::iana::{MessageType, ObjectType};
+use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
 use super::message::{Body, Extension, Message};
 use super::mri::{Direction, Mri};
 use super::nat::NatTraversal;
@@ -79,7 +80,7 @@ impl Body<'_> {
 
     /// Octets of its objects.
     fn len(&self) -> usize {
-        self.parts().into_iter().flatten().map(|part| object_len(part.value_len())).sum()
+        self.parts().into_iter().flatten().map(|part| part.len()).sum()
     }
 
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
@@ -105,7 +106,8 @@ impl Body<'_> {
                 returned.proposal.is_some() || returned.configuration.is_none()
             }),
             Body::Data(body) => {
-                !body.context_free || body.nli.is_some() && !is_loose_upstream(&body.mri)
+                (!body.context_free || body.nli.is_some() && !is_loose_upstream(&body.mri))
+                    && (body.continuation.is_empty() || body.nli.is_none())
             }
             Body::Error(_) => true,
             Body::Hello(body) => !body.reply_requested || body.id != 0,
@@ -163,7 +165,7 @@ impl Body<'_> {
                 Some(Part::Session(&body.session)),
                 body.nli.as_ref().map(Part::Nli),
                 Some(Part::Words(ObjectType::NslpData, body.nslp_data)),
-                none,
+                Some(Part::Continuation(body.continuation)),
                 none,
                 none,
                 none,
@@ -197,11 +199,21 @@ enum Part<'p> {
     Configuration(&'p StackConfiguration<'p>),
     Error(&'p ErrorObject<'p>),
     Hello(u32),
+    /// Any number of objects.
+    Continuation(Continuation<'p>),
     /// One without inner form: cookies and data.
     Words(ObjectType, &'p [u8]),
 }
 
 impl Part<'_> {
+    /// Octets of it, header included.
+    fn len(&self) -> usize {
+        match self {
+            Part::Continuation(part) => part.buffer_len(),
+            _ => object_len(self.value_len()),
+        }
+    }
+
     fn object_type(&self) -> ObjectType {
         match self {
             Part::NatTraversal(_) => ObjectType::NatTraversal,
@@ -212,6 +224,7 @@ impl Part<'_> {
             Part::Configuration(_) => ObjectType::StackConfigurationData,
             Part::Error(_) => ObjectType::Error,
             Part::Hello(_) => ObjectType::HelloId,
+            Part::Continuation(_) => ObjectType::from_code(NSLP_DATA_CONTINUATION),
             Part::Words(object_type, _) => *object_type,
         }
     }
@@ -226,12 +239,16 @@ impl Part<'_> {
             Part::Configuration(part) => part.value_len(),
             Part::Error(part) => part.value_len(),
             Part::Hello(_) => WORD,
+            Part::Continuation(part) => part.buffer_len(),
             Part::Words(_, value) => value.len(),
         }
     }
 
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let object_type = self.object_type().code();
+        if let Part::Continuation(part) = self {
+            return part.emit(writer);
+        }
         if let Part::Words(_, value) = self {
             return put_words(writer, Treatment::Mandatory, object_type, value);
         }
@@ -244,6 +261,7 @@ impl Part<'_> {
             Part::Configuration(part) => part.emit(writer),
             Part::Error(part) => part.emit(writer),
             Part::Hello(id) => writer.put(id.to_be_bytes()),
+            Part::Continuation(part) => part.emit(writer),
             Part::Words(_, value) => writer.put_slice(value),
         })
     }

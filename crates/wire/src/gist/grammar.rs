@@ -3,9 +3,10 @@
 //! All messages keep to one order of objects, [`ORDER`]; a message's type and the way it came say which of them must and
 //! which may be there. Objects that are there only beside others are looked at afterwards.
 
+use super::continuation::Continuation;
 use super::error::{ErrorKind, Origin, ParseError};
 use super::header::{self, HEADER, Header};
-use super::iana::{MessageType, ObjectType};
+use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
 use super::reader::Reader;
 use crate::nsis::{Object, Treatment, WORD, objects};
 
@@ -118,6 +119,8 @@ pub(super) struct Known<'a> {
     objects: [Option<Object<'a>>; TYPES],
     /// Where the message ends.
     end: usize,
+    /// The objects that go on behind NSLP-Data.
+    continuation: &'a [u8],
     /// Whether there are objects that are to be passed on though unknown.
     pub(super) extended: bool,
 }
@@ -131,7 +134,8 @@ impl<'a> Known<'a> {
             return Err(length_error(octets));
         }
         let grammar = grammar(header.message_type, mode);
-        let mut known = Known { objects: [None; TYPES], end: octets.len(), extended: false };
+        let mut known =
+            Known { objects: [None; TYPES], end: octets.len(), continuation: &[], extended: false };
         let (mut last, mut found) = (None, 0_u16);
         for object in objects(octets.get(HEADER..).unwrap_or_default(), HEADER) {
             let Ok(object) = object else { return Err(length_error(octets)) };
@@ -141,6 +145,14 @@ impl<'a> Known<'a> {
                 return fail(ErrorKind::ExtensibilityFlags);
             }
             let Some(place) = place(object.object_type()) else {
+                if object.object_type() == NSLP_DATA_CONTINUATION
+                    && (header.message_type, mode) == (MessageType::Data, Mode::C)
+                {
+                    if !known.go_on(octets, &object) {
+                        return fail(ErrorKind::Order);
+                    }
+                    continue;
+                }
                 match object.treatment() {
                     Treatment::Mandatory => return fail(ErrorKind::Unrecognised),
                     Treatment::Forward => known.extended = true,
@@ -167,6 +179,21 @@ impl<'a> Known<'a> {
             known.need(*object_type)?;
         }
         Ok((header, known))
+    }
+
+    /// Takes up an object that goes on behind NSLP-Data; `false` where it does not stand there.
+    fn go_on(&mut self, octets: &'a [u8], object: &Object<'a>) -> bool {
+        let Some(data) = self.object(ObjectType::NslpData) else { return false };
+        let start = data.offset() + data.octets().len();
+        let follows = start + self.continuation.len() == object.offset();
+        let end = object.offset() + object.octets().len();
+        self.continuation = octets.get(start..end).unwrap_or_default();
+        follows
+    }
+
+    /// What goes on behind NSLP-Data.
+    pub(super) fn continuation(&self) -> Continuation<'a> {
+        Continuation::wire(self.continuation)
     }
 
     /// A reader of an object, if it is there.

@@ -38,6 +38,10 @@ code_points! {
     }
 }
 
+/// Object type, one for private use, in which Earmark carries what NSLP-Data has no room for; see
+/// [`Continuation`](super::Continuation).
+pub const NSLP_DATA_CONTINUATION: u16 = 2000;
+
 code_points! {
     /// Message routing methods (RFC 5971 section 9).
     pub enum RoutingMethod: u8 {

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::continuation::Continuation;
 use super::error::{ErrorKind, ParseError};
 use super::grammar::{Known, Mode};
 use super::header::{HEADER, at};
@@ -133,6 +134,8 @@ pub struct Data<'a> {
     pub nli: Option<NetworkLayerInformation<'a>>,
     /// For the signalling application; whole words.
     pub nslp_data: &'a [u8],
+    /// What goes on behind it. Only in C-mode.
+    pub continuation: Continuation<'a>,
     /// In Q-mode: the C-flag. Only in D-mode.
     pub context_free: bool,
     /// The message was explicitly routed: the E-flag.

@@ -25,10 +25,12 @@
 //! Decided here: an object out of order is answered as one that is not valid in this message (Object Type Error 3); SPI
 //! and ports exclude each other in an MRI, as the grammar of section 5.8.1.1 has it; a prefix longer than the address and
 //! an N-flag that is set are invalid combinations; extensibility flags of known objects only matter where they are AB=11;
+//! data that are longer than one object go on in others of ours ([`Continuation`]);
 //! objects that are passed on though unknown go behind those that are known. A flag S that is clear in C-mode, and an
 //! NSLPID that is not zero in messages of no application, are not errors that one could name: they are read as they are.
 
 mod bodies;
+mod continuation;
 mod emit;
 mod error;
 mod forward;
@@ -45,6 +47,7 @@ mod report;
 mod stack;
 
 pub use crate::nsis::SessionId;
+pub use continuation::Continuation;
 pub use error::{ErrorKind, Origin, ParseError, find_object, find_sender};
 pub use forward::{ForwardError, forward, forward_with};
 pub use frame::{MAGIC_LEN, datagram, emit_magic, message_len};

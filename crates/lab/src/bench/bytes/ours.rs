@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use earmark_wire::gist::{
-    self, Body, Confirm, Data, Direction, Extensions, MAGIC_LEN, Mri, NetworkLayerInformation,
-    ObjectType, PathCoupled, Profile, Profiles, ProtocolId, ProtocolOptions, ProtocolOptionsList,
-    Query, ResponderPart, Response, Returned, SessionId, Stack, StackConfiguration,
+    self, Body, Confirm, Continuation, Data, Direction, Extensions, MAGIC_LEN, Mri,
+    NetworkLayerInformation, ObjectType, PathCoupled, Profile, Profiles, ProtocolId,
+    ProtocolOptions, ProtocolOptionsList, Query, ResponderPart, Response, Returned, SessionId,
+    Stack, StackConfiguration,
 };
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::qos_nslp::iana::Success;
@@ -201,6 +202,7 @@ fn gist_message(message: Message, version: Version) -> Parts {
             session,
             nli,
             nslp_data: &[],
+            continuation: Continuation::NONE,
             context_free: false,
             explicitly_routed: false,
         })

@@ -1,0 +1,275 @@
+//! How associations come about: what is proposed, what is chosen, and what is kept alive (RFC 5971 sections 4.4.3, 4.4.5 and
+//! 5.7).
+
+use core::net::SocketAddr;
+
+use earmark_core::{CloseReason, Connect, ConnectionId, Time, Transport};
+use earmark_wire::gist::{Hello, Profile, Profiles, ProtocolId, ProtocolOptions, Response, Stack};
+
+use super::Gist;
+use super::association::{Association, Handshake, Stage, join, leave};
+use super::querying::{ip_distance, millis};
+use super::state::{Arrival, Index, NONE, Needs};
+use super::step::{At, Occasion};
+use super::transmit::own_address;
+use crate::instance::Work;
+use crate::nslp::Notification;
+
+/// TLS over TCP, and TCP alone.
+const TLS: [u8; 2] = [ProtocolId::Tls.code(), ProtocolId::ForwardsTcp.code()];
+const TCP: [u8; 1] = [ProtocolId::ForwardsTcp.code()];
+
+/// As often as a peer can make this node say something.
+const SHORTEST_HOLD_TIME: core::time::Duration = core::time::Duration::from_secs(1);
+
+/// What a Query offers where all needs can be served, where a secret one must be, and where TLS is not spoken here.
+const BOTH: [Profile<'static>; 2] = [Profile(&TLS), Profile(&TCP)];
+
+impl Gist {
+    /// What every message needs, by the settings.
+    pub(super) fn least_needs(&self) -> Needs {
+        super::data::needs(self.config.associations.require)
+    }
+
+    /// Whether this node can have associations that serve a need.
+    pub(super) fn can_serve(&self, needs: Needs) -> bool {
+        let associations = &self.config.associations;
+        match needs {
+            Needs::Nothing => true,
+            Needs::Reliable => associations.tcp_port.is_some() || associations.tls_port.is_some(),
+            Needs::Secure => associations.tls_port.is_some(),
+        }
+    }
+
+    /// The profiles that this node offers for a need, the most wanted first: all that serve it (RFC 5971 section 5.7.1).
+    pub(super) fn profiles(&self, needs: Needs) -> &'static [Profile<'static>] {
+        let associations = &self.config.associations;
+        let tcp = associations.tcp_port.is_some() && needs < Needs::Secure;
+        match (associations.tls_port.is_some(), tcp) {
+            (true, true) => &BOTH,
+            (true, false) => &BOTH[..1],
+            (false, true) => &BOTH[1..],
+            (false, false) => &[],
+        }
+    }
+
+    /// The ports of [`Gist::proposal`]: for TLS, and for TCP alone.
+    pub(super) fn ports(&self) -> [[u8; 2]; 2] {
+        let associations = &self.config.associations;
+        [associations.tls_port, associations.tcp_port]
+            .map(|port| port.unwrap_or_default().to_be_bytes())
+    }
+
+    /// What a Response proposes, and for each profile the port. It depends on nothing but the settings, so that nobody on the
+    /// way can make it weaker by changing the Query (RFC 5971 section 8.6).
+    pub(super) fn proposal<'p>(
+        &self,
+        [tls, tcp]: &'p [[u8; 2]; 2],
+    ) -> (&'static [Profile<'static>], [ProtocolOptions<'p>; 2]) {
+        let profiles = self.profiles(self.least_needs());
+        let mut options = [ProtocolOptions::tcp_response(1, tls); 2];
+        for ((number, profile), options) in (1..).zip(profiles).zip(&mut options) {
+            let port = if *profile == Profile(&TLS) { tls } else { tcp };
+            *options = ProtocolOptions::tcp_response(number, port);
+        }
+        (profiles, options)
+    }
+
+    pub(super) fn hold_time_ms(&self) -> u32 {
+        millis(self.config.associations.hold_time).max(1)
+    }
+
+    /// Whether these are the profiles that this node proposes.
+    pub(super) fn is_own_proposal(&self, proposal: Profiles<'_>) -> bool {
+        proposal == Profiles::new(self.profiles(self.least_needs()))
+    }
+
+    /// The first profile of a Response that this node can use for a need, and the port.
+    pub(super) fn choose(&self, response: &Response<'_>, needs: Needs) -> Option<(Transport, u16)> {
+        let stack = response.responder?.stack?;
+        let offered = self.profiles(needs.max(self.least_needs()));
+        (1..=u8::MAX).zip(stack.proposal.iter()).find_map(|(number, profile)| {
+            offered.iter().find(|offer| **offer == profile)?;
+            let options = || stack.configuration.options.iter();
+            let unusable =
+                |protocol| options().any(|one| one.unusable && one.applies_to(protocol, number));
+            if profile.protocols().any(unusable) {
+                return None;
+            }
+            let tcp = ProtocolId::ForwardsTcp;
+            let own = options().find(|one| one.protocol == tcp && one.profile == number);
+            let port = own.or_else(|| options().find(|one| one.applies_to(tcp, number)))?;
+            let secure = profile.contains(ProtocolId::Tls);
+            let transport = if secure { Transport::Tls } else { Transport::Tcp };
+            Some((transport, port.tcp_port().filter(|port| *port != 0)?))
+        })
+    }
+
+    /// An association with a peer that can be used for what a Query offers: as good as one of its profiles, and not weaker
+    /// than all that this node would propose (RFC 5971 section 5.7.1).
+    pub(super) fn reusable(&self, peer: Index, stack: &Stack<'_>) -> Option<Index> {
+        let offers_tcp = stack.proposal.iter().any(|profile| profile == Profile(&TCP));
+        let offers_tls = stack.proposal.iter().any(|profile| profile == Profile(&TLS));
+        let needs = match (offers_tcp, offers_tls) {
+            (true, _) => Needs::Reliable,
+            (false, true) => Needs::Secure,
+            (false, false) => return None,
+        };
+        let index = self.associations.find(peer, needs.max(self.least_needs()))?;
+        let is_open = self.associations.get(index).is_some_and(|one| one.stage == Stage::Open);
+        is_open.then_some(index)
+    }
+
+    /// A Response has come whose peer is to be reached over an association that is not there yet: it is asked for, or joined
+    /// if it is being opened already. What the Confirm needs is kept.
+    pub(super) fn connect(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
+        let Occasion::Response { arrival, response, peer } = occasion else { return };
+        let half = self.store.half(at.place());
+        let (before, needs) = (half.peer, half.needs.max(self.least_needs()));
+        if before != NONE
+            && before != *peer
+            && let Some(old) = self.peers.handle(before)
+        {
+            self.counters.rerouted += 1;
+            self.tell(work, at, Notification::RouteDeletion(old));
+        }
+        self.name_peer(work.now, at, *peer);
+        self.keep_handshake(at, arrival, response);
+        let until = work.now + self.config.associations.connect_timeout;
+        let half = self.store.half_mut(at.place());
+        half.unanswered = 0;
+        half.next_at = until;
+        self.arm(at.place());
+        let found = self.associations.find(*peer, needs);
+        let opened = found.or_else(|| self.open(work, arrival, response, *peer, needs, until));
+        if let Some(index) = opened {
+            join(&mut self.store, &mut self.associations, at.place(), index);
+        }
+    }
+
+    fn keep_handshake(&mut self, at: &At, arrival: &Arrival<'_>, response: &Response<'_>) {
+        let queue = self.obtain_queue(at);
+        let responder = response.responder;
+        let stack = responder.and_then(|responder| responder.stack);
+        let handshake = Handshake {
+            cookie: responder.map_or(&[][..], |responder| responder.cookie).into(),
+            profiles: stack
+                .map(|stack| Handshake::keep_profiles(stack.proposal))
+                .unwrap_or_default(),
+            validity_ms: response.nli.routing_state_validity,
+            ip_distance: ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl),
+            confirm_requested: response.confirm_requested,
+        };
+        if let Some(queue) = self.store.queues.get_mut(queue as usize) {
+            queue.handshake = Some(alloc::boxed::Box::new(handshake));
+        }
+    }
+
+    /// Asks for an association with whoever has sent a Response.
+    fn open(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        response: &Response<'_>,
+        peer: Index,
+        needs: Needs,
+        until: Time,
+    ) -> Option<Index> {
+        if self.associations.slab.len() >= self.config.limits.associations as usize {
+            return None;
+        }
+        let (transport, port) = self.choose(response, needs)?;
+        let address = response.nli.interface_address;
+        let interface = work.context.interfaces.by_id(arrival.interface)?;
+        let source = own_address(interface, address)?;
+        self.associations.next_connection += 2;
+        let connection = ConnectionId(self.associations.next_connection);
+        let destination = SocketAddr::new(address, port);
+        work.out.connect(Connect { connection, source, destination, transport });
+        let stack = response.responder.and_then(|responder| responder.stack);
+        let hold_time = stack.map_or(0, |stack| stack.configuration.hold_time);
+        let index = self.associations.insert(Association {
+            connection,
+            transport,
+            stage: Stage::Opening { until },
+            peer,
+            local: SocketAddr::new(source, 0),
+            remote: destination,
+            interface: arrival.interface,
+            is_ours: true,
+            introduced: false,
+            first_user: NONE,
+            next_waiting: NONE,
+            uses: 0,
+            hold_time: core::time::Duration::from_millis(hold_time.into()),
+            heard: work.now,
+            said: work.now,
+            hello_at: Time::MAX,
+            buffer: alloc::vec::Vec::new(),
+            timer: None,
+        });
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.uses += 1;
+        }
+        self.arm_association(work.now, index);
+        Some(index)
+    }
+
+    /// A half uses no association any more.
+    pub(super) fn release(&mut self, at: &At) {
+        if at.index != NONE {
+            leave(&mut self.store, &mut self.associations, at.place());
+        }
+    }
+
+    /// When this node says something next, where it has nothing to say: between half and three quarters of the time that the
+    /// peer waits, from `since` on (RFC 5971 section 4.4.5).
+    pub(super) fn schedule_hello(&mut self, now: Time, index: Index, since: Time) {
+        let Some(association) = self.associations.get_mut(index) else { return };
+        let time = association.hold_time.max(SHORTEST_HOLD_TIME);
+        association.hello_at = since + self.jitter.uniform(time / 2, time * 3 / 4);
+        self.arm_association(now, index);
+    }
+
+    /// Something is due at an association.
+    pub(super) fn association_is_due(&mut self, work: &mut Work<'_, '_>, index: Index) {
+        let own = self.config.associations.hold_time;
+        let Some(association) = self.associations.get_mut(index) else { return };
+        association.timer = None;
+        let silence = work.now.since(association.heard);
+        match association.stage {
+            Stage::Closed(_) => return self.tell_closed(work, index),
+            Stage::Opening { until } | Stage::HalfOpen { until } => {
+                if until <= work.now {
+                    return self.end_association(work, index, CloseReason::TimedOut);
+                }
+            }
+            Stage::Open if association.next_waiting != NONE => {
+                return self.tell_waiting(work, index);
+            }
+            // The peer has not said that it wants the association, and this node does not: to_NoHello.
+            Stage::Open if association.uses == 0 && silence >= own => {
+                return self.end_association(work, index, CloseReason::Ended);
+            }
+            // It does not even answer.
+            Stage::Open if silence >= own.saturating_mul(3) => {
+                return self.end_association(work, index, CloseReason::TimedOut);
+            }
+            Stage::Open if association.hello_at <= work.now => {
+                let (said, is_wanted) = (association.said, association.uses > 0);
+                let time = association.hold_time.max(SHORTEST_HOLD_TIME);
+                let is_quiet = work.now.since(said) >= time / 2;
+                if is_quiet && is_wanted {
+                    self.hello_number = self.hello_number.wrapping_add(1).max(1);
+                    let reply_requested = silence >= own / 2;
+                    let id = if reply_requested { self.hello_number } else { 0 };
+                    self.send_hello(work, index, Hello { id, reply_requested });
+                }
+                let since = if is_quiet { work.now } else { said };
+                return self.schedule_hello(work.now, index, since);
+            }
+            Stage::Open => {}
+        }
+        self.arm_association(work.now, index);
+    }
+}

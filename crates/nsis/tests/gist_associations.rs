@@ -1,0 +1,427 @@
+//! Messaging associations (RFC 5971 sections 4.4.3, 4.4.5, 5.7 and 6.4), from node to node in virtual time.
+
+mod common;
+
+use std::time::Duration;
+
+use common::application::{Do, Handle, Told, message};
+use common::{Network, Place, session};
+use earmark_core::{CloseReason, ConnectionId, Transport};
+use earmark_nsis::gist::DropReason;
+use earmark_nsis::nslp::{Attributes, Notification, SendFailure, SendMessage};
+use earmark_nsis::{Config, PORT};
+use earmark_wire::gist::{Body, Message, Mode};
+use earmark_wire::udp;
+
+const SECOND: Duration = Duration::from_secs(1);
+const RELIABLE: Attributes = Attributes { reliable: true, secure: false };
+const SECURE: Attributes = Attributes { reliable: true, secure: true };
+const TLS_PORT: u16 = 4_270;
+
+/// A line of nodes with the application on each, which listen as their settings say.
+fn mixed(configs: &[Config]) -> (Network, Vec<Handle>) {
+    let places: Vec<Place> = configs.iter().cloned().map(Place::Aware).collect();
+    let mut network = Network::line(&places);
+    let handles: Vec<Handle> = configs.iter().map(|_| Handle::default()).collect();
+    for ((node, handle), config) in network.nodes.iter_mut().zip(&handles).zip(configs) {
+        let ports = config.gist.associations;
+        node.engine.as_mut().expect("NSIS").add(handle.application());
+        node.listens.extend(ports.tcp_port.map(|port| (port, Transport::Tcp)));
+        node.listens.extend(ports.tls_port.map(|port| (port, Transport::Tls)));
+    }
+    (network, handles)
+}
+
+fn line(count: usize, change: impl Fn(&mut earmark_nsis::gist::Config)) -> (Network, Vec<Handle>) {
+    let mut config = Config::default();
+    change(&mut config.gist);
+    mixed(&vec![config; count])
+}
+
+fn with_tcp(count: usize) -> (Network, Vec<Handle>) {
+    line(count, |_| {})
+}
+
+fn with_tls(count: usize) -> (Network, Vec<Handle>) {
+    line(count, |config| config.associations.tls_port = Some(TLS_PORT))
+}
+
+fn attributes(app: &Handle) -> Vec<(Vec<u8>, Attributes)> {
+    let received = |told| match told {
+        Told::Received { data, attributes, .. } => Some((data, attributes)),
+        _ => None,
+    };
+    app.told().into_iter().filter_map(received).collect()
+}
+
+/// The Response says where to connect; the Confirm goes over the new association, with the data in it, and says how long this
+/// node holds it. The second session finds the association there, and its Response comes over it.
+#[test]
+fn sessions_share_an_association() {
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+    network.run(SECOND);
+    assert_eq!(network.log(0), ["n0 Query", "n1 Response"]);
+    assert_eq!(network.log_of_streams(0), ["n0 Confirm"]);
+    let confirm = Message::parse(&network.written[0].3, Mode::C).expect("a message");
+    let Body::Confirm(confirm) = confirm.body else { panic!("{confirm:?}") };
+    let returned = confirm.returned.expect("what the Response asked for");
+    assert_eq!(returned.configuration.map(|it| it.hold_time), Some(30_000));
+    assert!(returned.proposal.is_some());
+    assert_eq!(attributes(&apps[1]), [(b"one.".to_vec(), RELIABLE)]);
+
+    apps[0].send_with(mri, session(2), b"two.", RELIABLE);
+    apps[0].send_with(mri, session(2), b"tri.", Attributes::default());
+    network.run(SECOND);
+    assert_eq!(network.log(2), ["n0 Query"]);
+    assert_eq!(network.log_of_streams(1), ["n1 Response", "n0 Confirm", "n0 Data"]);
+    let expected = [(b"two.".to_vec(), RELIABLE), (b"tri.".to_vec(), RELIABLE)];
+    assert_eq!(attributes(&apps[1]), expected, "in order");
+
+    apps[1].send_with(mri.inverted(), session(2), b"back", RELIABLE);
+    network.run(SECOND);
+    assert_eq!(attributes(&apps[0]), [(b"back".to_vec(), RELIABLE)]);
+    let views: Vec<_> = network.engine(0).gist().associations().collect();
+    assert_eq!((views.len(), views[0].uses, views[0].stage), (1, 2, "open"));
+    assert_eq!(network.engine(1).gist().associations().count(), 1);
+}
+
+/// Refreshes go on in datagrams and over the association; none opens another one.
+#[test]
+fn routing_state_over_an_association_is_refreshed() {
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    for _ in 0..10 {
+        apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+        network.run(30 * SECOND);
+    }
+    assert_eq!(apps[1].received().len(), 10);
+    assert_eq!(network.engine(0).gist().counters().associations_opened, 1);
+    assert!(network.engine(0).gist().counters().query.sent > 12);
+}
+
+#[test]
+fn only_tls_counts_as_secure() {
+    let (mut network, apps) = with_tls(2);
+    let mri = network.flow();
+    apps[0].send_with(mri, session(1), b"one.", SECURE);
+    network.run(SECOND);
+    assert_eq!(attributes(&apps[1]), [(b"one.".to_vec(), SECURE)]);
+
+    let (mut network, apps) = with_tcp(2);
+    apps[0].send_with(network.flow(), session(1), b"one.", SECURE);
+    network.run(SECOND);
+    assert_eq!(apps[0].failures(), [SendFailure::NoAssociation]);
+    assert!(network.seen.is_empty(), "this node has no TLS");
+}
+
+/// A peer that speaks TCP only is not good enough, however often it is asked.
+#[test]
+fn no_common_stack_fails_the_messages_that_need_one() {
+    let mut tls = Config::default();
+    tls.gist.associations.tls_port = Some(TLS_PORT);
+    let (mut network, apps) = mixed(&[tls, Config::default()]);
+    apps[0].send_with(network.flow(), session(1), b"one.", SECURE);
+    network.run(SECOND);
+    assert_eq!(apps[0].failures(), [SendFailure::NoAssociation]);
+    assert_eq!(network.engine(0).gist().routing_state_count(), 0);
+}
+
+#[test]
+fn a_setting_demands_associations_for_everything() {
+    let (mut network, apps) = line(2, |config| {
+        config.associations.tls_port = Some(TLS_PORT);
+        config.associations.require = SECURE;
+    });
+    apps[0].send(network.flow(), session(1), b"one.");
+    network.run(SECOND);
+    assert_eq!(attributes(&apps[1]), [(b"one.".to_vec(), SECURE)]);
+}
+
+/// Datagrams first, then an application wants more: the peer is asked again, with an offer.
+#[test]
+fn routing_state_moves_to_an_association_when_it_is_needed() {
+    let (mut network, apps) = with_tls(2);
+    let mri = network.flow();
+    apps[0].send(mri, session(1), b"one.");
+    network.run(SECOND);
+    apps[0].send_with(mri, session(1), b"two.", RELIABLE);
+    network.run(SECOND);
+    apps[0].send(mri, session(1), b"tri.");
+    network.run(SECOND);
+    let received = attributes(&apps[1]);
+    assert_eq!(received[0], (b"one.".to_vec(), Attributes::default()));
+    // TLS is what this node likes best, and offers.
+    assert_eq!(received[1..], [(b"two.".to_vec(), SECURE), (b"tri.".to_vec(), SECURE)]);
+}
+
+/// Both needs at once, while nobody is known: the second one has the peer asked again.
+#[test]
+fn what_waits_may_need_different_things() {
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    apps[0].send(mri, session(1), b"one.");
+    apps[0].send_with(mri, session(1), b"two.", RELIABLE);
+    network.run(SECOND);
+    let received = attributes(&apps[1]);
+    assert_eq!(received[1], (b"two.".to_vec(), RELIABLE));
+    assert_eq!(received.len(), 2);
+}
+
+/// 100 kB go over an association, in seven objects; in a datagram they would not, and a node without associations says so.
+#[test]
+fn large_messages_take_an_association() {
+    let large: Vec<u8> = (0..100_000_u32).map(|number| (number / 7) as u8).collect();
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    apps[0].send(mri, session(1), &large);
+    network.run(SECOND);
+    assert_eq!(apps[1].received(), std::slice::from_ref(&large));
+    apps[0].send(mri, session(1), &vec![7; 300_000]);
+    network.run(SECOND);
+    assert_eq!(apps[0].failures(), [SendFailure::TooLarge]);
+
+    let (mut network, apps) = line(2, |config| config.associations.tcp_port = None);
+    apps[0].send(network.flow(), session(1), &large);
+    apps[0].send(network.flow(), session(1), &[1; 1_000]);
+    network.run(SECOND);
+    apps[0].send(network.flow(), session(1), &[2; 1_440]);
+    network.run(SECOND);
+    assert_eq!(apps[0].failures(), [SendFailure::TooLarge, SendFailure::TooLarge]);
+    assert_eq!(apps[1].received(), [[1; 1_000]]);
+}
+
+/// Octets that come in any pieces are the same messages.
+#[test]
+fn a_stream_may_come_in_any_pieces() {
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+    network.run(SECOND);
+    let before = network.written.len();
+    apps[0].send_with(mri, session(1), &[3; 50_000], RELIABLE);
+    network.run(SECOND);
+    let octets = network.written[before].3.clone();
+    let (_, theirs) = network.connections[&(0, network.written[before].2)];
+    apps[1].told();
+    for pieces in [1, 7, 1_000, 49_999] {
+        octets.chunks(pieces).for_each(|piece| network.write(1, theirs, piece));
+        assert_eq!(apps[1].received(), [[3; 50_000]], "{pieces}");
+    }
+    let two = [&octets[..], &octets].concat();
+    network.write(1, theirs, &two);
+    assert_eq!(apps[1].received().len(), 2);
+}
+
+/// Nobody says anything for long: MA-Hello keep the association up as long as routing states use it, and no longer.
+#[test]
+fn an_association_lives_as_long_as_it_is_used() {
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+    apps[0].task(Do::Lifetime(mri, session(1), 1_000 * SECOND));
+    network.run(300 * SECOND);
+    assert_eq!(network.engine(0).gist().associations().count(), 1);
+    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    network.run(200 * SECOND);
+    assert_eq!(network.engine(0).gist().associations().count(), 0);
+    assert_eq!(network.engine(1).gist().associations().count(), 0);
+    assert!(network.connections.is_empty());
+    assert_eq!(network.engine(0).gist().counters().associations_opened, 1);
+}
+
+/// Nothing of a session comes, but the association is held by Hello, which is answered where the other side was silent.
+#[test]
+fn hellos_are_sent_when_nothing_else_is() {
+    let (mut network, apps) = line(2, |config| {
+        config.validity = 600 * SECOND;
+        config.inactivity = 600 * SECOND;
+    });
+    let mri = network.flow();
+    apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+    network.run(300 * SECOND);
+    let hellos = network.log_of_streams(1).iter().filter(|line| line.ends_with("Hello")).count();
+    assert!((20..60).contains(&hellos), "{hellos}");
+    assert_eq!(network.engine(0).gist().associations().count(), 1);
+}
+
+#[test]
+fn a_connection_that_cannot_be_opened_fails_what_waits_for_it() {
+    for hangs in [false, true] {
+        let (mut network, apps) = with_tcp(2);
+        network.nodes[1].listens.clear();
+        network.connections_hang = hangs;
+        let mri = network.flow();
+        apps[0].task(Do::Send(
+            SendMessage { attributes: RELIABLE, timeout: 60 * SECOND, ..message(mri, session(1)) },
+            b"one.".to_vec(),
+        ));
+        network.run(20 * SECOND);
+        assert_eq!(apps[0].failures(), [SendFailure::NoAssociation]);
+        assert_eq!(network.engine(0).gist().associations().count(), 0);
+        apps[0].send(mri, session(1), b"two.");
+        network.run(SECOND);
+        assert_eq!(apps[1].received(), [b"two."]);
+    }
+}
+
+/// One that breaks is reported, the peer is asked for anew, and messages go on over a new one.
+#[test]
+fn a_broken_association_is_reported_and_replaced() {
+    for reason in [CloseReason::Broken, CloseReason::Ended, CloseReason::Backlog] {
+        let (mut network, apps) = with_tcp(2);
+        let mri = network.flow();
+        apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+        network.run(SECOND);
+        let connection = network.written[0].2;
+        network.break_connection(0, connection, reason);
+        network.run(SECOND);
+        for app in &apps {
+            let told = app.told();
+            let failed = |told: &Told| {
+                matches!(told, Told::Notified { what: Notification::CommunicationFailure(_), .. })
+            };
+            assert_eq!(told.iter().filter(|told| failed(told)).count(), 1, "{reason:?} {told:?}");
+        }
+        apps[0].send_with(mri, session(1), b"two.", RELIABLE);
+        network.run(SECOND);
+        assert_eq!(apps[1].received(), [b"two."]);
+        assert_eq!(network.engine(0).gist().counters().associations_opened, 2);
+    }
+}
+
+/// Connections by the dozen on which nobody says who he is: a few at a time, and each for ten seconds.
+#[test]
+fn half_open_associations_are_few_and_short() {
+    let (mut network, apps) = line(2, |config| config.limits.half_open = 8);
+    let connections: Vec<ConnectionId> =
+        (0..100).map(|_| network.open(1, "10.0.0.1", Transport::Tcp)).collect();
+    let open = |network: &Network| {
+        connections.iter().filter(|&&connection| network.is_open(1, connection)).count()
+    };
+    assert_eq!(open(&network), 2, "a quarter, for one address");
+    let elsewhere: Vec<ConnectionId> =
+        (0..100).map(|host| network.open(1, &format!("10.7.0.{host}"), Transport::Tcp)).collect();
+    let there = elsewhere.iter().filter(|&&one| network.is_open(1, one)).count();
+    assert_eq!(there, 6);
+    network.run(11 * SECOND);
+    assert_eq!(open(&network), 0);
+    assert_eq!(network.engine(1).gist().associations().count(), 0);
+    apps[0].send_with(network.flow(), session(1), b"one.", RELIABLE);
+    network.run(SECOND);
+    assert_eq!(apps[1].received(), [b"one."]);
+}
+
+/// Before the Confirm nothing else is taken, however well formed; a length that nobody needs ends it at once.
+#[test]
+fn nothing_but_a_confirm_comes_first() {
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+    network.run(SECOND);
+    apps[0].send_with(mri, session(1), b"two.", RELIABLE);
+    network.run(SECOND);
+    let data = network.written.last().expect("Data").3.clone();
+    apps[1].told();
+    let stranger = network.open(1, "10.0.0.1", Transport::Tcp);
+    let before = network.written.len();
+    network.write(1, stranger, &data);
+    assert_eq!(network.log_of_streams(before), ["n1 Error"]);
+    assert!(apps[1].received().is_empty());
+    network.write(1, stranger, &[1, 64, 0xff, 0xff, 0, 1, 3, 0]);
+    assert!(!network.is_open(1, stranger));
+    let other = network.open(1, "10.0.0.1", Transport::Tcp);
+    network.write(1, other, &[9; 8]);
+    assert!(!network.is_open(1, other), "another version: where the next message begins is lost");
+}
+
+/// Somebody takes TLS out of the Response. The Confirm repeats what it saw; the responder sees that this is not what it
+/// proposed, ends the association, and installs nothing.
+#[test]
+fn a_proposal_that_was_made_weaker_is_found_out() {
+    let (mut network, apps) = with_tls(2);
+    network.tamper = Some(Box::new(|seen| {
+        let packet = udp::Packet::parse(&seen.packet.octets).expect("UDP");
+        let Some(Ok(message)) =
+            earmark_wire::gist::datagram(packet.payload).map(|m| Message::parse(m, Mode::D))
+        else {
+            return;
+        };
+        let Body::Response(mut response) = message.body else { return };
+        let responder = response.responder.as_mut().expect("a cookie");
+        let mut stack = responder.stack.expect("a proposal");
+        let weaker = [earmark_wire::gist::Profile(&[1])];
+        let port = PORT.to_be_bytes();
+        let options = [earmark_wire::gist::ProtocolOptions::tcp_response(1, &port)];
+        stack.proposal = earmark_wire::gist::Profiles::new(&weaker);
+        stack.configuration.options = earmark_wire::gist::ProtocolOptionsList::new(&options);
+        responder.stack = Some(stack);
+        let message = Message { body: Body::Response(response), ..message };
+        let mut octets = vec![0; 12 + message.buffer_len()];
+        let room = earmark_wire::gist::emit_magic(&mut octets[8..]).expect("room");
+        message.emit(room).expect("room");
+        let header = udp::Repr {
+            source: seen.packet.how.source,
+            destination: seen.packet.how.destination,
+            source_port: PORT,
+            destination_port: PORT,
+        };
+        header.emit(&mut octets).expect("room");
+        seen.packet.octets = octets;
+    }));
+    apps[0].send_with(network.flow(), session(1), b"one.", RELIABLE);
+    network.run(Duration::from_millis(200));
+    assert!(apps[1].received().is_empty());
+    assert_eq!(network.engine(1).gist().routing_state_count(), 0);
+    assert_eq!(network.engine(1).gist().associations().count(), 0);
+    let ignored = &network.engine(1).gist().counters().ignored;
+    assert!(ignored.get(&DropReason::Downgrade).is_some_and(|count| *count > 0), "{ignored:?}");
+}
+
+/// A TLS peer with the wrong name: the driver opens no connection, and nothing is sent in the clear.
+#[test]
+fn a_peer_that_is_not_let_in_gets_nothing() {
+    let (mut network, apps) = with_tls(2);
+    network.nodes[1].authentic = false;
+    apps[0].send_with(network.flow(), session(1), b"one.", SECURE);
+    network.run(2 * SECOND);
+    assert_eq!(apps[0].failures(), [SendFailure::NoAssociation]);
+    assert!(apps[1].received().is_empty() && network.written.is_empty());
+}
+
+/// Both ends open an association at the same time, for flows that go opposite ways: both serve, and nothing is lost.
+#[test]
+fn associations_that_cross_serve_both() {
+    let (mut network, apps) = with_tcp(2);
+    let mri = network.flow();
+    let (source, destination) = mri.addresses();
+    let back = common::flow(destination, source);
+    apps[0].send_with(mri, session(1), b"one.", RELIABLE);
+    apps[1].send_with(back, session(2), b"two.", RELIABLE);
+    network.run(SECOND);
+    assert_eq!(attributes(&apps[1]), [(b"one.".to_vec(), RELIABLE)]);
+    assert_eq!(attributes(&apps[0]), [(b"two.".to_vec(), RELIABLE)]);
+    for (app, flow, number) in [(&apps[1], mri.inverted(), 1), (&apps[0], back.inverted(), 2)] {
+        app.send_with(flow, session(number), b"tri.", RELIABLE);
+    }
+    network.run(SECOND);
+    assert_eq!(apps[0].received().len() + apps[1].received().len(), 2);
+}
+
+/// A Confirm that repeats on an association installs nothing twice and delivers nothing twice.
+#[test]
+fn a_confirm_that_repeats_changes_nothing() {
+    let (mut network, apps) = with_tcp(2);
+    apps[0].send_with(network.flow(), session(1), b"one.", RELIABLE);
+    network.run(SECOND);
+    let (_, node, connection, confirm) = network.written[0].clone();
+    let (_, theirs) = network.connections[&(node, connection)];
+    apps[1].told();
+    for _ in 0..10 {
+        network.write(1, theirs, &confirm);
+    }
+    assert!(apps[1].told().is_empty());
+    assert_eq!(network.engine(1).gist().routing_state_count(), 1);
+    assert_eq!(network.engine(1).gist().associations().next().map(|view| view.uses), Some(1));
+}
