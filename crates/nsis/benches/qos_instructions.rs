@@ -1,0 +1,100 @@
+//! Instructions per message of QoS NSLP, without GIST, at 10^3 and 6 x 10^4 resident sessions. Run with
+//! `cargo bench -p earmark-nsis --bench qos_instructions`; it needs valgrind and gungraun-runner.
+
+#![allow(missing_docs)] // the harness writes modules of its own
+
+#[path = "../tests/common/qos_population.rs"]
+mod population;
+
+use std::hint::black_box;
+
+use gungraun::{library_benchmark, library_benchmark_group, main};
+use population::{Arrival, Population};
+
+/// A router with `sessions` sessions, and a message about one of them, or about the next.
+///
+/// It lives in a box, so that handing it over costs the measured function nothing.
+type Case = Box<(Population, Arrival)>;
+
+fn case(sessions: u32, arrival: Arrival) -> Case {
+    let mut population = Population::new(sessions);
+    population.forget_effects();
+    Box::new((population, arrival))
+}
+
+fn new_session(sessions: u32) -> Case {
+    case(sessions, population::request(sessions))
+}
+
+fn known_session(sessions: u32) -> Case {
+    case(sessions, population::refresh(sessions / 2))
+}
+
+fn torn_session(sessions: u32) -> Case {
+    case(sessions, population::tear(sessions / 2))
+}
+
+fn answered_session(sessions: u32) -> Case {
+    let mut case = case(sessions, population::confirmation(sessions));
+    case.0.handle(&population::request(sessions));
+    case.0.forget_effects();
+    case
+}
+
+fn due_session(sessions: u32) -> Case {
+    let mut case = known_session(sessions);
+    case.0.until_refresh();
+    // The wheel falls to the slot of the first.
+    while case.0.expire() == 0 {
+        case.0.until_refresh();
+    }
+    case.0.forget_effects();
+    case.0.until_refresh();
+    case
+}
+
+#[library_benchmark(setup = new_session)]
+#[benches::sessions(args = [1_000, 60_000])]
+fn reserve_new(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark(setup = known_session)]
+#[benches::sessions(args = [1_000, 60_000])]
+fn reserve_refresh(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark(setup = answered_session)]
+#[benches::sessions(args = [1_000, 60_000])]
+fn response(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark(setup = torn_session)]
+#[benches::sessions(args = [1_000, 60_000])]
+fn reserve_tear(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark(setup = due_session)]
+#[benches::sessions(args = [1_000, 60_000])]
+fn refresh_sent(mut case: Case) -> Case {
+    let (population, _) = &mut *case;
+    black_box(population.expire());
+    case
+}
+
+library_benchmark_group!(
+    name = messages,
+    benchmarks = [reserve_new, reserve_refresh, response, reserve_tear, refresh_sent]
+);
+main!(library_benchmark_groups = messages);

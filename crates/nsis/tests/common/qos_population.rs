@@ -1,0 +1,242 @@
+//! A router with many reserved sessions of QoS NSLP, without GIST, for measuring: each 64 kbit/s, all from one peer and on
+//! to another, with confirmation.
+#![allow(dead_code, unreachable_pub)]
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Effects, Hop, Interface, InterfaceId, Interfaces, Rate, Route, RouteTable, Time,
+};
+use earmark_nsis::nslp::{Attributes, PeerHandle, Received, Requests};
+use earmark_nsis::qos::{Config, QosNslp};
+use earmark_nsis::{Event, Nslp, Turn};
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::qos_nslp::iana::Success;
+use earmark_wire::qos_nslp::{
+    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message, Outcome, Reserve, Response, Rsn,
+};
+use earmark_wire::qspec::iana::MessageSequence;
+use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
+
+const BEFORE: PeerHandle = PeerHandle { slot: 1, generation: 0 };
+const BEHIND: PeerHandle = PeerHandle { slot: 2, generation: 0 };
+
+/// The router, and room for what it does.
+pub struct Population {
+    qos: QosNslp,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    ledger: Ledger,
+    out: Effects<Event>,
+    requests: Requests,
+    pub now: Time,
+}
+
+/// A message that owns its octets.
+pub struct Arrival {
+    session: SessionId,
+    mri: Mri,
+    peer: PeerHandle,
+    data: Vec<u8>,
+}
+
+impl Population {
+    /// A router with `sessions` reserved sessions, numbered from 0.
+    pub fn new(sessions: u32) -> Population {
+        Population::with(sessions, Config::default())
+    }
+
+    pub fn with(sessions: u32, config: Config) -> Population {
+        let mut population = Population::empty(config);
+        for number in 0..sessions {
+            population.handle(&request(number));
+            population.handle(&confirmation(number));
+            population.forget_effects();
+        }
+        assert_eq!(population.qos.session_count(), sessions as usize);
+        let link = population.ledger.link(InterfaceId(2)).expect("known");
+        assert_eq!(link.claims, sessions);
+        population
+    }
+
+    /// The router before anybody came.
+    pub fn empty(mut config: Config) -> Population {
+        config.limits.changes_per_second = u32::MAX;
+        let mut population = Population {
+            qos: QosNslp::new(config, &RandomStreams::new(1)),
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            out: Effects::new(),
+            requests: Requests::default(),
+            now: Time::from_secs(1),
+        };
+        let bandwidth = Rate::from_mbps(400_000);
+        for (index, address) in [(1, "192.0.2.2"), (2, "198.51.100.1")] {
+            let id = InterfaceId(index);
+            population.interfaces.set(Interface {
+                id,
+                name: format!("eth{index}"),
+                addresses: vec![address.parse().expect("an address")],
+                mtu: 1_500,
+                up: true,
+                bandwidth,
+                reservable: bandwidth,
+                latency_us: 10,
+            });
+            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
+            population.ledger.set_link(id, capacity);
+        }
+        let prefix = "10.128.0.0/9".parse().expect("a prefix");
+        let gateway = Some("198.51.100.2".parse().expect("an address"));
+        let hop = Hop { interface: InterfaceId(2), gateway, source: None };
+        population.routes.insert(Route { prefix, metric: 0, hop });
+        population
+    }
+
+    fn call(&mut self, act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>)) {
+        let context = &mut Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        let id = self.qos.id();
+        let mut turn = Turn::new(self.now, context, &mut self.out, id, &mut self.requests);
+        act(&mut self.qos, &mut turn);
+    }
+
+    /// Hands a message over: how much is asked of GIST.
+    pub fn handle(&mut self, arrival: &Arrival) -> usize {
+        let message = Received {
+            data: &arrival.data,
+            session: arrival.session,
+            mri: arrival.mri,
+            peer: Some(arrival.peer),
+            attributes: Attributes::default(),
+            explicitly_routed: false,
+            ip_distance: Some(1),
+            hops: 60,
+            interface: InterfaceId(1),
+        };
+        self.call(|qos, turn| qos.receive(turn, &message));
+        self.requests.iter().count()
+    }
+
+    /// Lets time go on to the next deadline; how much is asked of GIST.
+    pub fn expire_next(&mut self) -> usize {
+        while self.requests.iter().next().is_none() {
+            self.now = self.qos.next_deadline().expect("something is due").max(self.now);
+            self.call(Nslp::expire);
+        }
+        self.requests.iter().count()
+    }
+
+    /// To just before the next refresh.
+    pub fn until_refresh(&mut self) {
+        self.now = self.qos.next_deadline().expect("something is due");
+    }
+
+    pub fn expire(&mut self) -> usize {
+        self.call(Nslp::expire);
+        self.requests.iter().count()
+    }
+
+    pub fn forget_effects(&mut self) {
+        self.out.clear();
+        self.requests.clear();
+    }
+
+    pub fn qos(&self) -> &QosNslp {
+        &self.qos
+    }
+}
+
+fn session(number: u32) -> SessionId {
+    // As random as names of sessions are.
+    let mixed = u128::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    SessionId(mixed.to_be_bytes())
+}
+
+fn mri(number: u32, direction: Direction) -> Mri {
+    Mri::PathCoupled(PathCoupled {
+        source: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number / 1_000)),
+        destination: IpAddr::V4(Ipv4Addr::from_bits(0x0a80_0000 + number / 1_000)),
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(17),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(1_000 + (number % 1_000) as u16),
+        destination_port: Some(5_000),
+        direction,
+    })
+}
+
+fn reserve(number: u32, qspec: Option<&[u8]>, tear: bool) -> Arrival {
+    let message = Message::Reserve(Reserve {
+        flags: GenericFlags::default(),
+        tear,
+        replace: true,
+        rsn: Rsn { number: 0, epoch: 4_711 },
+        rii: qspec.map(|_| number),
+        refresh_period: None,
+        bound: BoundSessions::NONE,
+        summary: None,
+        binding: None,
+        info: None,
+        classifier: None,
+        qspec,
+        extra: Extra::NONE,
+    });
+    arrival(number, Direction::Downstream, BEFORE, &message)
+}
+
+fn arrival(number: u32, direction: Direction, peer: PeerHandle, message: &Message<'_>) -> Arrival {
+    let mut data = vec![0; message.buffer_len()];
+    message.emit(&mut data).expect("a message");
+    Arrival { session: session(number), mri: mri(number, direction), peer, data }
+}
+
+/// A RESERVE that makes session `number`.
+pub fn request(number: u32) -> Arrival {
+    let bucket = TokenBucket {
+        rate: 8_000.0,
+        depth: 2_000.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 64,
+        max_packet_size: 1_000,
+    };
+    let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
+    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
+    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
+    let mut octets = vec![0; qspec.buffer_len()];
+    qspec.emit(&mut octets).expect("a QSPEC");
+    reserve(number, Some(&octets), false)
+}
+
+/// The RESPONSE to it.
+pub fn confirmation(number: u32) -> Arrival {
+    let message = Message::Response(Response {
+        flags: GenericFlags::default(),
+        answers: Some(Answers::Rii(number)),
+        info: InfoSpec::new(Outcome::Success(Success::Reservation)),
+        summary: None,
+        qspec: None,
+        extra: Extra::NONE,
+    });
+    arrival(number, Direction::Upstream, BEHIND, &message)
+}
+
+/// A RESERVE that refreshes it.
+pub fn refresh(number: u32) -> Arrival {
+    reserve(number, None, false)
+}
+
+/// A RESERVE that tears it down.
+pub fn tear(number: u32) -> Arrival {
+    reserve(number, None, true)
+}

@@ -1,0 +1,51 @@
+//! What a session of QoS NSLP costs, measured: octets on the heap for its block, its QSPEC, its timer, its place in the
+//! indexes and its claim in the ledger, all slack of growing tables included.
+
+#[path = "common/qos_population.rs"]
+mod population;
+
+use earmark_nsis::qos::Config;
+use population::{Population, refresh};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// Tables grow by doubling, so the cost swings; it is taken where all are as full as they get, and right after the index has
+/// doubled.
+#[test]
+fn a_session_takes_less_than_400_octets_and_a_refresh_none() {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let mut costs = Vec::new();
+    for sessions in [7 << 11, (7 << 11) + 1] {
+        let before = dhat::HeapStats::get().curr_bytes;
+        let empty = Population::empty(Config::default());
+        let base = dhat::HeapStats::get().curr_bytes - before;
+        drop(empty);
+        let population = Population::new(sessions);
+        let octets = dhat::HeapStats::get().curr_bytes - before - base;
+        costs.push(octets as f64 / f64::from(sessions));
+        drop(population);
+    }
+    println!("octets a session: {costs:.0?} where the index is full, and just doubled");
+    assert!(costs.iter().all(|cost| *cost <= 400.0), "{costs:?}");
+
+    let mut population = Population::new(1_000);
+    let arrivals: Vec<_> = (0..1_000).map(refresh).collect();
+    population.handle(&arrivals[0]);
+    population.forget_effects();
+    let before = dhat::HeapStats::get().total_blocks;
+    for arrival in &arrivals {
+        assert_eq!(population.handle(arrival), 0, "it goes no further");
+    }
+    assert_eq!(dhat::HeapStats::get().total_blocks, before, "allocations");
+    // Its own refreshes.
+    population.expire_next();
+    population.forget_effects();
+    let before = dhat::HeapStats::get().total_blocks;
+    for _ in 0..2_000 {
+        population.expire_next();
+        population.forget_effects();
+    }
+    let allocated = dhat::HeapStats::get().total_blocks - before;
+    assert!(allocated <= 4, "{allocated} allocations, but for tables that grow");
+}
