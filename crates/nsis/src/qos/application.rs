@@ -264,6 +264,8 @@ impl QosNslp {
                         if let Some(timer) = question.timer {
                             self.waits.cancel(timer);
                         }
+                        // What came of it is the receiver's to end.
+                        self.drop_sessions(turn, &[question.session]);
                     }
                     _ => {}
                 }
@@ -394,7 +396,7 @@ impl QosNslp {
         let (reaction, before) = (extra.on_refusal, extra.before.take());
         tell(turn, Event::Refused { application, outcome, source, available, reaction });
         match (reaction, before) {
-            (OnRefusal::Retry, _) => {}
+            (OnRefusal::Retry, _) => self.ask_later(turn, index),
             (OnRefusal::Release, None) => self.release(turn, index),
             (OnRefusal::Release, Some(before)) => {
                 // What it had less of this node has still; more of it may be gone.
@@ -403,6 +405,21 @@ impl QosNslp {
                 }
             }
         }
+    }
+
+    /// Asks for the same once more after a refresh period, with a number of its own, since nodes that have given the
+    /// reservation back do not hear refreshes.
+    pub(super) fn ask_later(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let (rii, wait) = (self.draw_rii(), self.refresh_wait());
+        let (at, wait_ms, _) = self.first_try(turn.now);
+        let later = at + wait;
+        let request = Asking { rii, at: later, wait_ms, until: later + self.config.give_up };
+        let session = self.store.session_mut(index);
+        session.own_rsn = session.own_rsn.wrapping_add(1);
+        session.flags.set(Flags::CONFIRMED, false);
+        session.refresh_at = later + wait;
+        session.extra().request = Some(request);
+        self.rearm(index);
     }
 
     /// Nobody has answered; whether the session is still there.

@@ -95,8 +95,12 @@ impl QosNslp {
         turn.out.notify(crate::Event::Qos(Event::Lost { application, outcome, source }));
         let on_refusal = session.extra.as_ref().map(|extra| extra.on_refusal);
         // A neighbour that is silent may come back, or GIST finds another way.
-        if outcome != truncated && on_refusal == Some(OnRefusal::Release) {
-            self.release(turn, index);
+        if outcome == truncated {
+            return;
+        }
+        match on_refusal {
+            Some(OnRefusal::Retry) => self.ask_later(turn, index),
+            _ => self.release(turn, index),
         }
     }
 }

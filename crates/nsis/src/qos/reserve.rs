@@ -246,7 +246,9 @@ impl QosNslp {
         }
         self.note_objects(index, reserve);
         if old_mri != mri {
-            self.flow_changed(turn, index, old_mri, reserve.replace);
+            let ends_here = self.ends_here(turn, arrival);
+            self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
+            self.flow_changed(index, old_mri, reserve.replace);
         }
         self.install(turn, index, old_mri != mri && moved.is_none());
         let change = if moved.is_some() { Change::Moved } else { Change::Changed };

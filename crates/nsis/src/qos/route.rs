@@ -236,13 +236,7 @@ impl QosNslp {
     }
 
     /// The RESERVE that has come is for other packets than those before.
-    pub(super) fn flow_changed(
-        &mut self,
-        _turn: &mut Turn<'_, '_>,
-        index: Index,
-        old: PathCoupled,
-        replace: bool,
-    ) {
+    pub(super) fn flow_changed(&mut self, index: Index, old: PathCoupled, replace: bool) {
         let session = self.store.session_mut(index);
         let on = session.on;
         if !replace {

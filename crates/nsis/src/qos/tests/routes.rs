@@ -59,3 +59,133 @@ fn a_change_that_is_none_tears_nothing_down() {
     net.pass(Duration::from_secs(600));
     assert_eq!(net.all_held()[..4], [2, 2, 2, 0]);
 }
+
+/// Figure 4 of RFC 5974: the last node finds another one behind it.
+#[test]
+fn a_path_grows_longer() {
+    let mut net = Net::of(3);
+    net.right[1] = None;
+    net.reserve(0, request(0, address(FAR), mbps(2)));
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    net.lines();
+    net.right[1] = Some(2);
+    net.notify(1, mri(0, address(FAR), Direction::Downstream), Net::good(2));
+    let expected = [
+        "1>2 RESERVE 2 qspec rii",
+        "2>- RESERVE 0 qspec rii",
+        "2>1 RESPONSE reservation successful",
+    ];
+    assert_eq!(net.lines(), expected);
+    assert_eq!(net.all_held(), [2, 2, 2]);
+}
+
+/// Figure 5: the last node is not on the path any more.
+#[test]
+fn a_path_grows_shorter() {
+    let mut net = Net::of(3);
+    let path = mri(0, address(FAR), Direction::Downstream);
+    net.reserve(0, request(0, address(FAR), mbps(2)));
+    net.lines();
+    net.right[1] = None;
+    net.notify(1, path, Notification::LastNode);
+    assert_eq!(net.lines()[0], "1>2! RESERVE 1 tear");
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    assert_eq!(net.nodes[1].qos.session(SESSION).expect("there").role, "qnr");
+    net.pass(Duration::from_secs(600));
+    assert_eq!(net.all_held(), [2, 2, 0]);
+}
+
+/// Section 3.2.12: the sender's side shows the receiver's the new way by a QUERY, which is answered where it meets the
+/// reservation.
+#[test]
+fn a_reservation_of_the_receiver_moves_too() {
+    let mut net = Net::of(5);
+    net.right[3] = None;
+    let listen = crate::qos::Listen {
+        destination: None,
+        protocol: None,
+        port: None,
+        most: None,
+        reverse: None,
+    };
+    net.command(3, Command::Listen { application: PEER_APP, listen });
+    let request = request(0, of_node(3), mbps(2));
+    net.command(0, Command::Invite { application: APP, request });
+    assert_eq!(net.all_held()[..4], [2, 2, 2, 0]);
+    net.lines();
+    (net.right[0], net.right[4], net.left[4], net.left[2]) = (Some(4), Some(2), Some(0), Some(4));
+    net.notify(0, path(), Net::good(4));
+    let lines = net.lines();
+    assert_eq!(
+        lines[..4],
+        [
+            "0>4 QUERY reserve",
+            "4>2 QUERY reserve",
+            "2>4 RESERVE 2 qspec rii",
+            "4>0 RESERVE 0 qspec rii",
+        ]
+    );
+    assert!(lines.contains(&"2>1! RESERVE 1 tear".into()), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.starts_with("2>3 QUERY")), "it goes no further");
+    assert_eq!(net.nodes[1].qos.session_count(), 0);
+    net.pass(Duration::from_secs(600));
+    assert_eq!(
+        (net.held(0, RIGHT), net.held(4, LEFT), net.held(2, RIGHT)),
+        (mbps(2), mbps(2), mbps(2))
+    );
+}
+
+/// Section 5.2.5.4: the nodes of the old branch go on refreshing for a while, and are not listened to.
+#[test]
+fn the_old_branch_is_not_taken_for_the_new_one() {
+    let mut net = before();
+    (net.right[0], net.right[4], net.left[4], net.left[2]) = (Some(4), Some(2), Some(0), Some(4));
+    // What tears the old branch down gets lost.
+    net.deaf = [1].into();
+    net.notify(0, path(), Net::good(4));
+    net.deaf.clear();
+    assert_eq!(net.nodes[2].qos.session(SESSION).expect("there").back, Some(handle(4)));
+    net.pass(Duration::from_secs(100));
+    assert_eq!(net.nodes[2].qos.session(SESSION).expect("there").back, Some(handle(4)));
+    assert!(net.nodes[2].qos.counters().dropped[&crate::qos::DropReason::OtherPeer] > 0);
+    net.pass(Duration::from_secs(300));
+    assert_eq!(net.nodes[1].qos.session_count(), 0);
+    assert_eq!(net.nodes[2].qos.session_count(), 1);
+}
+
+/// Section 5.4.1: the same session with another flow replaces what there was, or shares it where it says so.
+#[test]
+fn a_moved_host_takes_its_session_along() {
+    for (replace, control) in [
+        (true, &["remove", "install 2 2 Mbit/s"][..]),
+        (false, &["remove", "install 2 2 Mbit/s", "add 5000"]),
+    ] {
+        let mut net = before();
+        let index = net.nodes[0].qos.store.find(SESSION).expect("there");
+        let session = net.nodes[0].qos.store.session_mut(index);
+        session.mri.source_port = Some(6_001);
+        session.flags.set(crate::qos::state::Flags::REPLACE, replace);
+        net.nodes[1].control.clear();
+        net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(2)) });
+        assert_eq!(net.nodes[1].control, control);
+        assert_eq!(net.all_held()[..4], [2, 2, 2, 0]);
+        assert_eq!(net.nodes[2].qos.session(SESSION).expect("there").mri.source_port, Some(6_001));
+    }
+}
+
+/// A link without room for what comes its way: the QNI hears of it.
+#[test]
+fn a_new_way_may_have_no_room() {
+    let mut net = before();
+    let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(1), mtu: 1_500 };
+    net.nodes[1].ledger.set_link(LEFT, capacity);
+    let hop = Hop { interface: LEFT, gateway: None, source: None };
+    let prefix = Prefix::host(of_node(3));
+    let old = Hop { interface: RIGHT, ..hop };
+    assert!(net.nodes[1].routes.remove(&Route { prefix, metric: 0, hop: old }));
+    net.nodes[1].routes.insert(Route { prefix, metric: 0, hop });
+    net.pass(Duration::from_secs(60));
+    let events = net.events(0);
+    assert!(matches!(events[..], [Event::Lost { .. }, Event::Released { .. }]), "{events:?}");
+    assert_eq!(net.held(1, RIGHT), Rate::ZERO);
+}
