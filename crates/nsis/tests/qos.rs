@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{Network, Place, address};
 use earmark_core::admission::LinkCapacity;
-use earmark_core::{Flow, HostEvent, InterfaceId, Rate};
+use earmark_core::{Flow, HostEvent, InterfaceId, Rate, Transport};
+use earmark_nsis::nslp::Attributes;
 use earmark_nsis::qos::{Application, Command, Event, Listen, OnRefusal, Request, Wish};
 use earmark_nsis::{Config, gist};
 use earmark_wire::gist::SessionId;
@@ -116,6 +117,23 @@ fn a_reservation_over_four_nodes_lives_as_long_as_it_is_wanted() {
             assert_eq!(network.engine(node).qos().session_count(), 0);
         }
     }
+}
+
+/// Over associations everything is the same.
+#[test]
+fn reliable_messages_reserve_likewise() {
+    let mut network = aware(4);
+    for node in &mut network.nodes {
+        let ports = gist::Config::default().associations;
+        node.listens.extend(ports.tcp_port.map(|port| (port, Transport::Tcp)));
+    }
+    let attributes = Some(Attributes { reliable: true, secure: false });
+    reserve(&mut network, Request { attributes, ..request(address("10.0.2.2"), mbps(2)) });
+    network.run(5 * SECOND);
+    let events = told(&network, 0);
+    assert!(events.iter().any(|event| is_reserved(event, mbps(2))), "{events:?}");
+    assert_eq!(all_held(&network), [2, 2, 2, 0]);
+    assert!(network.connections.len() >= 2, "there are connections");
 }
 
 #[test]
