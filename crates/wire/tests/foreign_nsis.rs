@@ -92,6 +92,7 @@ fn data(nslpid: u16, nslp_data: &[u8]) -> Vec<u8> {
         session: SESSION,
         nli: Some(nli()),
         nslp_data,
+        continuation: Continuation::NONE,
         context_free: false,
         explicitly_routed: true,
     });
