@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use earmark::client::Client;
 use earmark::control::protocol::{
-    Answer as Reply, Attach, Listen, Loop, Notice, Opened, Request, Send,
+    Answer as Reply, Attach, Establish, Listen, Loop, Notice, Opened, Request, Send,
 };
 use earmark_boomerang as boomerang;
 use earmark_core::{Rate, Time};
 use earmark_node::Event;
+use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{Protocol, Trace};
 use earmark_wire::rsvp::ErrorSpec;
@@ -46,7 +47,7 @@ pub struct OnNamespaces {
 struct Reserved {
     stream: Stream,
     at_sender: (Client, Opened),
-    /// Boomerang has none.
+    /// Boomerang and NSIS have none.
     at_receiver: Option<(Client, Opened)>,
 }
 
@@ -139,6 +140,21 @@ impl OnNamespaces {
         Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
     }
 
+    /// By NSIS: h1 sends a RESERVE.
+    fn establish(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
+        let [from, to] = self.ends(stream)?;
+        let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
+        let mut client = Client::connect(self.testbed.control(self.sender))?;
+        let opened = client.call(&Request::Establish(Establish {
+            from: Some(from),
+            burst_octets: bucket_octets,
+            max_packet: packet_octets,
+            follow: true,
+            ..Establish::new(to, rate)
+        }))?;
+        Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
+    }
+
     /// By YESSIR: h1 reports, and h2 answers.
     fn report_stream(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
         let [from, to] = self.ends(stream)?;
@@ -193,6 +209,7 @@ impl Stage for OnNamespaces {
         let mut reserved = match by {
             Protocol::Boomerang => self.send_loop(stream, rate)?,
             Protocol::Yessir => self.report_stream(stream, rate)?,
+            Protocol::Nsis => self.establish(stream, rate)?,
             _ => self.open(stream, rate)?,
         };
         let answer = loop {
@@ -211,8 +228,8 @@ impl Stage for OnNamespaces {
                 bail!("no answer to the request for {rate} within {within:?}");
             }
         };
-        // A loop that was refused is over already.
-        if by != Protocol::Boomerang || matches!(answer, Answer::InPlace(_)) {
+        // A loop that was refused is over already, and so is a RESERVE.
+        if !matches!(by, Protocol::Boomerang | Protocol::Nsis) || matches!(answer, Answer::InPlace(_)) {
             self.open.push(reserved);
         }
         Ok(answer)
@@ -299,6 +316,12 @@ fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
             Event::Boomerang(boomerang::Event::Refused { offer, .. }) => {
                 return Ok(Some(Answer::Offered(Rate::from_bps(offer.forward.into()))));
             }
+            Event::Nsis(nsis::Event::Qos(qos::Event::Reserved { .. })) => {
+                return Ok(Some(Answer::InPlace(setup)));
+            }
+            Event::Nsis(nsis::Event::Qos(qos::Event::Refused {
+                available: Some(available), ..
+            })) => return Ok(Some(Answer::Offered(available))),
             Event::Yessir(yessir::Event::Answered { answer, .. }) => {
                 return Ok(Some(answered(&answer, setup)));
             }
