@@ -14,6 +14,7 @@ use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Session, SourceSelector};
 
 pub use light::{boomerang_rejection, failure, rates, way, yessir_hint};
+pub use nsis::{outcome, ping_hint, qos_rejection, qos_source};
 
 /// What happened, in one line.
 pub fn event(event: &Event) -> String {

@@ -8,6 +8,8 @@ mod both_paths;
 mod host;
 #[path = "kernel/limits.rs"]
 mod limits;
+#[path = "kernel/nsis.rs"]
+mod nsis;
 
 use std::net::UdpSocket;
 use std::process::{Command, ExitCode};
@@ -24,7 +26,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 22] = [
+    let tests: [Test; 24] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
             limits::a_flood_of_loops_is_limited_in_the_kernel_too,
         ),
         ("a_flood_of_reports_is_limited", limits::a_flood_of_reports_is_limited),
+        ("nsis_ping_shows_every_node", nsis::ping_shows_every_node),
+        ("nsis_datagrams_reserve_and_refuse", nsis::datagrams_reserve_and_refuse),
         ("an_interface_may_come_back", an_interface_may_come_back),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (

@@ -1,6 +1,7 @@
 //! What a node shows of itself: rows for listings. Daemons write them, clients read them.
 
 mod boomerang;
+mod gist;
 mod nsis;
 mod yessir;
 
@@ -17,6 +18,8 @@ use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
 use serde::{Deserialize, Serialize};
 
 use crate::node::Node;
+
+pub use gist::RoutingStateRow;
 
 /// One sender of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -273,7 +276,7 @@ impl Node {
         let yessir = yessir::counters(self.yessir.counters());
         rsvp.chain(boomerang.map(|(group, name, n)| ("boomerang", group, name, n)))
             .chain(yessir.map(|(group, name, n)| ("yessir", group, name, n)))
-            .chain(nsis::counters(&self.nsis).map(|(group, name, n)| ("nsis", group, name, n)))
+            .chain(nsis::counters(&self.nsis))
     }
 
     fn session_row(&self, sender: &SenderView<'_>, now: Time) -> SessionRow {

@@ -1,6 +1,7 @@
 //! The words of the command line and their help.
 
 mod light;
+mod nsis;
 mod values;
 
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +18,7 @@ use crate::control::protocol::{Listing, SenderName, Signalling, StyleName};
 use crate::units::{parse_duration, parse_octets};
 
 pub(super) use light::{LoopOptions, StreamOptions};
+pub(super) use nsis::{NsisOptions, PingOptions};
 use values::{endpoint, flow_label, ip_protocol, sender};
 
 /// Reserve bandwidth along a network path.
@@ -76,13 +78,14 @@ what waits for a restart, and a file with a mistake changes nothing.")]
     #[command(subcommand)]
     Config(ConfigCommand),
     /// List what the daemon knows: sessions, reservations, links, neighbors, aggregates,
-    /// applications or counters.
+    /// routing state, applications or counters.
     #[command(after_help = "\
 Examples:
   earmark show sessions          # senders that were announced (path state)
   earmark show reservations      # what is reserved, for whom, on which link, and what has gone through
   earmark show links             # how much of each link is reserved
   earmark show applications      # what was opened on this host; `earmark release` ends it
+  earmark show routing-state     # of NSIS: which node is next for each session, and how good that is
   earmark show counters --json")]
     Show {
         /// What to list.
@@ -111,6 +114,7 @@ Examples:
   earmark listen --on 239.1.2.3:5001 --style se --sender 10.0.1.2 --sender 10.0.7.2:4000
   earmark listen --on 10.0.2.2:5001 --wait 10s     # and wait until it is confirmed
   earmark listen --protocol yessir --on 10.0.2.2:5000   # answer RTP streams that are announced by YESSIR
+  earmark listen --protocol nsis --on 10.0.2.2:5001     # reserve by QoS NSLP for senders that ask for it
 
 Boomerang needs nobody who listens: whoever answers pings will do.
 
@@ -131,6 +135,8 @@ Examples:
   earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit
   earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --codec 0 --partial
   earmark reserve --protocol yessir --from 10.0.1.2:5000 --to 10.0.2.2:5000 --rate 2Mbit --class ef
+  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit
+  earmark reserve --protocol nsis --to 10.0.2.2:5001 --rate 2Mbit --at-least 500kbit --secure
 
 With RSVP, the default:
 Where --to is an address of this host, it answers the sender's announcement and waits for a confirmation; elsewhere
@@ -144,6 +150,9 @@ end only has to answer pings; it needs no Earmark.
 With YESSIR this host sends RTCP reports for an RTP stream, and what they ask for is reserved on their way. Ports are those
 of the RTP data. Run `earmark listen --protocol yessir` on the receiver, so that it answers what was reserved where; or
 say --unconfirmed.
+
+With NSIS the sender's request goes along the path, and the answer of the last node comes back. With --by-receiver the
+receiver is asked to reserve; run `earmark listen --protocol nsis` there.
 
 The reservation lasts until `earmark release`; with --hold, until this command ends.
 Exit status: 0 reserved, 3 refused, 4 nobody answered in time.")]
@@ -170,6 +179,19 @@ Where a node is silent, the way is asked again hop by hop to find out which; tha
 A reservation that is larger than the one a hop before is merged with others; \"nothing\" is where best effort begins.
 Exit status: 0 the whole way answered, 1 a node knows nothing of the flow, 4 a node did not answer in time.")]
     Trace(TraceOptions),
+    /// Show every node on the way to a host that takes part in NSIS, with its round-trip time (Ping NSLP).
+    #[command(after_help = "\
+Examples:
+  earmark ping 10.0.3.2
+  earmark ping 10.0.3.2 --qos                 # and what each node could still reserve, there and back
+  earmark ping 10.0.3.2 --count 10 --interval 200ms --json
+  earmark ping 10.0.3.2 --secure              # over connections by TLS, all the way
+
+The message follows the path that packets to the host take; each node that speaks NSIS adds what it knows, and the last one
+sends it back. Round-trip times need no clocks that agree: they are what is left of the whole when the time beyond a node is
+taken off. The host itself answers if its daemon speaks NSIS; otherwise the last router that does.
+Exit status: 0 a message came back, 4 none did in time.")]
+    Ping(PingOptions),
     /// Print events as they happen, until Ctrl-C.
     #[command(after_help = "\
 Examples:
@@ -239,6 +261,8 @@ pub(super) enum What {
     Neighbors,
     /// What crosses cores in one reservation for many flows.
     Aggregates,
+    /// The peers of GIST that each session of NSIS has.
+    RoutingState,
     /// What `send`, `listen` and `reserve` opened on this host.
     Applications,
     /// Messages by kind, what was dropped and why, sockets and traffic control.
@@ -253,6 +277,7 @@ impl From<What> for Listing {
             What::Links => Listing::Links,
             What::Neighbors => Listing::Neighbors,
             What::Aggregates => Listing::Aggregates,
+            What::RoutingState => Listing::RoutingState,
             What::Applications => Listing::Applications,
             What::Counters => Listing::Counters,
         }
@@ -354,6 +379,9 @@ pub(super) struct ListenOptions {
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     pub(super) ip_protocol: u8,
+    /// With NSIS: reserve this for the way back, too, for each sender.
+    #[arg(long, value_name = "RATE")]
+    pub(super) back: Option<Rate>,
     #[command(flatten)]
     pub(super) who: Who,
     /// Keep running, print what happens, and end it all with this command.
@@ -363,7 +391,7 @@ pub(super) struct ListenOptions {
 
 impl ValueEnum for Signalling {
     fn value_variants<'a>() -> &'a [Signalling] {
-        &[Signalling::Rsvp, Signalling::Boomerang, Signalling::Yessir]
+        &[Signalling::Rsvp, Signalling::Boomerang, Signalling::Yessir, Signalling::Nsis]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -371,6 +399,11 @@ impl ValueEnum for Signalling {
             Signalling::Rsvp => "the receiver reserves, for a sender that announces itself",
             Signalling::Boomerang => "one loop reserves both ways; the far end only answers a ping",
             Signalling::Yessir => "reservations ride in the RTCP reports of an RTP stream",
+            Signalling::Nsis => {
+                "QoS NSLP over GIST: the sender reserves, or has the receiver do it"
+            }
+            // It reserves nothing, and has a command of its own.
+            Signalling::Ping => return None,
         };
         Some(PossibleValue::new(self.name()).help(help))
     }
@@ -402,7 +435,7 @@ pub(super) struct ReserveOptions {
     /// By which protocol to reserve.
     #[arg(long, value_name = "NAME", default_value = "rsvp")]
     pub(super) protocol: Signalling,
-    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit. For RSVP and YESSIR.
+    /// Token rate, how fast the data comes for long: 64kbit, 2Mbit, 1.5Gbit. For all but Boomerang.
     #[arg(long)]
     pub(super) rate: Option<Rate>,
     #[command(flatten)]
@@ -411,7 +444,9 @@ pub(super) struct ReserveOptions {
     pub(super) loop_options: LoopOptions,
     #[command(flatten)]
     pub(super) stream_options: StreamOptions,
-    /// Only ask what could be had, and reserve nothing. For Boomerang and YESSIR.
+    #[command(flatten)]
+    pub(super) nsis_options: NsisOptions,
+    /// Only ask what could be had, and reserve nothing. Not for RSVP.
     #[arg(long)]
     pub(super) query: bool,
     /// How long to wait for the outcome: 500ms, 10s, 2min.

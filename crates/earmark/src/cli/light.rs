@@ -15,7 +15,7 @@ use earmark_yessir as yessir;
 use serde_json::{Value, json};
 
 use super::arguments::{
-    Arguments, ListenOptions, LoopOptions, ReserveOptions, StreamOptions, Traffic,
+    Arguments, ListenOptions, LoopOptions, NsisOptions, ReserveOptions, StreamOptions, Traffic,
 };
 use super::reservations::{begun, follow};
 use super::{Failure, Outcome, Output};
@@ -65,6 +65,14 @@ pub(super) fn check(options: &ReserveOptions) {
             "--forward, --reverse, --or, --accept-less and --secret are Boomerang's; with YESSIR say --rate, --codec or --measured",
         ),
         Signalling::Yessir => _ = flowspec(options),
+        Signalling::Nsis if loops || streams || options.rate.is_none() => {
+            wrong_usage("with --protocol nsis, --rate says how much, and --at-least what will do")
+        }
+        Signalling::Nsis => return,
+        Signalling::Ping => super::nsis::reserves_nothing(),
+    }
+    if has_nsis_options(&options.nsis_options) {
+        wrong_usage("--at-least, --by-receiver, --reliable and --secure need --protocol nsis");
     }
 }
 
@@ -91,6 +99,10 @@ fn has_stream_options(of: &StreamOptions) -> bool {
         || of.partial
         || of.unconfirmed
         || of.key.is_some()
+}
+
+fn has_nsis_options(of: &NsisOptions) -> bool {
+    of.at_least.is_some() || of.by_receiver || of.reliable || of.secure
 }
 
 /// Sends a loop, and waits until it is round.
@@ -295,16 +307,16 @@ pub(super) fn listen(
 }
 
 /// A reservation that is waited for.
-struct Wait<'a> {
-    client: &'a mut Client,
-    opened: Opened,
-    timeout: Duration,
-    out: &'a mut Output,
+pub(super) struct Wait<'a> {
+    pub(super) client: &'a mut Client,
+    pub(super) opened: Opened,
+    pub(super) timeout: Duration,
+    pub(super) out: &'a mut Output,
 }
 
 impl Wait<'_> {
     /// The next event; `None` where none comes in time.
-    fn next(&mut self) -> Result<Option<Notice>, Failure> {
+    pub(super) fn next(&mut self) -> Result<Option<Notice>, Failure> {
         let begun = Instant::now();
         let notice = self.client.next_event(Some(begun + self.timeout))?;
         self.timeout = self.timeout.saturating_sub(begun.elapsed());
@@ -315,7 +327,7 @@ impl Wait<'_> {
         Duration::try_from_secs_f64(notice.at_s - self.opened.at_s).unwrap_or_default()
     }
 
-    fn reserved(
+    pub(super) fn reserved(
         self,
         notice: &Notice,
         text: &str,
@@ -338,7 +350,7 @@ impl Wait<'_> {
         if hold { follow(self.client, self.out) } else { Ok(Outcome::Done) }
     }
 
-    fn refused(
+    pub(super) fn refused(
         mut self,
         notice: &Notice,
         why: &str,
@@ -360,7 +372,7 @@ impl Wait<'_> {
         Ok(Outcome::Refused)
     }
 
-    fn timed_out(mut self, why: &str, hint: &str) -> Result<Outcome, Failure> {
+    pub(super) fn timed_out(mut self, why: &str, hint: &str) -> Result<Outcome, Failure> {
         self.release()?;
         let json = json!({ "outcome": "timed_out", "role": self.opened.role, "reason": why, "hint": hint });
         self.out.line(&format!("no answer: {why}\n  help: {hint}"), &json)?;

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use earmark_core::Rate;
+use earmark_nsis::gist::machine::State;
+use earmark_nsis::nslp::Validity;
+use earmark_wire::gist::Direction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,8 +17,8 @@ use super::arguments::What;
 use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{
-    AggregateRow, ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role, Rows,
-    SenderName, SessionRow, Show, StyleName, TrafficRow,
+    AggregateRow, ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role,
+    RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName, TrafficRow,
 };
 use crate::describe::{ip_protocol, with_port};
 use crate::units::{show_duration, show_octets};
@@ -34,6 +37,7 @@ pub(super) fn show(
         What::Links => listing.print::<LinkRow>(),
         What::Neighbors => listing.print::<NeighborRow>(),
         What::Aggregates => listing.print::<AggregateRow>(),
+        What::RoutingState => listing.print::<RoutingStateRow>(),
         What::Applications => listing.print::<ApplicationRow>(),
         What::Counters => listing.print_counters(),
     }
@@ -315,6 +319,60 @@ impl Row for AggregateRow {
             number(self.waiting),
             Cell::new(if self.failing { "failing" } else { "fine" }),
         ]
+    }
+}
+
+impl Row for RoutingStateRow {
+    const HEADER: &'static [&'static str] = &[
+        "application",
+        "destination",
+        "protocol",
+        "source",
+        "way",
+        "state",
+        "peer",
+        "hops",
+        "refresh",
+        "expires",
+    ];
+    const NOTHING: &'static str = "there is no routing state";
+
+    fn cells(&self) -> Vec<Cell> {
+        let peer = match (self.peer, &self.interface) {
+            (Some(peer), Some(interface)) => format!("{peer} ({interface})"),
+            (Some(peer), None) => peer.to_string(),
+            (None, _) => "-".to_owned(),
+        };
+        let state = match self.validity {
+            Validity::Good | Validity::Bad => state(self.state).to_owned(),
+            Validity::Tentative => format!("{}, doubtful", state(self.state)),
+        };
+        vec![
+            Cell::new(&*self.application),
+            Cell::new(with_port(self.destination, self.destination_port)),
+            Cell::new(ip_protocol(self.ip_protocol)),
+            Cell::new(with_port(self.source, self.source_port)),
+            Cell::new(match self.direction {
+                Direction::Downstream => "downstream",
+                Direction::Upstream => "upstream",
+            }),
+            Cell::new(state),
+            Cell::new(peer),
+            number(self.ip_distance.map_or("-".to_owned(), |hops| hops.to_string())),
+            expires(self.refresh_in_s),
+            expires(self.expires_in_s),
+        ]
+    }
+}
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Idle => "nothing",
+        State::WaitResponse => "asking",
+        State::WaitAssociation => "connecting",
+        State::EstablishedDownstream => "asked, stands",
+        State::WaitConfirm => "answered",
+        State::EstablishedUpstream => "was asked, stands",
     }
 }
 

@@ -6,6 +6,7 @@
 mod arguments;
 mod light;
 mod listings;
+mod nsis;
 mod reservations;
 mod service;
 mod trace;
@@ -69,6 +70,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         }
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
         Command::Trace(options) => trace::trace(&mut connect()?, &options, &mut out),
+        Command::Ping(options) => nsis::ping(&mut connect()?, &options, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }
 }

@@ -10,7 +10,7 @@ use earmark_wire::rsvp::ErrorSpec;
 use serde_json::{Value, json};
 
 use super::arguments::{ListenOptions, ReleaseOptions, ReserveOptions, SendOptions, Traffic};
-use super::{Failure, Outcome, Output, light};
+use super::{Failure, Outcome, Output, light, nsis};
 use crate::client::Client;
 use crate::control::protocol::{Listen, Notice, Opened, Role, Send, Signalling};
 use crate::describe;
@@ -39,6 +39,8 @@ pub(super) fn listen(
         Signalling::Rsvp => {}
         Signalling::Boomerang => light::nobody_listens(),
         Signalling::Yessir => return light::listen(client, options, out),
+        Signalling::Nsis => return nsis::listen(client, options, out),
+        Signalling::Ping => nsis::reserves_nothing(),
     }
     let ask = match (options.rate, options.delay) {
         (Some(rate), _) => Ask::Rate(rate),
@@ -95,6 +97,8 @@ pub(super) fn reserve(
         Signalling::Rsvp => {}
         Signalling::Boomerang => return light::reserve_loop(client, options, out),
         Signalling::Yessir => return light::reserve_stream(client, options, out),
+        Signalling::Nsis => return nsis::reserve(client, options, out),
+        Signalling::Ping => nsis::reserves_nothing(),
     }
     let rate = options.rate.expect("it was checked that there is one");
     let Traffic { to, hold, .. } = options.traffic;

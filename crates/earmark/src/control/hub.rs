@@ -12,6 +12,7 @@ use std::time::Duration;
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
 use earmark_node::{Command, Event, Input};
+use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
 use earmark_yessir as yessir;
@@ -264,6 +265,14 @@ impl Hub {
             Signalling::Yessir => {
                 let application = yessir::Application(number);
                 Command::Yessir(yessir::Command::Release { application })
+            }
+            Signalling::Nsis => {
+                let application = qos::Application(number);
+                Command::Nsis(nsis::Command::Qos(qos::Command::Release { application }))
+            }
+            Signalling::Ping => {
+                let application = ping::Application(number);
+                Command::Nsis(nsis::Command::Ping(ping::Command::Release { application }))
             }
         };
         driver.handle(now, Input::Command(command));

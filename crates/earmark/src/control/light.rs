@@ -123,7 +123,7 @@ impl<K: Kernel> Desk<'_, K> {
         Ok(value(request))
     }
 
-    fn row(
+    pub(super) fn row(
         &self,
         protocol: Signalling,
         role: Role,
@@ -160,7 +160,7 @@ const UDP: u8 = 17;
 const LONGEST_CNAME: usize = 255;
 
 /// The source of a flow to `to`, where the address may be left to the node.
-fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
+pub(super) fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -179,7 +179,7 @@ fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Proble
 }
 
 /// A sender by its name, unless its address is left to the node.
-fn named(from: SocketAddr) -> Vec<SenderName> {
+pub(super) fn named(from: SocketAddr) -> Vec<SenderName> {
     let name = SenderName { address: from.ip(), port: from.port(), flow_label: None };
     if from.ip().is_unspecified() { Vec::new() } else { vec![name] }
 }

@@ -10,6 +10,7 @@ mod connection;
 mod hub;
 mod light;
 mod listener;
+mod nsis;
 pub mod protocol;
 mod requests;
 mod trace;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod light;
+mod nsis;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,9 +15,11 @@ use serde::{Deserialize, Serialize};
 pub use answers::*;
 /// The rows of the other listings; those of `show applications` are the control socket's own.
 pub use earmark_node::{
-    AggregateRow, LinkRow, NeighborRow, ReservationRow, SenderName, SessionRow, TrafficRow,
+    AggregateRow, LinkRow, NeighborRow, ReservationRow, RoutingStateRow, SenderName, SessionRow,
+    TrafficRow,
 };
 pub use light::*;
+pub use nsis::*;
 
 /// The version of this protocol. It grows when a client or daemon of the version before would misunderstand something,
 /// not when there is something new to ask for.
@@ -52,11 +55,17 @@ pub enum Request {
     Attach(Attach),
     /// Answer RTP streams that are announced by YESSIR; answered by [`Opened`].
     Answer(Answer),
+    /// Find out by Ping NSLP who takes part on the way to a host; answered by [`Opened`], then events.
+    Ping(Ping),
+    /// Reserve by QoS NSLP; answered by [`Opened`].
+    Establish(Establish),
+    /// Wait for flows that QoS NSLP reserves for, and reserve for those whose senders ask; answered by [`Opened`].
+    Expect(Expect),
     /// Tell how much of its RTP stream an application has sent; answered by [`Statistics`].
     Statistics(Statistics),
     /// Untie an application from the connection that holds it; answered by [`Keep`].
     Keep(Keep),
-    /// End what `send`, `listen`, `reserve`, `loop`, `attach` or `answer` began; answered by [`Released`].
+    /// End what `send`, `listen`, `reserve`, `loop`, `attach`, `answer`, `ping`, `establish` or `expect` began; answered by [`Released`].
     Release(Release),
     /// Send every event from now on; answered by [`Watching`].
     Watch(Watch),
@@ -91,6 +100,8 @@ pub enum Listing {
     Neighbors,
     /// Aggregates across cores.
     Aggregates,
+    /// Routing state of GIST.
+    RoutingState,
     /// What `send`, `listen` and `reserve` opened on this host.
     Applications,
     /// Counters; one row.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
 use earmark_node::{Ask, Command, Event, Input};
+use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
 use earmark_rsvp::policy::Identity;
 use earmark_wire::rsvp::{SenderTemplate, Session};
@@ -94,6 +95,9 @@ impl<K: Kernel> Desk<'_, K> {
             Request::Loop(request) => self.loop_round(request),
             Request::Attach(request) => self.attach(request),
             Request::Answer(request) => self.answer_streams(&request),
+            Request::Ping(request) => self.ping(&request),
+            Request::Establish(request) => self.establish(&request),
+            Request::Expect(request) => self.expect(&request),
             Request::Statistics(request) => self.statistics(request),
             Request::Trace(request) => self.trace(&request),
             Request::Version(_) => Ok(value(Versions {
@@ -119,6 +123,7 @@ impl<K: Kernel> Desk<'_, K> {
             Listing::Links => rows(self.driver.node().link_rows(), limit),
             Listing::Neighbors => rows(self.driver.node().neighbor_rows(now), limit),
             Listing::Aggregates => rows(self.driver.node().aggregate_rows(), limit),
+            Listing::RoutingState => rows(self.driver.node().routing_state_rows(now), limit),
             Listing::Applications => {
                 rows(self.hub.applications.values().map(|application| &application.row), limit)
             }
@@ -346,6 +351,13 @@ fn refusal(event: &Event, number: u64) -> Option<Problem> {
         }
         Event::Yessir(yessir::Event::Rejected { reason, .. }) => {
             Some(rejected(reason.to_string(), describe::yessir_hint(*reason)))
+        }
+        Event::Nsis(nsis::Event::Qos(qos::Event::Rejected { reason, .. })) => {
+            let (what, hint) = describe::qos_rejection(*reason);
+            Some(rejected(what.to_owned(), hint))
+        }
+        Event::Nsis(nsis::Event::Ping(ping::Event::Rejected { reason, .. })) => {
+            Some(rejected(reason.to_string(), describe::ping_hint(*reason)))
         }
         _ => None,
     }

@@ -103,8 +103,12 @@ fn ends(session: &SessionView) -> (Option<PeerHandle>, Option<PeerHandle>) {
     }
 }
 
-/// Every counter with its group and name: the group is the part of NSIS and what it counts.
-pub(super) fn counters(nsis: &Nsis) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-    let ping = nsis.ping().counters().iter().map(|(name, n)| ("ping", name, n));
-    nsis.gist().counters().iter().chain(nsis.qos().counters().iter()).chain(ping)
+/// Every counter: the part of NSIS that counts, group, name, count.
+pub(super) fn counters(
+    nsis: &Nsis,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {
+    let gist = nsis.gist().counters().iter().map(|(group, name, n)| ("gist", group, name, n));
+    let qos = nsis.qos().counters().iter().map(|(group, name, n)| ("qos_nslp", group, name, n));
+    let ping = nsis.ping().counters().iter().map(|(name, n)| ("ping_nslp", "messages", name, n));
+    gist.chain(qos).chain(ping)
 }

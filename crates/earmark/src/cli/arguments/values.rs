@@ -21,6 +21,15 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
     first.copied().ok_or_else(|| "that name has no address".to_owned())
 }
 
+/// Reads an address, or a name that has one.
+pub(super) fn host(text: &str) -> Result<IpAddr, String> {
+    match text.parse() {
+        Ok(address) => Ok(address),
+        Err(_) if text.contains(':') => Err("a host is written 10.0.2.2, or as a name".to_owned()),
+        Err(_) => endpoint(&format!("{text}:0")).map(|endpoint| endpoint.ip()),
+    }
+}
+
 /// Reads a sender's address, with its port or flow label or alone.
 pub(super) fn sender(text: &str) -> Result<SenderName, String> {
     if let Some((address, label)) = text.split_once('#') {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_node::{Event, SenderName};
+use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
 use earmark_yessir as yessir;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,10 @@ pub enum Signalling {
     Boomerang,
     /// YESSIR.
     Yessir,
+    /// NSIS: QoS NSLP.
+    Nsis,
+    /// NSIS, too: Ping NSLP, which reserves nothing.
+    Ping,
 }
 
 impl Signalling {
@@ -75,6 +80,8 @@ impl Signalling {
             Signalling::Rsvp => "rsvp",
             Signalling::Boomerang => "boomerang",
             Signalling::Yessir => "yessir",
+            Signalling::Nsis => "nsis",
+            Signalling::Ping => "ping",
         }
     }
 }
@@ -214,7 +221,10 @@ pub fn application_of(event: &Event) -> Option<u64> {
         Event::Boomerang(event) => return of_boomerang(event),
         Event::Yessir(event) => return of_yessir(event),
         Event::NoAnswer { application, .. } => return Some(application.0),
-        Event::NotAdopted { .. } | Event::Aggregate { .. } | Event::Nsis(_) => return None,
+        Event::Nsis(nsis::Event::Qos(event)) => return of_qos(event),
+        Event::Nsis(nsis::Event::Ping(event)) => return Some(of_ping(event)),
+        Event::Nsis(nsis::Event::Gist(_)) => return None,
+        Event::NotAdopted { .. } | Event::Aggregate { .. } => return None,
     };
     match event {
         Path { application, .. }
@@ -260,5 +270,31 @@ fn of_yessir(event: &yessir::Event) -> Option<u64> {
         | AnnouncementGone { application, .. }
         | Rejected { application, .. } => Some(application.0),
         Reservation { .. } | Refused { .. } | Ignored { .. } => None,
+    }
+}
+
+fn of_qos(event: &qos::Event) -> Option<u64> {
+    use qos::Event::*;
+    match event {
+        Reserved { application, .. }
+        | Refused { application, .. }
+        | Offered { application, .. }
+        | TimedOut { application }
+        | Lost { application, .. }
+        | Released { application }
+        | Incoming { application, .. }
+        | Gone { application, .. }
+        | Rejected { application, .. } => Some(application.0),
+        Reservation { .. } | Denied { .. } | Dropped { .. } => None,
+    }
+}
+
+fn of_ping(event: &ping::Event) -> u64 {
+    use ping::Event::*;
+    match event {
+        Pong { application, .. }
+        | Lost { application, .. }
+        | Finished { application }
+        | Rejected { application, .. } => application.0,
     }
 }

@@ -1,0 +1,156 @@
+//! NSIS over four hops: h1 -- r1 -- r2 -- r3 -- h2, a daemon on each.
+
+use std::net::Ipv4Addr;
+
+use earmark_linux::link;
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::host::{Host, Outcome, check, until};
+
+/// The last host's address.
+const FAR: &str = "10.0.4.2";
+/// 7.5 Mbit/s of each link may be reserved.
+const RESERVABLE: u64 = 7_500_000;
+
+/// Five nodes in a row; between the nth and the next one is 10.0.n+1.0/24, with 1 towards the first and 2 towards the last.
+pub(crate) struct Row {
+    pub(crate) nodes: Vec<Host>,
+}
+
+impl Row {
+    pub(crate) fn new() -> Result<Row, Failed> {
+        let names = ["h1", "r1", "r2", "r3", "h2"];
+        let nodes = names.iter().map(|name| Host::new(name)).collect::<Result<Vec<_>, _>>()?;
+        for (pair, net) in nodes.windows(2).zip(1_u8..) {
+            let [left, right] = pair else { return Err("no pair".into()) };
+            link::create_veth(&left.namespace, "right", &right.namespace, "left")?;
+            for (host, name, last) in [(left, "right", 1), (right, "left", 2)] {
+                let address = Ipv4Addr::new(10, 0, net, last).into();
+                link::add_address(&host.namespace, name, address, 24)?;
+                link::set_up(&host.namespace, name, true)?;
+            }
+        }
+        for (place, host) in (0_u8..).zip(&nodes) {
+            if (1..4).contains(&place) {
+                link::sysctl(&host.namespace, "net.ipv4.ip_forward", "1")?;
+            }
+            for net in 1..=4_u8 {
+                let prefix = format!("10.0.{net}.0/24").parse()?;
+                // Its own links are those with the numbers of its place and the next one.
+                let gateway = match net {
+                    net if net < place => Ipv4Addr::new(10, 0, place, 1),
+                    net if net > place + 1 => Ipv4Addr::new(10, 0, place + 1, 2),
+                    _ => continue,
+                };
+                link::add_route(&host.namespace, prefix, gateway.into())?;
+            }
+        }
+        Ok(Row { nodes })
+    }
+
+    /// Starts a daemon on each; `more` says what else its configuration has.
+    pub(crate) fn start(&mut self, more: impl Fn(&Host, usize) -> String) -> Outcome {
+        let last = self.nodes.len() - 1;
+        for place in 0..=last {
+            let mut text = String::new();
+            for (name, is_there) in [("left", place > 0), ("right", place < last)] {
+                if is_there {
+                    text += &format!(
+                        "[[interface]]\nname = \"{name}\"\nbandwidth = \"10Mbit\"\nclasses = 16\n\
+                         protocols = [\"nsis\"]\n"
+                    );
+                }
+            }
+            text += &more(&self.nodes[place], place);
+            self.nodes[place].start(&text)?;
+        }
+        Ok(())
+    }
+
+    /// A command on the first host: its exit status, and what it said as JSON.
+    fn ask(&self, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
+        json(&self.nodes[0], arguments)
+    }
+
+    /// What each node but the last has reserved, bit/s, all flows together.
+    fn reserved(&self) -> Result<Vec<u64>, Failed> {
+        let sum = |host: &Host| {
+            let (_, rows) = json(host, &["show", "reservations"])?;
+            let rates = rows.as_array().ok_or("rows")?.iter().map(|row| row["rate_bps"].as_u64());
+            Ok(rates.map(Option::unwrap_or_default).sum())
+        };
+        self.nodes[..4].iter().map(sum).collect()
+    }
+}
+
+fn json(host: &Host, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
+    let output = host.earmark(&[arguments, &["--json"]].concat())?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let value = serde_json::from_str(said.lines().last().unwrap_or_default());
+    let value = value.map_err(|error| {
+        format!("{arguments:?}: {error}: {said}{}", String::from_utf8_lossy(&output.stderr))
+    })?;
+    Ok((output.status.code(), value))
+}
+
+/// All five are seen, each further away than the one before, and each says what it could still reserve.
+pub(crate) fn ping_shows_every_node() -> Outcome {
+    let mut row = Row::new()?;
+    row.start(|_, _| String::new())?;
+    let (status, pong) = row.ask(&["ping", FAR, "--qos"])?;
+    check(status == Some(0) && pong["nodes"] == 5, &pong.to_string())?;
+    let visits = pong["visits"].as_array().ok_or("visits")?;
+    let addresses: Vec<&str> =
+        visits.iter().filter_map(|visit| visit["address"].as_str()).collect();
+    let expected = ["10.0.1.1", "10.0.1.2", "10.0.2.2", "10.0.3.2", FAR];
+    check(addresses == expected, &pong.to_string())?;
+    for (place, visit) in visits.iter().enumerate() {
+        let [there, back] = ["forward_bps", "reverse_bps"].map(|name| visit[name].as_u64());
+        let expected = [
+            (place < 4).then_some(RESERVABLE),
+            // The last one speaks once only, before it turns the message round.
+            (1..4).contains(&place).then_some(RESERVABLE),
+        ];
+        check([there, back] == expected, &format!("{place}: {pong}"))?;
+    }
+    let trips: Vec<f64> = visits.iter().filter_map(|v| v["round_trip_ms"].as_f64()).collect();
+    check(trips.len() >= 4 && trips.is_sorted(), &pong.to_string())?;
+
+    let output = row.nodes[0].earmark(&["ping", FAR, "--count", "3", "--interval", "10ms"])?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    check(output.status.success() && said.contains("3 sent, 3 came back"), &said)?;
+    let (_, states) = json(&row.nodes[2], &["show", "routing-state"])?;
+    let states = states.as_array().ok_or("rows")?;
+    let peers: Vec<&str> = states
+        .iter()
+        .filter(|row| row["direction"] == "downstream" && row["validity"] == "good")
+        .filter_map(|row| row["peer"].as_str())
+        .collect();
+    check(!peers.is_empty() && peers.iter().all(|peer| *peer == "10.0.3.2"), &format!("{states:?}"))
+}
+
+/// Reserved on all four links; too much is refused by whoever lacks it, and leaves nothing behind; released everywhere.
+pub(crate) fn datagrams_reserve_and_refuse() -> Outcome {
+    let mut row = Row::new()?;
+    row.start(|_, _| String::new())?;
+    reserve_refuse_release(&row, &[])
+}
+
+fn reserve_refuse_release(row: &Row, how: &[&str]) -> Outcome {
+    let to = format!("{FAR}:5001");
+    let reserve = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "2Mbit"];
+    let (status, first) = row.ask(&[&reserve[..], how].concat())?;
+    check(status == Some(0) && first["outcome"] == "reserved", &first.to_string())?;
+    check(first["rate_bps"] == 2_000_000, &first.to_string())?;
+    check(row.reserved()? == [2_000_000; 4], &format!("{:?}", row.reserved()?))?;
+
+    let (status, second) = row.ask(&[&reserve[..5], &["--rate", "6Mbit"], how].concat())?;
+    check(status == Some(3) && second["outcome"] == "refused", &second.to_string())?;
+    check(row.reserved()? == [2_000_000; 4], &format!("{:?}", row.reserved()?))?;
+
+    let number = first["application"].to_string();
+    let (status, released) = row.ask(&["release", &number])?;
+    check(status == Some(0), &released.to_string())?;
+    until("nothing is reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
+}

@@ -1,0 +1,108 @@
+//! Rows of GIST: routing state.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use core::net::IpAddr;
+
+use earmark_core::Time;
+use earmark_nsis::gist::RoutingStateView;
+use earmark_nsis::gist::machine::State;
+use earmark_nsis::nslp::Validity;
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
+use earmark_wire::ping_nslp;
+use serde::{Deserialize, Serialize};
+
+use super::seconds_until;
+use crate::node::Node;
+
+/// The way to one peer, for one session: half of a routing state of GIST.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoutingStateRow {
+    /// Which application it is for, by name, or by number where it has none.
+    pub application: Cow<'static, str>,
+    /// The application's number (NSLPID).
+    pub nslpid: u16,
+    /// Which session.
+    pub session: SessionId,
+    /// Source address of the flow.
+    pub source: IpAddr,
+    /// Source port; 0 where it does not matter.
+    pub source_port: u16,
+    /// Destination address of the flow.
+    pub destination: IpAddr,
+    /// Destination port; 0 where it does not matter.
+    pub destination_port: u16,
+    /// IP protocol of the data; 0 where it does not matter.
+    pub ip_protocol: u8,
+    /// Whether the peer is further along the flow, or against it.
+    pub direction: Direction,
+    /// Where the state machine stands.
+    pub state: State,
+    /// How good it is.
+    pub validity: Validity,
+    /// The peer's address, if it is known.
+    pub peer: Option<IpAddr>,
+    /// Behind which interface it is.
+    pub interface: Option<String>,
+    /// IP hops to it, where they are known; more than 1: routers without GIST are between.
+    pub ip_distance: Option<u8>,
+    /// Messages that wait for it to be found.
+    pub waiting: usize,
+    /// Seconds until it is asked for again; `None` where it is its part to ask.
+    pub refresh_in_s: Option<f64>,
+    /// Seconds until this ends without use or refresh.
+    pub expires_in_s: Option<f64>,
+}
+
+impl Node {
+    /// Routing state of GIST, in the order of its slab.
+    pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
+        self.nsis
+            .gist()
+            .routing_states(0)
+            .map(move |(_, state)| self.routing_state_row(&state, now))
+    }
+
+    fn routing_state_row(&self, state: &RoutingStateView, now: Time) -> RoutingStateRow {
+        let (source, destination) = state.mri.addresses();
+        let (ports, ip_protocol) = match state.mri {
+            Mri::PathCoupled(flow) => (ports(&flow), flow.protocol.unwrap_or_default()),
+            Mri::LooseEnd(_) => ([0, 0], 0),
+        };
+        RoutingStateRow {
+            application: application(state.nslpid),
+            nslpid: state.nslpid,
+            session: state.session,
+            source,
+            source_port: ports[0],
+            destination,
+            destination_port: ports[1],
+            ip_protocol,
+            direction: state.mri.direction(),
+            state: state.state,
+            validity: state.validity,
+            peer: state.peer.as_ref().map(|peer| peer.address),
+            interface: state.peer.as_ref().map(|peer| self.interface_name(peer.interface)),
+            ip_distance: state.ip_distance,
+            waiting: state.waiting,
+            refresh_in_s: state.next_at.and_then(|at| seconds_until(at, now)),
+            expires_in_s: state.expires_at.and_then(|at| seconds_until(at, now)),
+        }
+    }
+}
+
+fn ports(flow: &PathCoupled) -> [u16; 2] {
+    [flow.source_port, flow.destination_port].map(Option::unwrap_or_default)
+}
+
+/// What an application is called (IANA: NSLP Identifiers).
+fn application(nslpid: u16) -> Cow<'static, str> {
+    match nslpid {
+        1 => "QoS NSLP".into(),
+        level @ 2..=32 => format!("QoS NSLP, level {}", level - 1).into(),
+        33 => "NATFW NSLP".into(),
+        ping_nslp::iana::NSLPID => "Ping NSLP".into(),
+        other => format!("{other}").into(),
+    }
+}
