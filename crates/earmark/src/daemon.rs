@@ -285,9 +285,18 @@ pub(crate) fn node_config(
             },
             ..config.yessir.clone()
         },
-        nsis: earmark_nsis::Config::default(),
+        nsis: nsis_config(config),
         retry: config.retry,
     }
+}
+
+/// What GIST tells neighbours of connections is what this node listens for.
+fn nsis_config(config: &Config) -> earmark_nsis::Config {
+    let streams = streams_settings(config);
+    let mut nsis = config.nsis.engine.clone();
+    nsis.gist.associations.tcp_port = streams.tcp;
+    nsis.gist.associations.tls_port = streams.tls.map(|tls| tls.port);
+    nsis
 }
 
 fn limit_settings(config: &Config) -> limits::Settings {

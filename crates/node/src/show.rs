@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::Node;
 
-pub use gist::RoutingStateRow;
+pub use gist::{AssociationRow, RoutingStateRow};
 
 /// One sender of one session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -78,7 +78,7 @@ what waits for a restart, and a file with a mistake changes nothing.")]
     #[command(subcommand)]
     Config(ConfigCommand),
     /// List what the daemon knows: sessions, reservations, links, neighbors, aggregates,
-    /// routing state, applications or counters.
+    /// routing state, associations, applications or counters.
     #[command(after_help = "\
 Examples:
   earmark show sessions          # senders that were announced (path state)
@@ -86,6 +86,7 @@ Examples:
   earmark show links             # how much of each link is reserved
   earmark show applications      # what was opened on this host; `earmark release` ends it
   earmark show routing-state     # of NSIS: which node is next for each session, and how good that is
+  earmark show associations      # of NSIS: connections with other nodes
   earmark show counters --json")]
     Show {
         /// What to list.
@@ -263,6 +264,8 @@ pub(super) enum What {
     Aggregates,
     /// The peers of GIST that each session of NSIS has.
     RoutingState,
+    /// Connections with peers of GIST.
+    Associations,
     /// What `send`, `listen` and `reserve` opened on this host.
     Applications,
     /// Messages by kind, what was dropped and why, sockets and traffic control.
@@ -278,6 +281,7 @@ impl From<What> for Listing {
             What::Neighbors => Listing::Neighbors,
             What::Aggregates => Listing::Aggregates,
             What::RoutingState => Listing::RoutingState,
+            What::Associations => Listing::Associations,
             What::Applications => Listing::Applications,
             What::Counters => Listing::Counters,
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use earmark_core::Rate;
+use earmark_core::{Rate, Transport};
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::Validity;
 use earmark_wire::gist::Direction;
@@ -17,8 +17,8 @@ use super::arguments::What;
 use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{
-    AggregateRow, ApplicationRow, LinkRow, NeighborRow, Request, ReservationRow, Role,
-    RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName, TrafficRow,
+    AggregateRow, ApplicationRow, AssociationRow, LinkRow, NeighborRow, Request, ReservationRow,
+    Role, RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName, TrafficRow,
 };
 use crate::describe::{ip_protocol, with_port};
 use crate::units::{show_duration, show_octets};
@@ -38,6 +38,7 @@ pub(super) fn show(
         What::Neighbors => listing.print::<NeighborRow>(),
         What::Aggregates => listing.print::<AggregateRow>(),
         What::RoutingState => listing.print::<RoutingStateRow>(),
+        What::Associations => listing.print::<AssociationRow>(),
         What::Applications => listing.print::<ApplicationRow>(),
         What::Counters => listing.print_counters(),
     }
@@ -361,6 +362,29 @@ impl Row for RoutingStateRow {
             number(self.ip_distance.map_or("-".to_owned(), |hops| hops.to_string())),
             expires(self.refresh_in_s),
             expires(self.expires_in_s),
+        ]
+    }
+}
+
+impl Row for AssociationRow {
+    const HEADER: &'static [&'static str] =
+        &["peer", "by", "stage", "opened by", "this end", "other end", "used by", "heard", "said"];
+    const NOTHING: &'static str = "there is no association";
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(self.peer.map_or("-".to_owned(), |peer| peer.to_string())),
+            Cell::new(match self.transport {
+                Transport::Tcp => "TCP",
+                Transport::Tls => "TLS",
+            }),
+            Cell::new(self.stage.replace('_', " ")),
+            Cell::new(if self.is_ours { "this node" } else { "the peer" }),
+            Cell::new(self.local),
+            Cell::new(self.remote),
+            number(self.uses),
+            number(format!("{} ago", seconds(self.heard_s))),
+            number(format!("{} ago", seconds(self.said_s))),
         ]
     }
 }

@@ -1,8 +1,12 @@
-//! `[nsis]`: connections of GIST, and who is let in.
+//! `[nsis]`: GIST, its connections and who is let in; QoS NSLP, and who may reserve how much.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use earmark_nsis::gist::{self, UpstreamQueries};
+use earmark_nsis::nslp::Attributes;
+use earmark_nsis::qos::{self, Rule};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -19,17 +23,43 @@ pub(super) const TLS: u16 = 30_271;
 pub struct NsisConfig {
     /// Of connections.
     pub streams: Settings,
+    /// Of GIST and its applications; the ports of connections are not there.
+    pub engine: earmark_nsis::Config,
 }
 
 impl Default for NsisConfig {
     fn default() -> NsisConfig {
-        NsisConfig { streams: Settings { tcp: Some(TCP), tls: None, limits: Limits::default() } }
+        NsisConfig {
+            streams: Settings { tcp: Some(TCP), tls: None, limits: Limits::default() },
+            engine: earmark_nsis::Config::default(),
+        }
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NsisTable {
+    identity: Option<IpAddr>,
+    validity: Option<Spanned<String>>,
+    hold: Option<Spanned<String>>,
+    require: Option<Need>,
+    upstream: Option<UpstreamName>,
+    own_source: Option<bool>,
+    #[serde(default)]
+    without_router_alert: Vec<Spanned<String>>,
+    max_states: Option<Spanned<u32>>,
+    max_states_per_peer: Option<Spanned<u32>>,
+    queries_per_second: Option<Spanned<u32>>,
+    refresh: Option<Spanned<String>>,
+    lost_refreshes: Option<Spanned<u32>>,
+    summary: Option<Spanned<u32>>,
+    level: Option<Spanned<u32>>,
+    proxy: Option<bool>,
+    max_sessions: Option<Spanned<u32>>,
+    max_sessions_per_peer: Option<Spanned<u32>>,
+    changes_per_second: Option<Spanned<u32>>,
+    #[serde(default)]
+    rule: Vec<RuleTable>,
     tcp: Option<Spanned<u32>>,
     tls: Option<Spanned<TlsTable>>,
     connections: Option<Spanned<u32>>,
@@ -38,6 +68,38 @@ pub(super) struct NsisTable {
     half_open_per_source: Option<Spanned<u32>>,
     handshake: Option<Spanned<String>>,
     backlog: Option<Spanned<u32>>,
+}
+
+/// What all messages of applications need.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Need {
+    Nothing,
+    Reliable,
+    Secure,
+}
+
+/// The names of [`UpstreamQueries`].
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum UpstreamName {
+    Never,
+    OnLink,
+    Routed,
+}
+
+/// See [`Rule`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleTable {
+    from: Option<Spanned<String>>,
+    to: Option<Spanned<String>>,
+    #[serde(default)]
+    secure: bool,
+    #[serde(default)]
+    refuse: bool,
+    largest: Option<Spanned<String>>,
+    total: Option<Spanned<String>>,
 }
 
 /// What neighbours are known by; the settings of the other may be there, too.
@@ -73,26 +135,148 @@ pub(super) enum NsisInterceptName {
 
 impl Source<'_> {
     pub(super) fn nsis(&self, table: NsisTable) -> Result<NsisConfig, ConfigError> {
+        let engine = earmark_nsis::Config {
+            gist: self.gist(&table)?,
+            qos: self.qos(&table)?,
+            ..earmark_nsis::Config::default()
+        };
+        let limits = self.connection_limits(&table)?;
+        let tcp = self.port(table.tcp, TCP, 0)?;
+        let tls = table.tls.map(|table| self.tls(table)).transpose()?;
+        let streams = Settings { tcp: (tcp > 0).then_some(tcp), tls, limits };
+        Ok(NsisConfig { streams, engine })
+    }
+
+    fn gist(&self, table: &NsisTable) -> Result<gist::Config, ConfigError> {
+        let defaults = gist::Config::default();
+        let (associations, limits) = (defaults.associations, defaults.limits);
+        let many = 1..u32::MAX;
+        let hint = "\"30s\" is usual; from 1s to 1 hour (60min) are possible";
+        let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
+        Ok(gist::Config {
+            identity: table.identity,
+            validity: self.duration(
+                table.validity.as_ref(),
+                range.clone(),
+                defaults.validity,
+                hint,
+            )?,
+            upstream_queries: match table.upstream {
+                None => defaults.upstream_queries,
+                Some(UpstreamName::Never) => UpstreamQueries::Never,
+                Some(UpstreamName::OnLink) => UpstreamQueries::OnLink,
+                Some(UpstreamName::Routed) => UpstreamQueries::Routed,
+            },
+            own_source: table.own_source.unwrap_or(defaults.own_source),
+            without_router_alert: self.ranges(&table.without_router_alert)?,
+            associations: gist::AssociationSettings {
+                require: match table.require {
+                    None => associations.require,
+                    Some(Need::Nothing) => Attributes { reliable: false, secure: false },
+                    Some(Need::Reliable) => Attributes { reliable: true, secure: false },
+                    Some(Need::Secure) => Attributes { reliable: true, secure: true },
+                },
+                hold_time: self.duration(
+                    table.hold.as_ref(),
+                    range,
+                    associations.hold_time,
+                    hint,
+                )?,
+                ..associations
+            },
+            limits: gist::Limits {
+                states: self.within(table.max_states.clone(), many.clone(), limits.states)?,
+                states_per_peer: self.within(
+                    table.max_states_per_peer.clone(),
+                    many.clone(),
+                    limits.states_per_peer,
+                )?,
+                queries_per_second: self.within(
+                    table.queries_per_second.clone(),
+                    many,
+                    limits.queries_per_second,
+                )?,
+                ..limits
+            },
+            ..defaults
+        })
+    }
+
+    fn qos(&self, table: &NsisTable) -> Result<qos::Config, ConfigError> {
+        let defaults = qos::Config::default();
+        let limits = defaults.limits;
+        let many = 1..u32::MAX;
+        let hint = "\"30s\" is usual; from 1s to 1 hour (60min) are possible";
+        let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
+        let small = |value: &Option<Spanned<u32>>, range, default: u16| {
+            let number = self.within(value.clone(), range, default.into())?;
+            Ok(u16::try_from(number).unwrap_or(default))
+        };
+        Ok(qos::Config {
+            level: small(&table.level, 0..32, defaults.level)?,
+            refresh: self.duration(table.refresh.as_ref(), range, defaults.refresh, hint)?,
+            lost_refreshes: self.within(
+                table.lost_refreshes.clone(),
+                1..101,
+                defaults.lost_refreshes,
+            )?,
+            summary: small(&table.summary, 0..1_001, defaults.summary)?,
+            proxy: table.proxy.unwrap_or(defaults.proxy),
+            limits: qos::Limits {
+                sessions: self.within(table.max_sessions.clone(), many.clone(), limits.sessions)?,
+                sessions_per_peer: self.within(
+                    table.max_sessions_per_peer.clone(),
+                    many.clone(),
+                    limits.sessions_per_peer,
+                )?,
+                changes_per_second: self.within(
+                    table.changes_per_second.clone(),
+                    many,
+                    limits.changes_per_second,
+                )?,
+                ..limits
+            },
+            policy: table.rule.iter().map(|rule| self.nsis_rule(rule)).collect::<Result<_, _>>()?,
+            ..defaults
+        })
+    }
+
+    fn nsis_rule(&self, table: &RuleTable) -> Result<Rule, ConfigError> {
+        let range = |text: &Option<Spanned<String>>| {
+            let hint = "an address range such as \"10.1.0.0/16\"";
+            text.as_ref().map(|text| self.read(text, hint)).transpose()
+        };
+        let rate = |text: &Option<Spanned<String>>| {
+            text.as_ref().map(|text| self.read(text, "a rate such as \"2Mbit\"")).transpose()
+        };
+        Ok(Rule {
+            from: range(&table.from)?,
+            to: range(&table.to)?,
+            secure: table.secure,
+            refuse: table.refuse,
+            largest: rate(&table.largest)?,
+            total: rate(&table.total)?,
+        })
+    }
+
+    fn connection_limits(&self, table: &NsisTable) -> Result<Limits, ConfigError> {
         let limits = Limits::default();
-        let count = |value: Option<Spanned<u32>>, default: usize| {
+        let count = |value: &Option<Spanned<u32>>, default: usize| {
             let default = u32::try_from(default).unwrap_or(u32::MAX);
-            self.within(value, 1..65_536, default).map(|count| count as usize)
+            self.within(value.clone(), 1..65_536, default).map(|count| count as usize)
         };
         let range = Duration::from_millis(100)..=Duration::from_secs(120);
         let hint = "\"10s\" is usual; from 100ms to 120s are possible";
         let backlog = u32::try_from(limits.backlog).unwrap_or(u32::MAX);
-        let limits = Limits {
-            connections: count(table.connections, limits.connections)?,
-            per_source: count(table.connections_per_source, limits.per_source)?,
-            half_open: count(table.half_open, limits.half_open)?,
-            half_open_per_source: count(table.half_open_per_source, limits.half_open_per_source)?,
+        Ok(Limits {
+            connections: count(&table.connections, limits.connections)?,
+            per_source: count(&table.connections_per_source, limits.per_source)?,
+            half_open: count(&table.half_open, limits.half_open)?,
+            half_open_per_source: count(&table.half_open_per_source, limits.half_open_per_source)?,
             handshake: self.duration(table.handshake.as_ref(), range, limits.handshake, hint)?,
             // What one message of GIST may have at least.
-            backlog: self.within(table.backlog, 262_144..1 << 30, backlog)? as usize,
-        };
-        let tcp = self.port(table.tcp, TCP, 0)?;
-        let tls = table.tls.map(|table| self.tls(table)).transpose()?;
-        Ok(NsisConfig { streams: Settings { tcp: (tcp > 0).then_some(tcp), tls, limits } })
+            backlog: self.within(table.backlog.clone(), 262_144..1 << 30, backlog)? as usize,
+        })
     }
 
     fn tls(&self, table: Spanned<TlsTable>) -> Result<TlsSettings, ConfigError> {

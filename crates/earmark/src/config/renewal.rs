@@ -55,6 +55,10 @@ impl Config {
                 self.boomerang != new.boomerang || self.boomerang_share != new.boomerang_share,
             ),
             ("nsis.tcp and nsis.tls", !self.nsis.streams.has_same_ports(&new.nsis.streams)),
+            (
+                "nsis, but for nsis.tls and the limits on connections",
+                self.nsis.engine != new.nsis.engine,
+            ),
             ("yessir", self.yessir != new.yessir || self.retry != new.retry),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),
@@ -74,7 +78,10 @@ impl Config {
             policy: new.policy,
             proxies: new.proxies,
             diagnostics: new.diagnostics,
-            nsis: NsisConfig { streams: new.nsis.streams.with_ports_of(&self.nsis.streams) },
+            nsis: NsisConfig {
+                streams: new.nsis.streams.with_ports_of(&self.nsis.streams),
+                engine: self.nsis.engine.clone(),
+            },
             reconcile: new.reconcile,
             ..self.clone()
         };

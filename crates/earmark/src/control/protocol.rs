@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 pub use answers::*;
 /// The rows of the other listings; those of `show applications` are the control socket's own.
 pub use earmark_node::{
-    AggregateRow, LinkRow, NeighborRow, ReservationRow, RoutingStateRow, SenderName, SessionRow,
-    TrafficRow,
+    AggregateRow, AssociationRow, LinkRow, NeighborRow, ReservationRow, RoutingStateRow,
+    SenderName, SessionRow, TrafficRow,
 };
 pub use light::*;
 pub use nsis::*;
@@ -102,6 +102,8 @@ pub enum Listing {
     Aggregates,
     /// Routing state of GIST.
     RoutingState,
+    /// Messaging associations of GIST.
+    Associations,
     /// What `send`, `listen` and `reserve` opened on this host.
     Applications,
     /// Counters; one row.

@@ -123,6 +123,7 @@ impl<K: Kernel> Desk<'_, K> {
             Listing::Links => rows(self.driver.node().link_rows(), limit),
             Listing::Neighbors => rows(self.driver.node().neighbor_rows(now), limit),
             Listing::Aggregates => rows(self.driver.node().aggregate_rows(), limit),
+            Listing::Associations => rows(self.driver.node().association_rows(now), limit),
             Listing::RoutingState => rows(self.driver.node().routing_state_rows(now), limit),
             Listing::Applications => {
                 rows(self.hub.applications.values().map(|application| &application.row), limit)

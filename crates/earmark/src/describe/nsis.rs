@@ -31,6 +31,9 @@ fn of_gist(event: &gist::Event) -> String {
         gist::Event::Ignored { reason, source, .. } => {
             format!("message of GIST from {source} not acted on: {}", why(*reason))
         }
+        gist::Event::AssociationClosed { remote, reason } => {
+            format!("association with {remote} is no more: {reason}")
+        }
         gist::Event::ErrorReceived { source, code, subcode } => {
             format!("{source} answered with error {code} of GIST (subcode {subcode})")
         }

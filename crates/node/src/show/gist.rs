@@ -1,11 +1,11 @@
-//! Rows of GIST: routing state.
+//! Rows of GIST: routing state and messaging associations.
 
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
-use earmark_core::Time;
+use earmark_core::{Time, Transport};
 use earmark_nsis::gist::RoutingStateView;
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::Validity;
@@ -55,7 +55,48 @@ pub struct RoutingStateRow {
     pub expires_in_s: Option<f64>,
 }
 
+/// A messaging association of GIST: a connection with a peer that all sessions share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AssociationRow {
+    /// The peer's address, where it is known: not before its Confirm.
+    pub peer: Option<IpAddr>,
+    /// Its name (Peer-Identity), in hexadecimal.
+    pub identity: Option<String>,
+    /// Of what it is made.
+    pub transport: Transport,
+    /// `opening`, `half_open`, `open` or `closed`.
+    pub stage: Cow<'static, str>,
+    /// Whether this node has opened it.
+    pub is_ours: bool,
+    /// This node's end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// How many routing states use it, each direction counted.
+    pub uses: u32,
+    /// Seconds since something came.
+    pub heard_s: f64,
+    /// Seconds since something was sent.
+    pub said_s: f64,
+}
+
 impl Node {
+    /// Messaging associations of GIST, in the order of their slab.
+    pub fn association_rows(&self, now: Time) -> impl Iterator<Item = AssociationRow> {
+        self.nsis.gist().associations().map(move |association| AssociationRow {
+            peer: association.peer.as_ref().map(|peer| peer.address),
+            identity: association.peer.map(|peer| peer.identity),
+            transport: association.transport,
+            stage: association.stage.into(),
+            is_ours: association.is_ours,
+            local: association.local,
+            remote: association.remote,
+            uses: association.uses,
+            heard_s: (now - association.heard).as_secs_f64(),
+            said_s: (now - association.said).as_secs_f64(),
+        })
+    }
+
     /// Routing state of GIST, in the order of its slab.
     pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
         self.nsis
