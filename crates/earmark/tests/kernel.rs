@@ -26,7 +26,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 24] = [
+    let tests: [Test; 26] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -57,6 +57,8 @@ fn main() -> ExitCode {
         ("a_flood_of_reports_is_limited", limits::a_flood_of_reports_is_limited),
         ("nsis_ping_shows_every_node", nsis::ping_shows_every_node),
         ("nsis_datagrams_reserve_and_refuse", nsis::datagrams_reserve_and_refuse),
+        ("nsis_connections_reserve_and_are_shared", nsis::connections_reserve_and_are_shared),
+        ("nsis_tls_reserves_for_those_who_are_let_in", nsis::tls_reserves_for_those_who_are_let_in),
         ("an_interface_may_come_back", an_interface_may_come_back),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (

@@ -8,7 +8,6 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use earmark_core::{Rate, Transport};
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::Validity;
-use earmark_wire::gist::Direction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -353,10 +352,7 @@ impl Row for RoutingStateRow {
             Cell::new(with_port(self.destination, self.destination_port)),
             Cell::new(ip_protocol(self.ip_protocol)),
             Cell::new(with_port(self.source, self.source_port)),
-            Cell::new(match self.direction {
-                Direction::Downstream => "downstream",
-                Direction::Upstream => "upstream",
-            }),
+            Cell::new(&*self.direction),
             Cell::new(state),
             Cell::new(peer),
             number(self.ip_distance.map_or("-".to_owned(), |hops| hops.to_string())),

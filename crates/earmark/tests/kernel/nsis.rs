@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use earmark_linux::link;
 use libtest_mimic::Failed;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
 
 use crate::host::{Host, Outcome, check, until};
@@ -153,4 +154,97 @@ fn reserve_refuse_release(row: &Row, how: &[&str]) -> Outcome {
     let (status, released) = row.ask(&["release", &number])?;
     check(status == Some(0), &released.to_string())?;
     until("nothing is reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
+}
+
+/// Over connections: a new one from hop to hop for the first session, the same for the next.
+pub(crate) fn connections_reserve_and_are_shared() -> Outcome {
+    let mut row = Row::new()?;
+    row.start(|_, _| String::new())?;
+    reserve_refuse_release(&row, &["--reliable"])?;
+    assert_associations(&row, "tcp")?;
+    let to = format!("{FAR}:5002");
+    let again = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "1Mbit", "--reliable"];
+    let (status, second) = row.ask(&again)?;
+    check(status == Some(0), &second.to_string())?;
+    assert_associations(&row, "tcp")?;
+    let (status, pong) = row.ask(&["ping", FAR, "--reliable"])?;
+    check(status == Some(0) && pong["nodes"] == 5, &pong.to_string())?;
+    assert_associations(&row, "tcp")
+}
+
+/// Over TLS, with names that are let in; who is not on the list of the next node gets nothing.
+pub(crate) fn tls_reserves_for_those_who_are_let_in() -> Outcome {
+    let authority = Authority::new()?;
+    let names = ["h1", "r1", "r2", "r3", "h2"];
+    let mut row = Row::new()?;
+    row.start(|host, place| {
+        let neighbors = names.iter().enumerate().filter(|(other, _)| other.abs_diff(place) == 1);
+        let peers: Vec<&str> = neighbors.map(|(_, name)| *name).collect();
+        authority.certify(host, names[place], &peers).expect("certified")
+    })?;
+    reserve_refuse_release(&row, &["--secure"])?;
+    assert_associations(&row, "tls")?;
+
+    // r3 takes r2 off its list: what goes on from r2 is not to be had over a new connection.
+    let mut row = Row::new()?;
+    row.start(|host, place| {
+        let peers: &[&str] = match place {
+            0 => &["r1"],
+            1 => &["h1", "r2"],
+            2 => &["r1", "r3"],
+            3 => &["h2"],
+            _ => &["r3"],
+        };
+        authority.certify(host, names[place], peers).expect("certified")
+    })?;
+    let to = format!("{FAR}:5001");
+    let reserve = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "2Mbit", "--secure"];
+    let (status, outcome) = row.ask(&[&reserve[..], &["--timeout", "5s"]].concat())?;
+    check(status == Some(3) || status == Some(4), &outcome.to_string())?;
+    let (_, counters) = json(&row.nodes[3], &["show", "counters"])?;
+    let refused = counters["streams"]["not_authenticated"].as_u64();
+    check(refused >= Some(1), &counters["streams"].to_string())?;
+    until("nothing stays reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
+}
+
+/// Each node has one association with each of its neighbours, and they are of this kind.
+fn assert_associations(row: &Row, transport: &str) -> Outcome {
+    for (place, host) in row.nodes.iter().enumerate() {
+        let (_, found) = json(host, &["show", "associations"])?;
+        let rows = found.as_array().ok_or("rows")?;
+        let expected = if place == 0 || place == 4 { 1 } else { 2 };
+        let open =
+            rows.iter().filter(|row| row["stage"] == "open" && row["transport"] == transport);
+        check(open.count() == expected && rows.len() == expected, &format!("{place}: {found}"))?;
+    }
+    Ok(())
+}
+
+/// Whom all five believe.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Result<Authority, Failed> {
+        let mut parameters = CertificateParams::new(Vec::new())?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Ok(Authority(CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?))
+    }
+
+    /// Writes a node's key and certificates, and gives the settings that name them.
+    fn certify(&self, host: &Host, name: &str, peers: &[&str]) -> Result<String, Failed> {
+        let key = KeyPair::generate()?;
+        let certificate =
+            CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &self.0)?;
+        let mut text = format!("[nsis.tls]\npeers = {peers:?}\n");
+        for (setting, pem) in [
+            ("key", key.serialize_pem()),
+            ("certificate", certificate.pem()),
+            ("authorities", self.0.pem()),
+        ] {
+            let path = host.directory.join(setting);
+            std::fs::write(&path, pem)?;
+            text += &format!("{setting} = {path:?}\n");
+        }
+        Ok(text)
+    }
 }

@@ -35,8 +35,8 @@ pub struct RoutingStateRow {
     pub destination_port: u16,
     /// IP protocol of the data; 0 where it does not matter.
     pub ip_protocol: u8,
-    /// Whether the peer is further along the flow, or against it.
-    pub direction: Direction,
+    /// Whether the peer is further along the flow, `downstream`, or against it, `upstream`.
+    pub direction: Cow<'static, str>,
     /// Where the state machine stands.
     pub state: State,
     /// How good it is.
@@ -120,7 +120,10 @@ impl Node {
             destination,
             destination_port: ports[1],
             ip_protocol,
-            direction: state.mri.direction(),
+            direction: match state.mri.direction() {
+                Direction::Downstream => "downstream".into(),
+                Direction::Upstream => "upstream".into(),
+            },
             state: state.state,
             validity: state.validity,
             peer: state.peer.as_ref().map(|peer| peer.address),
