@@ -1,8 +1,9 @@
-//! Capture files read as signalling: every message of RSVP, Boomerang and YESSIR in a pcap or pcapng file, one line of JSON or
+//! Capture files read as signalling: every message of RSVP, Boomerang, YESSIR and GIST in a pcap or pcapng file, one line of JSON or
 //! a few of text each.
 //!
 //! Messages of Boomerang are echoes of ICMP and ICMPv6 whose data begin with MAGIC, those of YESSIR reports of RTCP with an
-//! APP packet of its name, whatever the ports. Frames are counted from 1 as other tools count them, all others included. A message that does not parse is
+//! APP packet of its name, whatever the ports; those of GIST datagrams of its port that begin with the magic number, with what
+//! they carry of QoS NSLP and Ping NSLP. Frames are counted from 1 as other tools count them, all others included. A message that does not parse is
 //! shown as far as its objects can be read, with what is wrong and where. A fragment is reported as such: putting
 //! packets together again is not this tool's task, and guessing at half a message would mislead.
 
@@ -15,7 +16,9 @@ use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use serde_json::{Map, Value, json};
 
 mod boomerang;
+mod gist;
 mod link;
+mod nslp;
 mod rsvp;
 mod text;
 mod yessir;
@@ -84,7 +87,7 @@ pub enum DecodeError {
 /// `{"frame":1,"protocol":"rsvp","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`;
 /// a Bundle has `"messages"` instead of objects, each like a line without its addresses; a message that is malformed has an
 /// `"error":{"kind","offset","text"}` as well, whose offset counts from the start of the message: of RSVP's header, of
-/// Boomerang's MAGIC, of YESSIR's report. Each object has its name as `"class"`.
+/// Boomerang's MAGIC, of YESSIR's report, of GIST's common header. Each object has its name as `"class"`.
 ///
 /// # Errors
 /// See [`DecodeError`]; what one message is like is never an error.
@@ -205,13 +208,20 @@ fn show_frame(
     };
     summary.messages += 1;
     let shown = finding.show(summary.frames);
-    if shown.contains_key("error") {
+    if is_malformed(&shown) {
         summary.malformed += 1;
     }
     match format {
         Format::Json => writeln!(out, "{}", Value::Object(shown)),
         Format::Text => text::write(&shown, out),
     }
+}
+
+/// Whether something is wrong with a message, or with the one that it carries, which is one of its objects.
+fn is_malformed(shown: &Map<String, Value>) -> bool {
+    let objects = shown.get("objects").and_then(Value::as_array);
+    shown.contains_key("error")
+        || objects.into_iter().flatten().any(|object| object.get("error").is_some())
 }
 
 /// What an IP packet turned out to be.
@@ -230,6 +240,8 @@ enum Found<'a> {
     /// In ICMP or ICMPv6.
     Boomerang(&'a [u8]),
     Yessir(udp::Packet<'a>),
+    /// The packet, and the message behind the magic number.
+    Gist(udp::Packet<'a>, &'a [u8]),
 }
 
 impl<'a> Finding<'a> {
@@ -269,7 +281,10 @@ impl<'a> Finding<'a> {
             (icmp::PROTOCOL_V4 | icmp::PROTOCOL_V6, None) if boomerang::is_message(payload) => {
                 Found::Boomerang(payload)
             }
-            (udp::PROTOCOL, None) => Found::Yessir(yessir::message(payload)?),
+            (udp::PROTOCOL, None) => match gist::message(payload) {
+                Some((packet, message)) => Found::Gist(packet, message),
+                None => Found::Yessir(yessir::message(payload)?),
+            },
             _ => return None,
         };
         Some(Finding::Message { source, destination, message })
@@ -282,6 +297,7 @@ impl<'a> Finding<'a> {
         let protocol = match self {
             Finding::Message { message: Found::Boomerang(_), .. } => "boomerang",
             Finding::Message { message: Found::Yessir(_), .. } => "yessir",
+            Finding::Message { message: Found::Gist(..), .. } => "gist",
             _ => "rsvp",
         };
         shown.insert("protocol".into(), protocol.into());
@@ -295,6 +311,7 @@ impl<'a> Finding<'a> {
                         boomerang::show(octets, *source, *destination, &mut shown);
                     }
                     Found::Yessir(packet) => yessir::show(packet, &mut shown),
+                    Found::Gist(packet, message) => gist::show(packet, message, &mut shown),
                 }
             }
             Finding::Fragment { source, destination, offset } => {

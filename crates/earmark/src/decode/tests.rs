@@ -10,6 +10,7 @@ use earmark_wire::rsvp::{
 
 use super::*;
 
+mod gist;
 mod light;
 
 const ETHERNET: u32 = 1;
@@ -119,6 +120,12 @@ fn json_lines(file: &[u8]) -> (Vec<Value>, Summary) {
     let summary = decode(file, &mut out, Format::Json).expect("the file is whole");
     let text = String::from_utf8(out).expect("JSON is text");
     (text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect(), summary)
+}
+
+fn text_of(packet: &[u8]) -> String {
+    let mut out = Vec::new();
+    decode(&pcap(101, &[packet.to_vec()])[..], &mut out, Format::Text).expect("the file is whole");
+    String::from_utf8(out).expect("text")
 }
 
 fn ethernet(ethertypes: &[[u8; 2]], packet: &[u8]) -> Vec<u8> {

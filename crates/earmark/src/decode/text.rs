@@ -27,6 +27,7 @@ pub(super) fn write(shown: &Map<String, Value>, out: &mut dyn Write) -> io::Resu
     let protocol = match text("protocol") {
         "boomerang" => "Boomerang",
         "yessir" => "YESSIR",
+        "gist" => "GIST",
         _ => "RSVP",
     };
     let (message, source, destination) = (text("message"), text("source"), text("destination"));

@@ -212,9 +212,3 @@ fn reports_are_read() {
     assert!(text.starts_with("frame 1: YESSIR active 10.0.1.1 -> 10.0.9.9  "), "{text}");
     assert!(text.contains("\n    FLOWSPEC_CLASS  "), "{text}");
 }
-
-fn text_of(packet: &[u8]) -> String {
-    let mut out = Vec::new();
-    decode(&pcap(101, &[packet.to_vec()])[..], &mut out, Format::Text).expect("the file is whole");
-    String::from_utf8(out).expect("text")
-}

@@ -1,0 +1,231 @@
+//! Captures with messages of GIST and what they carry, good and bad.
+
+use earmark_wire::gist::*;
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::ping_nslp::{self, Ping, STANDARD, Timestamp, Visit};
+use earmark_wire::qos_nslp::{self, BoundSessions, Extra, GenericFlags, Reserve, Rsn};
+use earmark_wire::qspec::iana::MessageSequence;
+use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value as ParameterValue};
+
+use super::*;
+
+const SESSION: SessionId = SessionId([0x5a; 16]);
+
+fn flow() -> Mri {
+    Mri::PathCoupled(PathCoupled {
+        source: [10, 0, 1, 1].into(),
+        destination: [10, 0, 9, 9].into(),
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(17),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: None,
+        destination_port: Some(5_004),
+        direction: Direction::Downstream,
+    })
+}
+
+fn nli() -> NetworkLayerInformation<'static> {
+    NetworkLayerInformation {
+        peer_identity: b"edge",
+        ip_ttl: 64,
+        interface_address: [10, 0, 1, 1].into(),
+        routing_state_validity: 30_000,
+    }
+}
+
+/// A message in UDP in IPv4.
+fn packet(nslpid: u16, body: Body<'_>) -> Vec<u8> {
+    let extensions = Extensions::NONE;
+    let message = Message { hops: 64, nslpid, source_is_peer: true, body, extensions };
+    let mut datagram = vec![0; udp::HEADER + MAGIC_LEN + message.buffer_len()];
+    let room = emit_magic(&mut datagram[udp::HEADER..]).expect("there is room");
+    message.emit(room).expect("it is right");
+    let header = udp::Repr {
+        source: [10, 0, 1, 1].into(),
+        destination: [10, 0, 9, 9].into(),
+        source_port: iana::PORT,
+        destination_port: iana::PORT,
+    };
+    header.emit(&mut datagram).expect("it is short");
+    ipv4_packet(udp::PROTOCOL, &datagram)
+}
+
+fn data(nslpid: u16, nslp_data: &[u8]) -> Vec<u8> {
+    let (context_free, explicitly_routed) = (false, false);
+    let (mri, session, nli, nat_traversal) = (flow(), SESSION, Some(nli()), None);
+    let continuation = Continuation::NONE;
+    let data = Data {
+        nat_traversal,
+        mri,
+        session,
+        nli,
+        nslp_data,
+        continuation,
+        context_free,
+        explicitly_routed,
+    };
+    packet(nslpid, Body::Data(data))
+}
+
+fn reserve() -> Vec<u8> {
+    let bucket = TokenBucket {
+        rate: 250_000.0,
+        depth: 3_000.0,
+        peak: 250_000.0,
+        min_policed_unit: 64,
+        max_packet_size: 1_500,
+    };
+    let latency = Parameter::optional(ParameterValue::PathLatency(9));
+    let desired = [
+        Parameter::mandatory(ParameterValue::Tmod1(bucket)),
+        Parameter { is_not_supported: true, ..latency },
+    ];
+    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
+    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
+    let mut octets = vec![0; qspec.buffer_len()];
+    qspec.emit(&mut octets).expect("it is right");
+    let message = qos_nslp::Message::Reserve(Reserve {
+        flags: GenericFlags { scoping: true, ..GenericFlags::default() },
+        tear: false,
+        replace: true,
+        rsn: Rsn { number: 7, epoch: 8 },
+        rii: Some(9),
+        refresh_period: Some(30_000),
+        bound: BoundSessions::NONE,
+        summary: None,
+        binding: None,
+        info: None,
+        classifier: None,
+        qspec: Some(&octets),
+        extra: Extra::NONE,
+    });
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("it is right");
+    octets
+}
+
+/// The three objects that all messages here begin with.
+fn common() -> [Value; 3] {
+    [
+        json!({"class": "Message-Routing-Information", "method": "path-coupled",
+               "direction": "Downstream", "source": "10.0.1.1/32", "destination": "10.0.9.9/32",
+               "protocol": 17, "destination_port": 5_004}),
+        json!({"class": "Session-Identifier", "session": "5a".repeat(16)}),
+        json!({"class": "Network-Layer-Information", "peer_identity": "65646765",
+               "interface_address": "10.0.1.1", "ip_ttl": 64, "routing_state_validity_ms": 30_000}),
+    ]
+}
+
+#[test]
+fn a_query_is_read() {
+    let profiles = [Profile(&[2, 1])];
+    let options = [ProtocolOptions::tcp_query(1)];
+    let query = Body::Query(Query {
+        nat_traversal: None,
+        mri: flow(),
+        session: SESSION,
+        nli: nli(),
+        query_cookie: &[0xab; 4],
+        stack: Some(Stack {
+            proposal: Profiles::new(&profiles),
+            configuration: StackConfiguration {
+                hold_time: 60_000,
+                options: ProtocolOptionsList::new(&options),
+            },
+        }),
+        nslp_data: None,
+    });
+    let (lines, summary) = json_lines(&pcap(101, &[packet(1, query)]));
+    assert_eq!(summary, Summary { frames: 1, messages: 1, ..Summary::default() });
+    let [mri, session, nli] = common();
+    assert_eq!(
+        lines,
+        [json!({
+            "frame": 1, "protocol": "gist", "source": "10.0.1.1", "destination": "10.0.9.9",
+            "source_port": 270, "destination_port": 270, "message": "Query", "hops": 64,
+            "nslpid": 1, "source_is_peer": true,
+            "objects": [
+                mri, session, nli,
+                {"class": "Query-Cookie", "octets": "abababab"},
+                {"class": "Stack-Proposal", "profiles": [["TLS", "Forwards-TCP"]]},
+                {"class": "Stack-Configuration-Data", "hold_time_ms": 60_000, "options": [
+                    {"protocol": "Forwards-TCP", "profile": 1, "port": null, "unusable": false},
+                ]},
+            ],
+        })]
+    );
+}
+
+#[test]
+fn what_is_reserved_is_read() {
+    let (lines, _) = json_lines(&pcap(101, &[data(1, &reserve())]));
+    let objects = lines[0]["objects"].as_array().expect("a list");
+    assert_eq!(
+        objects[3..],
+        [
+            json!({"class": "RESERVE", "flags": ["scoping"], "tear": false, "replace": true}),
+            json!({"class": "RSN", "number": 7, "epoch": 8}),
+            json!({"class": "RII", "number": 9}),
+            json!({"class": "REFRESH-PERIOD", "ms": 30_000}),
+            json!({"class": "QSPEC", "model": "default", "local": false,
+                   "procedure": "sender-initiated reservation", "combination": 0}),
+            json!({"class": "QoS Desired",
+                   "TMOD-1": {"rate": 250_000.0, "depth": 3_000.0, "peak": 250_000.0,
+                              "min_policed_unit": 64, "max_packet_size": 1_500},
+                   "Path Latency": [9, "not supported"]}),
+        ]
+    );
+    let text = text_of(&data(1, &reserve()));
+    assert!(text.starts_with("frame 1: GIST Data 10.0.1.1 -> 10.0.9.9  "), "{text}");
+    assert!(text.contains("\n    RSN  number 7  epoch 8\n"), "{text}");
+}
+
+#[test]
+fn a_ping_is_read_and_what_nobody_knows_is_shown_as_it_is() {
+    let version = ping_nslp::Version::V2;
+    let ping = Ping { version, hops: 1, sequence: 5, objects: &STANDARD, data: &[] };
+    let mut octets = vec![0; 100];
+    let length = ping.emit(&mut octets).expect("there is room");
+    let time = Timestamp { seconds: 3, microseconds: 42 };
+    let visit = Visit { address: [10, 0, 1, 1].into(), time, available: None };
+    let length = ping_nslp::append(&mut octets, length, &visit).expect("it is a ping");
+    let frames = [data(ping_nslp::iana::NSLPID, &octets[..length]), data(99, &[1, 2, 3, 4])];
+    let (lines, _) = json_lines(&pcap(101, &frames));
+    assert_eq!(
+        lines[0]["objects"][3],
+        json!({"class": "Ping NSLP", "version": 2, "hops": 1, "sequence": 5, "records": [
+            {"address": "10.0.1.1", "time": "3.000042", "available_bps": null},
+        ]})
+    );
+    assert_eq!(lines[1]["objects"][3], json!({"class": "NSLP-Data", "octets": "01020304"}));
+}
+
+/// Wrong in GIST, in QoS NSLP and in its QSPEC; without the magic number it is nobody's.
+#[test]
+fn what_is_wrong_is_named() {
+    let good = data(1, &reserve());
+    let end = good.len();
+    let changed = |at: usize, octet: u8| {
+        let mut octets = good.clone();
+        octets[at] = octet;
+        octets
+    };
+    let frames = [
+        changed(24 + 8 + 4 + 3, 3),        // GIST's length
+        changed(end - reserve().len(), 9), // the message type of QoS NSLP
+        changed(end - 40 + 3, 200),        // the length of the QSPEC
+        changed(24 + 8, 0),                // the magic number
+    ];
+    let (lines, summary) = json_lines(&pcap(101, &frames));
+    assert_eq!(summary, Summary { frames: 4, messages: 3, malformed: 3, unknown_link_type: 0 });
+    assert_eq!((&lines[0]["message"], &lines[0]["hops"]), (&json!("Data"), &Value::Null));
+    assert_eq!(lines[0]["error"]["offset"], 2);
+    let last = |line: &Value| line["objects"].as_array().and_then(|it| it.last().cloned());
+    for (line, class, offset) in [(&lines[1], "QoS NSLP", 0), (&lines[2], "QSPEC", 2)] {
+        let object = last(line).expect("there are some");
+        assert_eq!((&object["class"], &object["error"]["offset"]), (&json!(class), &json!(offset)));
+    }
+}
