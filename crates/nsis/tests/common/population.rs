@@ -1,0 +1,356 @@
+//! A router between two neighbours, with many sessions on it: for benches and tests of memory.
+#![allow(dead_code, unreachable_pub)]
+
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use earmark_core::admission::Ledger;
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
+    Outgoing, Prefix, Rate, Route, RouteTable, Time,
+};
+use earmark_nsis::gist::Installation;
+use earmark_nsis::nslp::{
+    Attributes, MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure,
+    SendMessage, Turn,
+};
+use earmark_nsis::{Config, Event, Nsis};
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
+
+const NSLPID: u16 = 32_767;
+
+/// What the application of a node does with what it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Nothing.
+    Sink,
+    /// Sends it on.
+    Relay,
+}
+
+#[derive(Debug)]
+struct Application {
+    role: Rc<Cell<Role>>,
+    /// What is to be sent next.
+    next: Rc<Cell<Option<u32>>>,
+}
+
+impl Nslp for Application {
+    fn id(&self) -> u16 {
+        NSLPID
+    }
+
+    fn may_peer(&mut self, _: &mut Turn<'_, '_>, _: &Received<'_>, _: &mut Vec<u8>) -> Peering {
+        Peering::Accept
+    }
+
+    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>) {
+        if self.role.get() == Role::Relay {
+            let on = send(message.session, message.mri);
+            turn.send(on, message.data.len()).copy_from_slice(message.data);
+        }
+    }
+
+    fn status(&mut self, _: &mut Turn<'_, '_>, _: MessageHandle, _: SendFailure) {}
+
+    fn notify(&mut self, _: &mut Turn<'_, '_>, _: &NetworkNotification) {}
+
+    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
+        if let Some(number) = self.next.take() {
+            turn.send(send(session(number), mri(number)), DATA.len()).copy_from_slice(DATA);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let next = self.next.get();
+        next.map(|_| Time::ZERO)
+    }
+}
+
+/// As long as a small message of QoS NSLP.
+const DATA: &[u8] = &[0xa5; 64];
+
+fn send(session: SessionId, mri: Mri) -> SendMessage {
+    SendMessage {
+        handle: None,
+        session,
+        mri,
+        to: None,
+        attributes: Attributes::default(),
+        timeout: Duration::from_secs(10),
+        hops: None,
+    }
+}
+
+fn session(number: u32) -> SessionId {
+    // Spread as random numbers are.
+    let word = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    SessionId((u128::from(word) << 64 | u128::from(!word)).to_be_bytes())
+}
+
+/// The flow of a session, each with a destination of its own.
+fn mri(number: u32) -> Mri {
+    Mri::PathCoupled(PathCoupled {
+        source: Ipv4Addr::new(10, 0, 0, 9).into(),
+        destination: Ipv4Addr::from_bits(0x0b00_0000 + number).into(),
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(17),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(5_000),
+        destination_port: Some(6_000),
+        direction: Direction::Downstream,
+    })
+}
+
+/// A message that owns its octets.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub interface: InterfaceId,
+    pub how: Outgoing,
+    pub octets: Vec<u8>,
+}
+
+struct Node {
+    engine: Nsis,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    ledger: Ledger,
+    effects: Effects<Event>,
+    role: Rc<Cell<Role>>,
+    next: Rc<Cell<Option<u32>>>,
+}
+
+impl Node {
+    fn new(seed: u64, role: Role, config: Config) -> Node {
+        let (role, next) = (Rc::new(Cell::new(role)), Rc::new(Cell::new(None)));
+        let mut engine = Nsis::new(config, &RandomStreams::new(seed));
+        engine.add(Box::new(Application { role: role.clone(), next: next.clone() }));
+        Node {
+            engine,
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            effects: Effects::new(),
+            role,
+            next,
+        }
+    }
+
+    fn link(&mut self, id: u32, address: [u8; 4]) {
+        self.interfaces.set(Interface {
+            id: InterfaceId(id),
+            name: format!("eth{id}"),
+            addresses: vec![IpAddr::from(address)],
+            mtu: 1_500,
+            up: true,
+            bandwidth: Rate::from_mbps(1_000),
+            reservable: Rate::from_mbps(800),
+            latency_us: 10,
+        });
+    }
+
+    fn route(&mut self, prefix: &str, interface: u32) {
+        let prefix: Prefix = prefix.parse().expect("a prefix");
+        let hop = Hop { interface: InterfaceId(interface), gateway: None, source: None };
+        self.routes.insert(Route { prefix, metric: 0, hop });
+    }
+
+    fn handle(&mut self, now: Time, input: Input<'_, earmark_nsis::Command>) {
+        self.effects.clear();
+        let mut context = Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        self.engine.handle(now, input, &mut context, &mut self.effects);
+    }
+
+    fn arrive(&mut self, now: Time, arrival: &Arrival) {
+        let datagram = Datagram {
+            interface: arrival.interface,
+            source: arrival.how.source,
+            destination: arrival.how.destination,
+            ttl: arrival.how.ttl,
+            router_alert: arrival.how.router_alert,
+            encapsulated: false,
+            payload: &arrival.octets,
+        };
+        self.handle(now, Input::Datagram(datagram));
+    }
+
+    /// What left, as it arrives on the other side of the link.
+    fn sent(&self, there: u32) -> Vec<Arrival> {
+        self.effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Send(how, range) => Some(Arrival {
+                    interface: InterfaceId(there),
+                    how: *how,
+                    octets: self.effects.octets(range).to_vec(),
+                }),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// The router, `before` and `behind` it.
+pub struct Population {
+    before: Node,
+    router: Node,
+    behind: Node,
+    pub now: Time,
+    /// Octets that the router has taken from the heap, and not given back.
+    pub heap: Option<fn() -> usize>,
+    pub octets: isize,
+}
+
+impl Population {
+    pub fn empty() -> Population {
+        Population::with(Installation::Delayed)
+    }
+
+    fn with(installation: Installation) -> Population {
+        let mut config = Config::default();
+        config.gist.installation = installation;
+        config.gist.validity = Duration::from_secs(180);
+        config.gist.inactivity = Duration::from_secs(10_000);
+        let node = |seed, role| Node::new(seed, role, config.clone());
+        let mut population = Population {
+            before: node(1, Role::Sink),
+            router: node(2, Role::Relay),
+            behind: node(3, Role::Sink),
+            now: Time::from_secs(1),
+            heap: None,
+            octets: 0,
+        };
+        population.before.link(1, [10, 0, 0, 9]);
+        population.before.route("0.0.0.0/0", 1);
+        population.router.link(1, [10, 0, 0, 1]);
+        population.router.link(2, [10, 0, 1, 1]);
+        population.router.route("10.0.0.0/24", 1);
+        population.router.route("10.0.1.0/24", 2);
+        population.router.route("11.0.0.0/8", 2);
+        population.behind.link(1, [10, 0, 1, 2]);
+        population.behind.route("0.0.0.0/0", 1);
+        population.behind.route("11.0.0.0/8", 1);
+        population
+    }
+
+    /// A router with so many sessions.
+    pub fn new(sessions: u32) -> Population {
+        let mut population = Population::empty();
+        (0..sessions).for_each(|number| population.set_up(number));
+        population
+    }
+
+    /// Sets a session up, from one neighbour to the other.
+    pub fn set_up(&mut self, number: u32) {
+        let query = self.query(number);
+        self.exchange(query);
+    }
+
+    /// The Query that begins it, or refreshes it.
+    pub fn query(&mut self, number: u32) -> Arrival {
+        self.before.next.set(Some(number));
+        self.before.handle(self.now, Input::Expire);
+        self.before.sent(1).pop().expect("a message")
+    }
+
+    /// Data of a session that is there.
+    pub fn data(&mut self, number: u32) -> Arrival {
+        self.query(number)
+    }
+
+    /// Carries messages on until nobody sends any more.
+    fn exchange(&mut self, first: Arrival) {
+        self.handle(&first);
+        for _ in 0..8 {
+            let (mut left, mut right) = (Vec::new(), Vec::new());
+            for sent in self.router.sent(1) {
+                let towards = u32::from_be_bytes(match sent.how.destination {
+                    IpAddr::V4(address) => address.octets(),
+                    IpAddr::V6(_) => [0; 4],
+                });
+                (if towards >> 8 == 0x0a_0000 { &mut left } else { &mut right }).push(sent);
+            }
+            let mut back = Vec::new();
+            for sent in left {
+                self.before.arrive(self.now, &sent);
+                back.extend(self.before.sent(1));
+            }
+            for sent in right {
+                self.behind.arrive(self.now, &sent);
+                back.extend(self.behind.sent(2));
+            }
+            if back.is_empty() {
+                return;
+            }
+            for arrival in back {
+                self.handle(&arrival);
+                // A Confirm that is answered with nothing leaves no messages of the step before.
+            }
+        }
+    }
+
+    /// The router takes a message.
+    pub fn handle(&mut self, arrival: &Arrival) {
+        let before = self.heap.map_or(0, |heap| heap());
+        self.router.arrive(self.now, arrival);
+        let after = self.heap.map_or(0, |heap| heap());
+        self.octets += after as isize - before as isize;
+    }
+
+    /// The Confirm of a session whose Query was answered.
+    pub fn confirm(&mut self, number: u32) -> Arrival {
+        let query = self.query(number);
+        self.handle(&query);
+        let response = self.router.sent(1).pop().expect("a Response");
+        self.before.arrive(self.now, &response);
+        self.before.sent(1).pop().expect("a Confirm")
+    }
+
+    /// The Response to a Query of the router.
+    pub fn response(&mut self, number: u32) -> Arrival {
+        let confirm = self.confirm(number);
+        self.handle(&confirm);
+        let query = self.router.sent(1).pop().expect("a Query");
+        self.behind.arrive(self.now, &query);
+        self.behind.sent(2).pop().expect("a Response")
+    }
+
+    /// The router's application keeps what comes to itself.
+    pub fn sink(&mut self) {
+        self.router.role.set(Role::Sink);
+    }
+
+    /// Lets go what the set-up has brought about: no message pays for another one's effects.
+    pub fn forget_effects(&mut self) {
+        self.router.effects.clear();
+    }
+
+    pub fn routing_states(&self) -> usize {
+        self.router.engine.gist().routing_state_count()
+    }
+
+    pub fn engine(&self) -> &Nsis {
+        &self.router.engine
+    }
+
+    /// The router takes what is due at a time, all of it.
+    pub fn expire(&mut self, now: Time) -> usize {
+        self.now = now;
+        let mut sent = 0;
+        while self.router.engine.next_deadline().is_some_and(|(at, _)| at <= now) {
+            self.router.handle(now, Input::Expire);
+            sent += self.router.sent(1).len();
+        }
+        sent
+    }
+}

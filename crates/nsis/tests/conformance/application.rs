@@ -1,0 +1,114 @@
+//! The application of a story: does what is told, and notes what it hears.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use earmark_core::Time;
+use earmark_nsis::nslp::{
+    MessageHandle, NetworkNotification, Notification, Nslp, Peering, Received, SendFailure,
+    SendMessage, Turn, Validity,
+};
+use earmark_wire::gist::{Mri, SessionId};
+
+use crate::message::{mri_text, text};
+
+/// Its NSLPID, one for experiments.
+pub(crate) const NSLPID: u16 = 32_767;
+
+/// What a story wants done.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    Send(SendMessage, Vec<u8>),
+    Lifetime(Mri, SessionId, Duration),
+    Invalidate(Mri, Validity, bool),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) tasks: VecDeque<Task>,
+    /// What it has heard, as lines of a story.
+    pub(crate) heard: Vec<String>,
+    /// Queries are passed on.
+    pub(crate) pass: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Application(pub(crate) Rc<RefCell<State>>);
+
+impl Application {
+    fn hear(&self, line: String) {
+        self.0.borrow_mut().heard.push(line);
+    }
+}
+
+fn session(session: SessionId) -> u8 {
+    session.0[15]
+}
+
+impl Nslp for Application {
+    fn id(&self) -> u16 {
+        NSLPID
+    }
+
+    fn may_peer(&mut self, _: &mut Turn<'_, '_>, query: &Received<'_>, _: &mut Vec<u8>) -> Peering {
+        let pass = self.0.borrow().pass;
+        let data = text(query.data);
+        self.hear(format!("app asked session={} {data}", session(query.session)));
+        if pass { Peering::Pass } else { Peering::Accept }
+    }
+
+    fn receive(&mut self, _: &mut Turn<'_, '_>, message: &Received<'_>) {
+        let how = match (message.attributes.reliable, message.attributes.secure) {
+            (_, true) => " secure",
+            (true, false) => " reliable",
+            (false, false) => "",
+        };
+        let number = session(message.session);
+        let (mri, data) = (mri_text(&message.mri), text(message.data));
+        self.hear(format!("app receives session={number} {mri} {data}{how}"));
+    }
+
+    fn status(&mut self, _: &mut Turn<'_, '_>, handle: MessageHandle, failure: SendFailure) {
+        self.hear(format!("app is told that message {} failed: {failure}", handle.0));
+    }
+
+    fn notify(&mut self, _: &mut Turn<'_, '_>, notification: &NetworkNotification) {
+        let what = match notification.what {
+            Notification::LastNode => "this is the last node".to_string(),
+            Notification::RoutingStatusChange { status, peer } => {
+                let status = format!("{status:?}").to_lowercase();
+                let peer = peer.map(|peer| format!(", peer {}", peer.slot)).unwrap_or_default();
+                format!("the state is {status}{peer}")
+            }
+            Notification::RouteDeletion(peer) => format!("peer {} is off the path", peer.slot),
+            Notification::CommunicationFailure(peer) => {
+                format!("peer {} is not to be reached", peer.slot)
+            }
+        };
+        let (number, mri) = (session(notification.session), mri_text(&notification.mri));
+        self.hear(format!("app notices session={number} {mri}: {what}"));
+    }
+
+    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
+        let tasks = std::mem::take(&mut self.0.borrow_mut().tasks);
+        for task in tasks {
+            match task {
+                Task::Send(message, data) => {
+                    turn.send(message, data.len()).copy_from_slice(&data);
+                }
+                Task::Lifetime(mri, session, lifetime) => {
+                    turn.set_state_lifetime(mri, session, lifetime);
+                }
+                Task::Invalidate(mri, status, urgent) => {
+                    turn.invalidate_routing_state(mri, status, urgent);
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        (!self.0.borrow().tasks.is_empty()).then_some(Time::ZERO)
+    }
+}

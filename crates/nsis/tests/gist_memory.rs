@@ -1,0 +1,38 @@
+//! What routing state costs, measured: octets on the heap for a session with a peer on either side, its timers and its part
+//! of the indexes included, with the slack of growing tables.
+
+#[path = "common/population.rs"]
+mod population;
+
+use population::Population;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+fn heap() -> usize {
+    dhat::HeapStats::get().curr_bytes
+}
+
+/// Octets a session.
+fn cost(sessions: u32) -> f64 {
+    let mut population = Population::empty();
+    population.heap = Some(heap);
+    // Room for messages, which is kept.
+    population.set_up(0);
+    population.octets = 0;
+    (1..=sessions).for_each(|number| population.set_up(number));
+    assert_eq!(population.routing_states(), sessions as usize + 1);
+    let views = population.engine().gist().routing_states(0);
+    assert!(views.into_iter().all(|(_, view)| view.peer.is_some()));
+    population.octets as f64 / f64::from(sessions)
+}
+
+/// The hash table grows by doubling, so the cost swings; it is taken where it is as full as it gets, and right after it has
+/// doubled.
+#[test]
+fn a_session_takes_less_than_512_octets() {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let (full, grown) = (cost(3_583), cost(3_585));
+    println!("octets a session, both ways: {full:.0} and {grown:.0}");
+    assert!(full <= 512.0 && grown <= 512.0, "{full} {grown}");
+}

@@ -1,0 +1,216 @@
+//! Routes change (RFC 5971 section 7.1), from node to node in virtual time.
+//!
+//! ```text
+//!       +-- n1 --+
+//!  n0 --+        +-- n3        n0's second interface leads to n2
+//!       +-- n2 --+
+//! ```
+
+mod common;
+
+use std::time::Duration;
+
+use common::application::{Do, Handle, Told};
+use common::{Network, Place, address, flow, session};
+use earmark_core::{HostEvent, InterfaceId};
+use earmark_nsis::Config;
+use earmark_nsis::nslp::{Notification, PeerHandle, Validity};
+use earmark_wire::gist::{MessageType, Mri};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn diamond() -> (Network, Vec<Handle>, Mri) {
+    let mut network = Network::new();
+    let mut config = Config::default();
+    config.gist.validity = 600 * SECOND;
+    config.gist.inactivity = 600 * SECOND;
+    let handles: Vec<Handle> = (0..4).map(|_| Handle::default()).collect();
+    for (number, handle) in handles.iter().enumerate() {
+        network.add_node(number, &Place::Aware(config.clone()));
+        network.engine_mut(number).add(handle.application());
+    }
+    for (net, (left, right)) in [(0, 1), (0, 2), (1, 3), (2, 3)].into_iter().enumerate() {
+        network.join(left, right, net as u8);
+    }
+    network.set_route(0, "10.0.0.0/24", 1, None);
+    network.set_route(0, "10.0.1.0/24", 2, None);
+    network.set_route(0, "10.0.2.0/23", 1, Some("10.0.0.2"));
+    for (node, net, gateway) in [(1, 0, "10.0.2.2"), (2, 1, "10.0.3.2")] {
+        network.set_route(node, &format!("10.0.{net}.0/24"), 1, None);
+        network.set_route(node, &format!("10.0.{}.0/24", net + 2), 2, None);
+        network.set_route(node, "10.0.2.0/23", 2, Some(gateway));
+    }
+    network.set_route(3, "10.0.2.0/24", 1, None);
+    network.set_route(3, "10.0.3.0/24", 2, None);
+    network.set_route(3, "10.0.0.0/24", 1, Some("10.0.2.1"));
+    network.set_route(3, "10.0.1.0/24", 2, Some("10.0.3.1"));
+    let mri = flow(address("10.0.0.1"), address("10.0.2.2"));
+    (network, handles, mri)
+}
+
+/// Sets a session up at n0, whose peer is n1; gives the peer's name.
+fn set_up(network: &mut Network, app: &Handle, mri: Mri, number: u8) -> PeerHandle {
+    app.send(mri, session(number), b"one.");
+    network.run(SECOND);
+    let good = |told| match told {
+        Told::Notified {
+            what: Notification::RoutingStatusChange { status: Validity::Good, peer },
+            ..
+        } => peer,
+        _ => None,
+    };
+    app.told().into_iter().find_map(good).expect("a peer")
+}
+
+fn statuses(app: &Handle) -> Vec<Notification> {
+    let what = |told| match told {
+        Told::Notified { what, .. } => Some(what),
+        _ => None,
+    };
+    app.told().into_iter().filter_map(what).collect()
+}
+
+fn other_way(network: &mut Network) {
+    network.set_route(0, "10.0.2.0/23", 2, Some("10.0.1.2"));
+    network.host(0, HostEvent::RouteChanged("10.0.2.0/23".parse().expect("a prefix")));
+}
+
+/// The next hop is another one: doubt, a Query at once, the new peer, and the old one is off the path.
+#[test]
+fn a_changed_route_finds_the_new_peer_at_once() {
+    let (mut network, apps, mri) = diamond();
+    let old = set_up(&mut network, &apps[0], mri, 1);
+    other_way(&mut network);
+    network.run(SECOND);
+    let told = statuses(&apps[0]);
+    let [
+        Notification::RoutingStatusChange { status: Validity::Tentative, peer: None },
+        Notification::RoutingStatusChange { status: Validity::Good, peer: Some(new) },
+        Notification::RouteDeletion(gone),
+    ] = told[..]
+    else {
+        panic!("{told:?}")
+    };
+    assert!(gone == old && new != old);
+    apps[0].send(mri, session(1), b"two.");
+    network.run(SECOND);
+    assert_eq!(apps[2].received(), [b"two."]);
+    assert_eq!(network.engine(0).gist().counters().rerouted, 1);
+    // The old peer can still be told.
+    let bye = common::application::message(mri, session(1));
+    let bye = earmark_nsis::nslp::SendMessage { to: Some(old), ..bye };
+    apps[0].task(Do::Send(bye, b"bye.".to_vec()));
+    network.run(SECOND);
+    assert_eq!(apps[1].received().last().map(Vec::as_slice), Some(&b"bye."[..]));
+}
+
+/// A route that changes to what it was, or for others, asks nobody.
+#[test]
+fn what_has_not_changed_is_left_alone() {
+    let (mut network, apps, mri) = diamond();
+    set_up(&mut network, &apps[0], mri, 1);
+    let before = network.seen.len();
+    for prefix in ["10.0.2.0/23", "0.0.0.0/0", "10.7.0.0/16", "::/0"] {
+        network.host(0, HostEvent::RouteChanged(prefix.parse().expect("a prefix")));
+        network.run(SECOND);
+    }
+    network.set_route(0, "10.9.0.0/16", 2, Some("10.0.1.2"));
+    network.host(0, HostEvent::RouteChanged("10.9.0.0/16".parse().expect("a prefix")));
+    network.run(SECOND);
+    assert_eq!(network.seen.len(), before);
+    assert!(statuses(&apps[0]).is_empty());
+}
+
+/// With an interface, routes are looked at when they are next used.
+#[test]
+fn a_changed_interface_is_noticed_with_the_next_message() {
+    let (mut network, apps, mri) = diamond();
+    set_up(&mut network, &apps[0], mri, 1);
+    network.set_route(0, "10.0.2.0/23", 2, Some("10.0.1.2"));
+    network.host(0, HostEvent::InterfaceChanged(InterfaceId(1)));
+    network.run(SECOND);
+    assert_eq!(network.sent(0, MessageType::Query).len(), 1);
+    apps[0].send(mri, session(1), b"two.");
+    network.run(SECOND);
+    assert_eq!(network.sent(0, MessageType::Query).len(), 2);
+    apps[0].send(mri, session(1), b"tri.");
+    network.run(SECOND);
+    assert_eq!(apps[2].received(), [b"tri."]);
+}
+
+/// Many sessions are looked at some at a time, and all of them in the end; of others none.
+#[test]
+fn all_sessions_of_a_range_follow() {
+    let (mut network, apps, mri) = diamond();
+    let Mri::PathCoupled(there) = mri else { panic!("{mri:?}") };
+    let neighbour = flow(address("10.0.0.1"), address("10.0.0.2"));
+    apps[0].send(neighbour, session(1), b"one.");
+    for number in 0..2_000_u32 {
+        let port = Some(number as u16);
+        let name = earmark_wire::gist::SessionId(u128::from(number).to_be_bytes());
+        let mri = Mri::PathCoupled(earmark_wire::gist::PathCoupled { source_port: port, ..there });
+        apps[0].send(mri, name, b"one.");
+    }
+    network.run(SECOND);
+    let asked = |network: &Network| network.engine(0).gist().counters().query.sent;
+    assert_eq!(asked(&network), 2_001);
+    other_way(&mut network);
+    // Again before all are done: nothing is forgotten, and nothing asked for twice.
+    network.host(0, HostEvent::RouteChanged("10.0.0.0/8".parse().expect("a prefix")));
+    network.run(SECOND);
+    assert_eq!(asked(&network), 4_001);
+    assert_eq!(network.engine(0).gist().counters().rerouted, 2_000);
+}
+
+/// An application doubts the next hop: nothing changes before it says that it is urgent; where it is wrong, messages wait.
+#[test]
+fn an_application_invalidates_routing_state() {
+    let (mut network, apps, mri) = diamond();
+    set_up(&mut network, &apps[0], mri, 1);
+    apps[0].task(Do::Invalidate(mri, Validity::Tentative, false));
+    network.run(SECOND);
+    assert_eq!(network.sent(0, MessageType::Query).len(), 1);
+    apps[0].task(Do::Invalidate(mri, Validity::Tentative, true));
+    network.run(SECOND);
+    assert_eq!(network.sent(0, MessageType::Query).len(), 2);
+    apps[0].task(Do::Invalidate(mri, Validity::Bad, false));
+    network.run(SECOND);
+    assert_eq!(network.sent(0, MessageType::Query).len(), 2);
+    let before = network.seen.len();
+    apps[0].send(mri, session(1), b"two.");
+    network.run(SECOND);
+    assert_eq!(
+        network.log(before),
+        ["n0 Query", "n1 Response", "n0 Data"],
+        "it is asked for before anything is sent"
+    );
+    apps[0].task(Do::Invalidate(mri, Validity::Bad, true));
+    network.run(SECOND);
+    assert_eq!(network.sent(0, MessageType::Query).len(), 4);
+    assert_eq!(apps[1].received(), [b"one.", b"two."]);
+}
+
+/// The responder sees the change too: the Query comes in elsewhere, from another node.
+#[test]
+fn the_responder_learns_of_its_new_peer_by_the_confirm() {
+    let (mut network, apps, mri) = diamond();
+    apps[1].send(mri, session(1), b"one.");
+    network.run(SECOND);
+    apps[3].told();
+    // n2 is on the path now; its Query says so, and its Confirm proves it.
+    apps[2].send(mri, session(1), b"two.");
+    network.run(SECOND);
+    let told = apps[3].told();
+    let peers = |told: &Told| {
+        matches!(
+            told,
+            Told::Notified {
+                what: Notification::RouteDeletion(_)
+                    | Notification::RoutingStatusChange { status: Validity::Good, .. },
+                ..
+            }
+        )
+    };
+    assert_eq!(told.iter().filter(|told| peers(told)).count(), 2, "{told:?}");
+    assert!(matches!(told.last(), Some(Told::Received { data, .. }) if data == b"two."));
+}

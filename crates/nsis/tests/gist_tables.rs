@@ -1,0 +1,116 @@
+//! The state machines as tables: printed and compared with what was agreed, and held against RFC 5972 appendix A.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use earmark_nsis::gist::machine::{
+    Action, Event, Fact, Facts, QUERYING, RESPONDING, State, Transition, transition,
+};
+
+const FACTS: [Fact; 9] = [
+    Fact::MaxRetry,
+    Fact::NeedsAssociation,
+    Fact::AssociationExists,
+    Fact::NewPeer,
+    Fact::ConfirmRequired,
+    Fact::Delayed,
+    Fact::PeerLostState,
+    Fact::PeerKnown,
+    Fact::Bad,
+];
+
+fn printed() -> String {
+    let mut text = String::new();
+    for (name, table) in [("Querying node", QUERYING), ("Responding node", RESPONDING)] {
+        writeln!(text, "{name}").expect("room");
+        let mut from = None;
+        for row in table {
+            if from != Some(row.from) {
+                writeln!(text, "\n{:?}", row.from).expect("room");
+                from = Some(row.from);
+            }
+            writeln!(text, "  {}", row.to_string().replace('\n', "\n  ")).expect("room");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// `EARMARK_REWRITE=1` writes the file anew; the difference is to be read against the RFC.
+#[test]
+fn the_tables_are_as_agreed() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gist_tables.txt");
+    if std::env::var_os("EARMARK_REWRITE").is_some() {
+        std::fs::write(path, printed()).expect("it can be written");
+    }
+    let agreed = std::fs::read_to_string(path).expect("the file is there");
+    assert_eq!(printed(), agreed);
+}
+
+/// Appendix A.1 numbers its rows 1 to 18, A.2 1 to 14; each is there, in each state that the appendix has it in.
+#[test]
+fn every_row_of_the_appendix_is_there() {
+    use State::*;
+    let querying: [(State, &[u8]); 4] = [
+        (Idle, &[1, 18]),
+        (WaitResponse, &[2, 3, 4, 5, 6, 7, 18]),
+        (EstablishedDownstream, &[4, 9, 10, 11, 13, 14, 15, 16, 17, 18]),
+        (WaitAssociation, &[5, 8, 12, 18]),
+    ];
+    let responding: [(State, &[u8]); 3] = [
+        (Idle, &[1, 2]),
+        (WaitConfirm, &[3, 4, 5, 6, 14]),
+        (EstablishedUpstream, &[7, 8, 9, 10, 11, 12, 13, 14]),
+    ];
+    for (table, states) in [(QUERYING, &querying[..]), (RESPONDING, &responding[..])] {
+        for (state, numbers) in states {
+            let there: BTreeSet<u8> = table
+                .iter()
+                .filter(|row| row.from == *state)
+                .filter_map(|row| row.rule.parse().ok())
+                .collect();
+            assert_eq!(there, numbers.iter().copied().collect(), "{state:?}");
+        }
+    }
+}
+
+/// Every row is taken for some facts: none stands behind one that always comes first.
+#[test]
+fn no_row_is_dead() {
+    for table in [QUERYING, RESPONDING] {
+        for row in table {
+            let taken = (0..1_u16 << FACTS.len()).any(|bits| {
+                let facts = FACTS.iter().enumerate().fold(Facts::default(), |facts, (at, fact)| {
+                    facts.with(*fact, bits >> at & 1 != 0)
+                });
+                let found = transition(table, row.from, row.event, facts);
+                found.is_some_and(|found| std::ptr::eq(found, row))
+            });
+            assert!(taken, "{row}");
+        }
+    }
+}
+
+/// Whatever ends in Idle leaves nothing behind, and whatever leaves nothing behind ends there.
+#[test]
+fn what_ends_is_deleted() {
+    let deletes = |row: &&Transition| row.actions.contains(&Action::Delete);
+    for row in QUERYING.iter().chain(RESPONDING) {
+        let stays_idle = row.from == State::Idle && row.to == State::Idle && !deletes(&row);
+        assert_eq!(deletes(&row), row.to == State::Idle && !stays_idle, "{row}");
+        if deletes(&row) {
+            assert_eq!(row.actions.last(), Some(&Action::Delete), "{row}");
+        }
+    }
+}
+
+/// The Query that opens a handshake, and the answer to it, are the only things that can happen to nothing.
+#[test]
+fn nothing_comes_of_nothing() {
+    let from_idle = |table: &'static [Transition]| {
+        let rows = table.iter().filter(|row| row.from == State::Idle && row.to != State::Idle);
+        rows.map(|row| row.event).collect::<BTreeSet<Event>>()
+    };
+    assert_eq!(from_idle(QUERYING), [Event::SendMessage].into());
+    assert_eq!(from_idle(RESPONDING), [Event::Query, Event::Confirm].into());
+}
