@@ -13,7 +13,7 @@ use earmark_wire::qos_nslp::iana::{BindingCode, TransientFailure};
 use earmark_wire::qos_nslp::{Message, MessageBinding, MessageId, Outcome, Reserve};
 
 use super::QosNslp;
-use super::application::Wait;
+use super::asking::Wait;
 use super::counters::DropReason;
 use super::reserve::{Arrival, refused};
 use super::state::{Flags, Index};

@@ -20,7 +20,7 @@
 //! | `route` | peers that change |
 //! | `binding` | messages that wait for each other |
 //! | `admission`, `policy`, `rmf` | claims, who may have them, and what a QSPEC asks for |
-//! | `application` | the roles of QNI and QNR for applications of this node |
+//! | `application`, `asking`, `listening`, `wish` | applications of this node: QNI, QUERYs, QNR, what they wish |
 //!
 //! # What the standard leaves open
 //!
@@ -36,9 +36,11 @@
 mod admission;
 mod api;
 mod application;
+mod asking;
 mod binding;
 mod config;
 mod counters;
+mod listening;
 mod notify;
 mod policy;
 mod query;
@@ -56,6 +58,7 @@ mod tear;
 #[cfg(test)]
 mod tests;
 mod view;
+mod wish;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -69,7 +72,8 @@ use earmark_wire::gist::SessionId;
 pub use api::{
     Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, Scope, Source, Wish,
 };
-use application::{Role, Wait};
+use application::Role;
+use asking::Wait;
 use binding::Bindings;
 pub use config::{Config, Limits, Rule};
 pub use counters::{Counters, DropReason};
