@@ -16,7 +16,7 @@ pub enum Command {
 
 /// What the engine tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "part", rename_all = "snake_case")]
 pub enum Event {
     /// Of GIST.
     Gist(gist::Event),

@@ -299,6 +299,13 @@ impl Hub {
         {
             self.applications.remove(&application.0);
         }
+        // Likewise of NSIS.
+        if let Event::Nsis(event) = event
+            && is_over(event)
+            && let Some(number) = application
+        {
+            self.applications.remove(&number);
+        }
         if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
             followers.extend(self.refused_senders(session, filters, event));
         }
@@ -366,4 +373,13 @@ fn say(client: &mut Connection, response: &Response) {
 fn to_line(response: &Response) -> String {
     serde_json::to_string(response)
         .unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string())
+}
+
+/// Whether this is the last event of its application.
+fn is_over(event: &nsis::Event) -> bool {
+    matches!(
+        event,
+        nsis::Event::Qos(qos::Event::Released { .. } | qos::Event::Offered { .. })
+            | nsis::Event::Ping(ping::Event::Finished { .. })
+    )
 }

@@ -135,7 +135,20 @@ pub(crate) fn ping_shows_every_node() -> Outcome {
 pub(crate) fn datagrams_reserve_and_refuse() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| String::new())?;
-    reserve_refuse_release(&row, &[])
+    reserve_refuse_release(&row, &[])?;
+
+    // A question changes nothing; and the receiver may be the one who reserves.
+    let to = format!("{FAR}:5003");
+    let asked = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "9Mbit", "--query"];
+    let (status, offer) = row.ask(&asked)?;
+    check(status == Some(0) && offer["rate_bps"] == RESERVABLE, &offer.to_string())?;
+    check(row.reserved()? == [0; 4], &format!("{:?}", row.reserved()?))?;
+    let (status, listening) = json(&row.nodes[4], &["listen", "--protocol", "nsis", "--on", &to])?;
+    check(status == Some(0), &listening.to_string())?;
+    let invite = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "1Mbit", "--by-receiver"];
+    let (status, outcome) = row.ask(&invite)?;
+    check(status == Some(0), &outcome.to_string())?;
+    check(row.reserved()? == [1_000_000; 4], &format!("{:?}", row.reserved()?))
 }
 
 fn reserve_refuse_release(row: &Row, how: &[&str]) -> Outcome {
@@ -184,6 +197,8 @@ pub(crate) fn tls_reserves_for_those_who_are_let_in() -> Outcome {
     })?;
     reserve_refuse_release(&row, &["--secure"])?;
     assert_associations(&row, "tls")?;
+    let (status, pong) = row.ask(&["ping", FAR, "--secure"])?;
+    check(status == Some(0) && pong["nodes"] == 5, &pong.to_string())?;
 
     // r3 takes r2 off its list: what goes on from r2 is not to be had over a new connection.
     let mut row = Row::new()?;

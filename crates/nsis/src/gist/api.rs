@@ -11,7 +11,7 @@ use crate::nslp::Validity;
 
 /// What GIST tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// Routing state has become good or doubtful, or is no more.
     RoutingState {

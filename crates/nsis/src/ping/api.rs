@@ -69,7 +69,7 @@ impl Request {
 
 /// What Ping NSLP tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A message has come back.
     Pong {
