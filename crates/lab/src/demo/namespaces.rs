@@ -229,7 +229,9 @@ impl Stage for OnNamespaces {
             }
         };
         // A loop that was refused is over already, and so is a RESERVE.
-        if !matches!(by, Protocol::Boomerang | Protocol::Nsis) || matches!(answer, Answer::InPlace(_)) {
+        if !matches!(by, Protocol::Boomerang | Protocol::Nsis)
+            || matches!(answer, Answer::InPlace(_))
+        {
             self.open.push(reserved);
         }
         Ok(answer)
@@ -320,7 +322,8 @@ fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
                 return Ok(Some(Answer::InPlace(setup)));
             }
             Event::Nsis(nsis::Event::Qos(qos::Event::Refused {
-                available: Some(available), ..
+                available: Some(available),
+                ..
             })) => return Ok(Some(Answer::Offered(available))),
             Event::Yessir(yessir::Event::Answered { answer, .. }) => {
                 return Ok(Some(answered(&answer, setup)));
