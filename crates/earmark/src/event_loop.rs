@@ -114,7 +114,9 @@ impl EventLoop {
             Source::Signals => {}
             Source::Messages => {
                 for _ in 0..BATCHES {
-                    if self.driver.receive(now)? == 0 {
+                    // A later batch may hold the answer to what an earlier one sent, and messages may tell when they
+                    // came.
+                    if self.driver.receive(self.clock.now())? == 0 {
                         break;
                     }
                 }
