@@ -280,6 +280,9 @@ fn what_is_passed_on_has_limits() {
     assert_eq!(ignored(&network, 1, DropReason::TtlExpired), 1);
 }
 
+/// What is done to a message that was right.
+type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+
 /// Flags, lengths and objects that are wrong are answered with what is wrong, errors with nothing.
 #[test]
 fn malformed_messages_are_answered_with_what_is_wrong() {
@@ -288,7 +291,7 @@ fn malformed_messages_are_answered_with_what_is_wrong() {
     let message = of(Body::Query(query(mri, 1, "10.0.0.1")));
     let mut whole = vec![0; message.buffer_len()];
     message.emit(&mut whole).expect("a message");
-    let mut give = |change: &dyn Fn(&mut Vec<u8>)| {
+    let mut give = |change: Change<'_>| {
         let mut octets = whole.clone();
         change(&mut octets);
         let destination = address("10.0.0.2");
@@ -298,7 +301,7 @@ fn malformed_messages_are_answered_with_what_is_wrong() {
         (code, subcode)
     };
     use subcode::{header, object_type, object_value};
-    let cases: [(ErrorCode, u8, &dyn Fn(&mut Vec<u8>)); 7] = [
+    let cases: [(ErrorCode, u8, Change<'_>); 7] = [
         (ErrorCode::ObjectType, object_type::INVALID_EXTENSIBILITY_FLAGS, &|o| o[8] |= 0xc0),
         (ErrorCode::ObjectType, object_type::UNRECOGNISED, &|o| {
             o.extend([0x07, 0xd8, 0, 0]);
