@@ -2,8 +2,8 @@
 --
 --   tshark -X lua_script:dissectors/nsis.lua -r FILE
 --
--- Datagrams are those of UDP port 270 that begin with the magic number. Associations have no port of their own: the
--- preference gist.tcp_port says it (-o gist.tcp_port:30000); of TLS nothing can be seen.
+-- Datagrams are those of UDP port 270 that begin with the magic number. Associations have no port of their own: Earmark
+-- takes 270 if nothing is set, another is told by the preference gist.tcp_port (-o gist.tcp_port:4711). TLS hides all.
 -- Another application adds itself to the table gist.nslpid.
 
 local gist = Proto("gist", "General Internet Signalling Transport")
@@ -11,7 +11,7 @@ local qos = Proto("qosnslp", "QoS NSLP")
 local qspec = Proto("qspec", "QSPEC")
 local ping = Proto("pingnslp", "Ping NSLP")
 
-gist.prefs.tcp_port = Pref.uint("TCP port of associations", 30000, "0 for none")
+gist.prefs.tcp_port = Pref.uint("TCP port of associations", 270, "0 for none")
 
 local MAGIC = 0x4e04bda5
 local TYPES = { [0] = "Query", [1] = "Response", [2] = "Confirm", [3] = "Data", [4] = "Error", [5] = "MA-Hello" }

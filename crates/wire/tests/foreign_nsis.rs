@@ -25,7 +25,7 @@ const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dissectors/n
 const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 const TCP: u8 = 6;
-const TCP_PORT: u16 = 30_000;
+const TCP_PORT: u16 = iana::PORT;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

@@ -2,7 +2,8 @@
 //! them says. Messages over associations have no packets of their own, and are not looked for.
 
 use earmark_wire::gist::{
-    self, Body, Error, Info, Message, Mode, Mri, NetworkLayerInformation, ProtocolOptions, Stack,
+    self, Body, Error, Info, Message, Mode, Mri, NetworkLayerInformation, ProtocolId,
+    ProtocolOptions, Stack,
 };
 use earmark_wire::udp;
 use serde_json::{Map, Value, json};
@@ -155,7 +156,7 @@ fn cookie(class: &str, octets: &[u8]) -> Value {
 
 fn stack(stack: &Stack<'_>) -> [Value; 2] {
     let profile = |profile: gist::Profile<'_>| -> Vec<&str> {
-        profile.protocols().map(|protocol| protocol.name()).collect()
+        profile.protocols().map(ProtocolId::name).collect()
     };
     let profiles: Vec<_> = stack.proposal.iter().map(profile).collect();
     let option = |options: ProtocolOptions<'_>| {

@@ -1,6 +1,10 @@
 //! Captures with messages of GIST and what they carry, good and bad.
 
-use earmark_wire::gist::*;
+use earmark_wire::gist::{
+    self, Body, Continuation, Data, Direction, Extensions, MAGIC_LEN, Mri, NetworkLayerInformation,
+    PathCoupled, Profile, Profiles, ProtocolOptions, ProtocolOptionsList, Query, SessionId, Stack,
+    StackConfiguration, emit_magic, iana,
+};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::ping_nslp::{self, Ping, STANDARD, Timestamp, Visit};
 use earmark_wire::qos_nslp::{self, BoundSessions, Extra, GenericFlags, Reserve, Rsn};
@@ -39,7 +43,7 @@ fn nli() -> NetworkLayerInformation<'static> {
 /// A message in UDP in IPv4.
 fn packet(nslpid: u16, body: Body<'_>) -> Vec<u8> {
     let extensions = Extensions::NONE;
-    let message = Message { hops: 64, nslpid, source_is_peer: true, body, extensions };
+    let message = gist::Message { hops: 64, nslpid, source_is_peer: true, body, extensions };
     let mut datagram = vec![0; udp::HEADER + MAGIC_LEN + message.buffer_len()];
     let room = emit_magic(&mut datagram[udp::HEADER..]).expect("there is room");
     message.emit(room).expect("it is right");
