@@ -10,45 +10,39 @@
 //! they are, without it when the first octets have come. Each is in the class of signalling, like all that we send.
 
 mod connection;
+mod neighbors;
 mod settings;
+mod socket;
 mod tls;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::mem;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use earmark_core::{CloseReason, Connect, ConnectionId, StreamEvent, Time, Transport};
-use earmark_linux::traffic_control::SIGNALLING_CLASS;
 use rustix::event::epoll;
 use rustix::fs::Timespec;
 use rustls::pki_types::ServerName;
-use socket2::{Domain, SockRef, Socket, Type};
-use tracing::{debug, warn};
+use socket2::Socket;
+use tracing::debug;
 
 use self::connection::{Connection, Heard, Stage, TURN};
+use self::neighbors::{Share, source};
 pub use self::settings::{Identity, Limits, Settings, TlsSettings};
+use self::socket::{begin, listen};
 use self::tls::Tls;
 pub use self::tls::TlsError;
 
-/// Connections that one turn serves, and neighbours that it lets in.
+/// Connections that one turn serves.
 const EVENTS: usize = 64;
-const ACCEPTS: usize = 16;
-/// How long neighbours wait when the process has no descriptors left.
-const BREATH: Duration = Duration::from_millis(100);
 /// How long a neighbour may take to end its side when we have ended ours.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long what was sent may go without an acknowledgement.
-const SILENCE: Duration = Duration::from_secs(30);
-/// Neighbours that the kernel lets wait.
-const WAITING: i32 = 128;
 /// Numbers in the epoll set: listeners count down from here, connections have their own.
 const LISTENERS: u64 = u64::MAX;
-/// Type of service: internetwork control, as of all our packets.
-const TYPE_OF_SERVICE: u32 = 0xc0;
 
 /// Why there are no connections.
 #[derive(Debug, thiserror::Error)]
@@ -116,13 +110,6 @@ pub struct Streams {
 struct Listener {
     socket: Socket,
     transport: Transport,
-}
-
-/// What one address has of our connections.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    connections: usize,
-    half_open: usize,
 }
 
 impl Streams {
@@ -307,89 +294,6 @@ impl Streams {
         Ok(Connection::ours(socket, tls, [local, connect.destination]))
     }
 
-    fn accept(&mut self, now: Time, listener: usize) -> io::Result<()> {
-        for _ in 0..ACCEPTS {
-            let Listener { socket, transport } = &self.listeners[listener];
-            let transport = *transport;
-            match socket.accept() {
-                Ok((socket, peer)) => {
-                    let peer = peer.as_socket();
-                    if let Err(error) =
-                        peer.map_or(Ok(()), |peer| self.let_in(now, socket, transport, peer))
-                    {
-                        debug!(%error, ?peer, "not let in");
-                    }
-                }
-                Err(error) if is_transient(&error) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => {
-                    // Out of descriptors, most likely. Neighbours still wait, so do not spin on it.
-                    warn!(%error, "cannot let neighbours in");
-                    self.accept_again = Some(now + BREATH);
-                    self.listen_for(epoll::EventFlags::empty())?;
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn let_in(
-        &mut self,
-        now: Time,
-        socket: Socket,
-        transport: Transport,
-        peer: SocketAddr,
-    ) -> io::Result<()> {
-        let source = source(peer.ip());
-        let share = self.sources.get(&source).copied().unwrap_or_default();
-        if share.half_open >= self.limits.half_open_per_source {
-            self.make_room(Some(source));
-        } else if self.half_open >= self.limits.half_open {
-            self.make_room(None);
-        }
-        let share = self.sources.get(&source).copied().unwrap_or_default();
-        if share.connections >= self.limits.per_source || self.accepted >= self.limits.connections {
-            self.counters.refused += 1;
-            return Ok(());
-        }
-        let tls = match (transport, &self.tls) {
-            (Transport::Tcp, _) => None,
-            (Transport::Tls, Some(tls)) => {
-                let server = rustls::ServerConnection::new(Arc::clone(&tls.server));
-                Some(server.map_err(io::Error::other)?.into())
-            }
-            (Transport::Tls, None) => return Ok(()),
-        };
-        prepare(&socket, peer.is_ipv4())?;
-        let socket = TcpStream::from(socket);
-        let local = socket.local_addr()?;
-        let id = ConnectionId(self.next_accepted);
-        self.next_accepted += 2;
-        self.counters.accepted += 1;
-        self.accepted += 1;
-        self.half_open += 1;
-        let share = self.sources.entry(source).or_default();
-        share.connections += 1;
-        share.half_open += 1;
-        self.enter(now, id, Connection::accepted(socket, tls, [local, peer]));
-        Ok(())
-    }
-
-    /// The oldest connection that is half open goes, of one source or of all.
-    fn make_room(&mut self, of: Option<IpAddr>) {
-        let oldest = self.deadlines.iter().map(|(_, id)| *id).find(|id| {
-            self.connections.get(id).is_some_and(|connection| {
-                let is_his = of.is_none_or(|of| of == source(connection.peer.ip()));
-                connection.is_half_open && is_his
-            })
-        });
-        if let Some(id) = oldest {
-            self.counters.half_open += 1;
-            self.remove(id);
-        }
-    }
-
     /// Enters a connection that has to stand in time.
     fn enter(&mut self, now: Time, id: ConnectionId, mut connection: Connection) {
         let due = now + self.limits.handshake;
@@ -501,14 +405,6 @@ impl Streams {
             self.end(id, CloseReason::Broken);
         }
     }
-
-    fn listen_for(&self, flags: epoll::EventFlags) -> io::Result<()> {
-        for (listener, number) in self.listeners.iter().zip(0..) {
-            let data = epoll::EventData::new_u64(LISTENERS - number);
-            epoll::modify(&self.epoll, &listener.socket, data, flags)?;
-        }
-        Ok(())
-    }
 }
 
 impl AsFd for Streams {
@@ -536,62 +432,6 @@ fn event<'a>(id: ConnectionId, connection: &Connection, heard: Heard<'a>) -> Str
 /// Connections of neighbours have odd numbers.
 fn is_accepted(id: ConnectionId) -> bool {
     id.0 % 2 == 1
-}
-
-/// What counts as one source: an address; of IPv6 the /64 that a host may choose addresses from.
-fn source(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
-    }
-}
-
-/// Whether it was the neighbour's trouble, and the next one may be let in.
-fn is_transient(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted)
-}
-
-fn listen(address: SocketAddr) -> io::Result<Socket> {
-    let socket =
-        Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    // A daemon that comes after another one need not wait for the other's connections to be forgotten.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(WAITING)?;
-    Ok(socket)
-}
-
-fn begin(local: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), None)?;
-    prepare(&socket, to.is_ipv4())?;
-    socket.bind(&local.into())?;
-    match socket.connect(&to.into()) {
-        Err(error)
-            if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
-        {
-            Err(error)
-        }
-        _ => Ok(socket.into()),
-    }
-}
-
-/// Messages leave at once and in the class of signalling, and a neighbour that is gone is noticed.
-fn prepare(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
-    socket.set_nonblocking(true)?;
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_user_timeout(Some(SILENCE))?;
-    match is_ipv4 {
-        true => socket.set_tos_v4(TYPE_OF_SERVICE)?,
-        false => socket.set_tclass_v6(TYPE_OF_SERVICE)?,
-    }
-    // Only who may change queues can choose such a class.
-    if let Err(error) = SockRef::from(socket).set_priority(SIGNALLING_CLASS) {
-        debug!(%error, "a connection goes with best effort");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ fn hosts_of_ipv6_are_known_by_their_network() {
     let one: IpAddr = "2001:db8:1:2:3:4:5:6".parse().expect("an address");
     let same: IpAddr = "2001:db8:1:2::9".parse().expect("an address");
     let other: IpAddr = "2001:db8:1:3::9".parse().expect("an address");
-    let source = super::super::source;
+    let source = super::super::neighbors::source;
     assert_eq!(source(one), source(same));
     assert_ne!(source(one), source(other));
     assert!(
