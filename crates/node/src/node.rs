@@ -192,6 +192,11 @@ impl Node {
         &self.nsis
     }
 
+    /// Its engine of NSIS, for drivers that add applications of their own ([`Nsis::add`]).
+    pub fn nsis_engine_mut(&mut self) -> &mut Nsis {
+        &mut self.nsis
+    }
+
     /// Its engine of YESSIR, to be looked at.
     pub fn yessir_engine(&self) -> &Yessir {
         &self.yessir

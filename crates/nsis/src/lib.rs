@@ -30,3 +30,8 @@ pub use session::SessionIds;
 
 /// UDP port of GIST, on which Queries and all else without a connection arrive (RFC 5971 section 9).
 pub const PORT: u16 = 270;
+
+/// The page for those who write applications; its code is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/nslp.md")]
+mod page {}
