@@ -217,11 +217,15 @@ fn show_frame(
     }
 }
 
-/// Whether something is wrong with a message, or with the one that it carries, which is one of its objects.
+/// Whether something is wrong with a message, or with the one that it carries, which is one of its objects. What is an error
+/// by name only is what an object tells.
 fn is_malformed(shown: &Map<String, Value>) -> bool {
     let objects = shown.get("objects").and_then(Value::as_array);
     shown.contains_key("error")
-        || objects.into_iter().flatten().any(|object| object.get("error").is_some())
+        || objects
+            .into_iter()
+            .flatten()
+            .any(|object| object.get("error").is_some_and(Value::is_object))
 }
 
 /// What an IP packet turned out to be.
