@@ -1,5 +1,6 @@
-//! Instructions per message of GIST on a router with 10^3 and 10^5 sessions, each with a peer before and one behind it. Run
-//! with `cargo bench -p earmark-nsis --bench instructions`; it needs valgrind and gungraun-runner.
+//! Instructions per message of GIST on a router with 10^3 sessions, and with `EARMARK_BENCH_LARGE=1` with 10^5 too, each with
+//! a peer before and one behind it. Run with `cargo bench -p earmark-nsis --bench instructions`; it needs valgrind and
+//! gungraun-runner.
 //!
 //! Of Data the cost is that of GIST, with an application that does nothing; `relay` has one that sends them on.
 
@@ -42,6 +43,12 @@ fn new_query(sessions: u32) -> Case {
     case(population, arrival)
 }
 
+fn known_query(sessions: u32) -> Case {
+    let mut population = Population::new(sessions);
+    let arrival = population.refreshes().pop().expect("a Query");
+    case(population, arrival)
+}
+
 fn new_confirm(sessions: u32) -> Case {
     let mut population = Population::new(sessions);
     population.sink();
@@ -55,8 +62,13 @@ fn new_response(sessions: u32) -> Case {
     case(population, arrival)
 }
 
+/// How many sessions are resident. The large population takes minutes, so it has to be asked for.
 fn populations() -> Vec<u32> {
-    vec![1_000, 100_000]
+    // Read when this is compiled: the runner gives the measured process no environment.
+    match option_env!("EARMARK_BENCH_LARGE") {
+        Some(_) => vec![1_000, 100_000],
+        None => vec![1_000],
+    }
 }
 
 #[library_benchmark(setup = known_data)]
@@ -83,6 +95,14 @@ fn query(mut case: Case) -> Case {
     case
 }
 
+#[library_benchmark(setup = known_query)]
+#[benches::sessions(iter = populations())]
+fn refresh(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
 #[library_benchmark(setup = new_confirm)]
 #[benches::sessions(iter = populations())]
 fn confirm(mut case: Case) -> Case {
@@ -99,5 +119,8 @@ fn response(mut case: Case) -> Case {
     case
 }
 
-library_benchmark_group!(name = messages, benchmarks = [data, relay, query, confirm, response]);
+library_benchmark_group!(
+    name = messages,
+    benchmarks = [data, relay, query, refresh, confirm, response]
+);
 main!(library_benchmark_groups = messages);

@@ -72,7 +72,13 @@ pub(crate) struct Applications {
 impl Applications {
     /// The one that messages with this NSLPID are for.
     fn by_id(&mut self, nslpid: u16) -> Option<&mut (dyn Nslp + 'static)> {
-        self.iter_mut().find(|application| application.serves(nslpid))
+        if self.qos.serves(nslpid) {
+            return Some(&mut self.qos);
+        }
+        if self.ping.serves(nslpid) {
+            return Some(&mut self.ping);
+        }
+        self.others.iter_mut().map(|other| &mut **other).find(|other| other.serves(nslpid))
     }
 
     /// All of them, in a fixed order; few.
@@ -93,6 +99,8 @@ impl Applications {
 pub(crate) trait Output: Sink {
     /// [`Effects::send`].
     fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8];
+    /// [`Effects::send_copy`].
+    fn send_copy(&mut self, how: Outgoing, octets: &[u8]) -> &mut [u8];
     /// [`Effects::take_back`].
     fn take_back(&mut self);
     /// [`Effects::connect`].
@@ -106,6 +114,10 @@ pub(crate) trait Output: Sink {
 impl<E: From<Event>> Output for Effects<E> {
     fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8] {
         self.send(how, length)
+    }
+
+    fn send_copy(&mut self, how: Outgoing, octets: &[u8]) -> &mut [u8] {
+        self.send_copy(how, octets)
     }
 
     fn take_back(&mut self) {

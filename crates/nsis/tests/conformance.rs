@@ -22,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use earmark_nsis::gist::machine::{QUERYING, RESPONDING, Transition};
+use earmark_nsis::gist::machine::{QUERYING, RESPONDING, Table};
 use libtest_mimic::{Arguments, Failed, Trial};
 use similar::TextDiff;
 use topology::Topology;
@@ -94,11 +94,11 @@ fn check(folder: &Path, rewrite: bool) -> Result<(), Failed> {
 
 /// Each numbered transition of RFC 5972 has the case that shows it.
 fn has_all(cases: &BTreeSet<String>) -> Result<(), Failed> {
-    let of = |table: &'static [Transition], name: &'static str| {
-        let numbers = table.iter().filter_map(|row| row.rule.parse::<u8>().ok());
+    let of = |table: &'static Table, name: &'static str| {
+        let numbers = table.rows().iter().filter_map(|row| row.rule.parse::<u8>().ok());
         numbers.map(move |number| format!("{name}-{number:02}"))
     };
-    for wanted in of(QUERYING, "querying").chain(of(RESPONDING, "responding")) {
+    for wanted in of(&QUERYING, "querying").chain(of(&RESPONDING, "responding")) {
         if !cases.iter().any(|case| case.starts_with(&wanted)) {
             return Err(format!("no case begins with {wanted}").into());
         }

@@ -27,12 +27,29 @@ fn cost(sessions: u32) -> f64 {
     population.octets as f64 / f64::from(sessions)
 }
 
+/// Blocks that are taken from the heap for messages about sessions that are there: Data that are sent on, and a Query that
+/// refreshes and is answered. The first of each kind makes room, which is kept.
+fn blocks_of_refreshes() -> u64 {
+    let mut population = Population::new(100);
+    let relayed: Vec<_> = (10..13).map(|number| population.data(number)).collect();
+    let refreshed = population.refreshes();
+    assert_eq!(refreshed.len(), 100);
+    population.handle(&refreshed[0]);
+    population.handle(&relayed[0]);
+    let before = dhat::HeapStats::get().total_blocks;
+    for arrival in refreshed[1..].iter().chain(&relayed[1..]) {
+        assert!(population.handle(arrival) > 0, "it is answered, or sent on");
+    }
+    dhat::HeapStats::get().total_blocks - before
+}
+
 /// The hash table grows by doubling, so the cost swings; it is taken where it is as full as it gets, and right after it has
 /// doubled.
 #[test]
-fn a_session_takes_less_than_512_octets() {
+fn a_session_takes_less_than_512_octets_and_a_refresh_nothing() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let (full, grown) = (cost(3_583), cost(3_585));
     println!("octets a session, both ways: {full:.0} and {grown:.0}");
     assert!(full <= 512.0 && grown <= 512.0, "{full} {grown}");
+    assert_eq!(blocks_of_refreshes(), 0);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use earmark_nsis::gist::machine::{
-    Action, Event, Fact, Facts, QUERYING, RESPONDING, State, Transition, transition,
+    Action, Event, Fact, Facts, QUERYING, RESPONDING, State, Table, Transition,
 };
 
 const FACTS: [Fact; 9] = [
@@ -21,10 +21,10 @@ const FACTS: [Fact; 9] = [
 
 fn printed() -> String {
     let mut text = String::new();
-    for (name, table) in [("Querying node", QUERYING), ("Responding node", RESPONDING)] {
+    for (name, table) in [("Querying node", &QUERYING), ("Responding node", &RESPONDING)] {
         writeln!(text, "{name}").expect("room");
         let mut from = None;
-        for row in table {
+        for row in table.rows() {
             if from != Some(row.from) {
                 writeln!(text, "\n{:?}", row.from).expect("room");
                 from = Some(row.from);
@@ -62,9 +62,10 @@ fn every_row_of_the_appendix_is_there() {
         (WaitConfirm, &[3, 4, 5, 6, 14]),
         (EstablishedUpstream, &[7, 8, 9, 10, 11, 12, 13, 14]),
     ];
-    for (table, states) in [(QUERYING, &querying[..]), (RESPONDING, &responding[..])] {
+    for (table, states) in [(&QUERYING, &querying[..]), (&RESPONDING, &responding[..])] {
         for (state, numbers) in states {
             let there: BTreeSet<u8> = table
+                .rows()
                 .iter()
                 .filter(|row| row.from == *state)
                 .filter_map(|row| row.rule.parse().ok())
@@ -77,13 +78,13 @@ fn every_row_of_the_appendix_is_there() {
 /// Every row is taken for some facts: none stands behind one that always comes first.
 #[test]
 fn no_row_is_dead() {
-    for table in [QUERYING, RESPONDING] {
-        for row in table {
+    for table in [&QUERYING, &RESPONDING] {
+        for row in table.rows() {
             let taken = (0..1_u16 << FACTS.len()).any(|bits| {
                 let facts = FACTS.iter().enumerate().fold(Facts::default(), |facts, (at, fact)| {
                     facts.with(*fact, bits >> at & 1 != 0)
                 });
-                let found = transition(table, row.from, row.event, facts);
+                let found = table.transition(row.from, row.event, facts);
                 found.is_some_and(|found| std::ptr::eq(found, row))
             });
             assert!(taken, "{row}");
@@ -95,7 +96,7 @@ fn no_row_is_dead() {
 #[test]
 fn what_ends_is_deleted() {
     let deletes = |row: &&Transition| row.actions.contains(&Action::Delete);
-    for row in QUERYING.iter().chain(RESPONDING) {
+    for row in QUERYING.rows().iter().chain(RESPONDING.rows()) {
         let stays_idle = row.from == State::Idle && row.to == State::Idle && !deletes(&row);
         assert_eq!(deletes(&row), row.to == State::Idle && !stays_idle, "{row}");
         if deletes(&row) {
@@ -107,10 +108,22 @@ fn what_ends_is_deleted() {
 /// The Query that opens a handshake, and the answer to it, are the only things that can happen to nothing.
 #[test]
 fn nothing_comes_of_nothing() {
-    let from_idle = |table: &'static [Transition]| {
-        let rows = table.iter().filter(|row| row.from == State::Idle && row.to != State::Idle);
+    let from_idle = |table: &'static Table| {
+        let rows =
+            table.rows().iter().filter(|row| row.from == State::Idle && row.to != State::Idle);
         rows.map(|row| row.event).collect::<BTreeSet<Event>>()
     };
-    assert_eq!(from_idle(QUERYING), [Event::SendMessage].into());
-    assert_eq!(from_idle(RESPONDING), [Event::Query, Event::Confirm].into());
+    assert_eq!(from_idle(&QUERYING), [Event::SendMessage].into());
+    assert_eq!(from_idle(&RESPONDING), [Event::Query, Event::Confirm].into());
+}
+
+/// Rows of one state stand together, which a look-up relies on.
+#[test]
+fn rows_of_a_state_stand_together() {
+    for table in [&QUERYING, &RESPONDING] {
+        let mut states: Vec<State> = table.rows().iter().map(|row| row.from).collect();
+        states.dedup();
+        let different: BTreeSet<State> = states.iter().copied().collect();
+        assert_eq!(states.len(), different.len());
+    }
 }

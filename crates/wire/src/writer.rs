@@ -56,6 +56,12 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
+    /// How many octets were written so far.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
     /// Octets written so far.
     #[inline]
     pub(crate) fn written(&self) -> &[u8] {

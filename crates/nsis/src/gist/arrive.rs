@@ -74,7 +74,9 @@ impl Gist {
             }
         }
         match Message::parse(octets, Mode::D) {
-            Ok(message) => self.message_arrives(work, received, &packet, &arrival, &message),
+            Ok(message) => {
+                self.message_arrives(work, received, &packet, &arrival, &message, is_local);
+            }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                 let answer = error.answer(octets, Mode::D);
@@ -86,12 +88,15 @@ impl Gist {
         }
     }
 
-    /// Whether a message is for an application that is not here.
+    /// Whether a message is for an application that is not here. Of Data without routing state that is looked at when they
+    /// are refused: with it there is one.
     fn is_without_application(&mut self, work: &mut Work<'_, '_>, header: &Header) -> bool {
-        matches!(
-            header.message_type,
-            MessageType::Query | MessageType::Response | MessageType::Confirm | MessageType::Data
-        ) && !work.is_served(header.nslpid)
+        let is_asked = match header.message_type {
+            MessageType::Query | MessageType::Response | MessageType::Confirm => true,
+            MessageType::Data => header.flags.context_free,
+            _ => false,
+        };
+        is_asked && !work.is_served(header.nslpid)
     }
 
     /// A message has come for an application that is not here (RFC 5971 section 4.3.4).
@@ -120,9 +125,9 @@ impl Gist {
         packet: &udp::Packet<'_>,
         arrival: &Arrival<'_>,
         message: &Message<'_>,
+        is_local: bool,
     ) {
         self.count(message.body.message_type()).received += 1;
-        let is_local = work.context.interfaces.is_local(received.destination);
         match &message.body {
             Body::Query(query) => {
                 if self.query_arrives(work, arrival, query, is_local) == Some(Peering::Pass) {

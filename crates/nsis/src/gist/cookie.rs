@@ -18,7 +18,7 @@ use core::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_core::{InterfaceId, Time};
-use earmark_wire::gist::{Mri, NetworkLayerInformation, SessionId};
+use earmark_wire::gist::{Direction, Mri, NetworkLayerInformation, SessionId};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use zeroize::Zeroize;
 
@@ -91,10 +91,9 @@ impl Cookies {
 
     /// The cookie of the Query with this number.
     pub(crate) fn query(&self, key: &Key, number: u32) -> [u8; QUERY_COOKIE] {
-        let mut hasher = SipHasher24::new_with_key(&self.query.key);
-        write_flow(&mut hasher, &key.mri, key.session, key.nslpid);
-        hasher.write(&number.to_be_bytes());
-        let seal = hasher.finish128().as_bytes();
+        let mut sealed = Sealed::new(&key.mri, key.session, key.nslpid);
+        sealed.put(number.into());
+        let seal = sealed.seal(&self.query.key, &[]);
         let mut cookie = [0; QUERY_COOKIE];
         let (place, rest) = cookie.split_at_mut(4);
         place.copy_from_slice(&number.to_be_bytes());
@@ -154,12 +153,12 @@ impl Cookies {
 }
 
 fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; RESPONDER_COOKIE] {
-    let mut hasher = SipHasher24::new_with_key(&secret.key);
-    write_flow(&mut hasher, binding.mri, binding.session, binding.nslpid);
-    write_address(&mut hasher, binding.nli.interface_address);
-    hasher.write(&interface.0.to_be_bytes());
-    hasher.write(binding.nli.peer_identity);
-    let seal = hasher.finish128().as_bytes();
+    let mut sealed = Sealed::new(binding.mri, binding.session, binding.nslpid);
+    let (address, identity) = (binding.nli.interface_address, binding.nli.peer_identity);
+    let family = u64::from(address.is_ipv6());
+    sealed.put(u64::from(interface.0) << 32 | (identity.len() as u64) << 1 | family);
+    sealed.put_long(bits(address));
+    let seal = sealed.seal(&secret.key, identity);
     let mut cookie = [0; RESPONDER_COOKIE];
     cookie[..4].copy_from_slice(&secret.name.to_be_bytes());
     cookie[4..8].copy_from_slice(&interface.0.to_be_bytes());
@@ -167,52 +166,105 @@ fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; 
     cookie
 }
 
-/// All that names a routing state, each field in the same number of octets for one family of addresses.
-fn write_flow(hasher: &mut SipHasher24, mri: &Mri, session: SessionId, nslpid: u16) {
-    let (source, destination) = mri.addresses();
-    let mut octets = [0; 52];
-    octets[..16].copy_from_slice(&session.0);
-    octets[16..18].copy_from_slice(&nslpid.to_be_bytes());
-    octets[18] = mri.direction() as u8;
-    if let Mri::PathCoupled(mri) = mri {
-        let present = [
-            mri.protocol.is_some(),
-            mri.ds_field.is_some(),
-            mri.flow_label.is_some(),
-            mri.spi.is_some(),
-            mri.source_port.is_some(),
-            mri.destination_port.is_some(),
-            true,
-        ];
-        octets[19] = present.into_iter().fold(0, |bits, bit| bits << 1 | u8::from(bit));
-        octets[20] = mri.source_prefix;
-        octets[21] = mri.destination_prefix;
-        octets[22] = mri.protocol.unwrap_or_default();
-        octets[23] = mri.ds_field.unwrap_or_default();
-        octets[24..28].copy_from_slice(&mri.flow_label.unwrap_or_default().to_be_bytes());
-        octets[28..32].copy_from_slice(&mri.spi.unwrap_or_default().to_be_bytes());
-        octets[32..34].copy_from_slice(&mri.source_port.unwrap_or_default().to_be_bytes());
-        octets[34..36].copy_from_slice(&mri.destination_port.unwrap_or_default().to_be_bytes());
+/// What is sealed: words, each field always in the same bits of the same one.
+struct Sealed {
+    words: [u64; 12],
+    length: usize,
+}
+
+impl Sealed {
+    /// All that names a routing state.
+    #[inline]
+    fn new(mri: &Mri, session: SessionId, nslpid: u16) -> Sealed {
+        let mut sealed = Sealed { words: [0; 12], length: 0 };
+        let (source, destination) = mri.addresses();
+        let session = u128::from_be_bytes(session.0);
+        let (selectors, kind) = details(mri);
+        let upstream = u64::from(mri.direction() == Direction::Upstream);
+        let six = u64::from(source.is_ipv6());
+        sealed.put(u64::from(nslpid) << 48 | kind | upstream << 1 | six);
+        sealed.put_long(session);
+        sealed.put(selectors);
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                sealed.put(u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits()));
+            }
+            (source, destination) => {
+                sealed.put_long(bits(source));
+                sealed.put_long(bits(destination));
+            }
+        }
+        sealed
     }
-    match (source, destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            octets[36..40].copy_from_slice(&source.octets());
-            octets[40..44].copy_from_slice(&destination.octets());
-            hasher.write(&octets[..44]);
+
+    /// There is room for what there is to be sealed: 8 words at most, and of a Responder-Cookie 3.
+    #[inline]
+    fn put(&mut self, word: u64) {
+        if let Some(place) = self.words.get_mut(self.length) {
+            *place = word;
+            self.length += 1;
         }
-        (source, destination) => {
-            octets[36..].fill(6);
-            hasher.write(&octets);
-            write_address(hasher, source);
-            write_address(hasher, destination);
+    }
+
+    #[inline]
+    fn put_long(&mut self, long: u128) {
+        self.put((long >> 64) as u64);
+        self.put(long as u64);
+    }
+
+    /// The seal of the words, and of octets behind them.
+    #[inline]
+    fn seal(&self, key: &[u8; 16], behind: &[u8]) -> [u8; 16] {
+        let mut octets = [0; 12 * 8];
+        for (room, word) in octets.as_chunks_mut().0.iter_mut().zip(self.words) {
+            *room = word.to_be_bytes();
         }
+        let octets = octets.get(..self.length * 8).unwrap_or_default();
+        let hasher = SipHasher24::new_with_key(key);
+        if behind.is_empty() {
+            return hasher.hash(octets).as_bytes();
+        }
+        let mut hasher = hasher;
+        hasher.write(octets);
+        hasher.write(behind);
+        hasher.finish128().as_bytes()
     }
 }
 
-fn write_address(hasher: &mut SipHasher24, address: IpAddr) {
+/// What an MRI has besides addresses and direction: selectors, and in bits 2 to 47 of the other word the rest.
+#[inline]
+fn details(mri: &Mri) -> (u64, u64) {
+    let Mri::PathCoupled(mri) = mri else { return (0, 0) };
+    let ports = u32::from(mri.source_port.unwrap_or_default()) << 16
+        | u32::from(mri.destination_port.unwrap_or_default());
+    // An SPI goes without ports, and the bits that say what is there tell both apart.
+    let selector = ports ^ mri.spi.unwrap_or_default();
+    let label = mri.flow_label.unwrap_or_default() & 0x000f_ffff;
+    let present = [
+        mri.protocol.is_some(),
+        mri.ds_field.is_some(),
+        mri.flow_label.is_some(),
+        mri.spi.is_some(),
+        mri.source_port.is_some(),
+        mri.destination_port.is_some(),
+        true,
+    ];
+    let present = present.into_iter().fold(0, |bits, bit| bits << 1 | u64::from(bit));
+    let selectors = u64::from(selector) << 32
+        | u64::from(label) << 8
+        | u64::from(mri.ds_field.unwrap_or_default());
+    let kind = u64::from(mri.protocol.unwrap_or_default()) << 40
+        | u64::from(mri.source_prefix) << 32
+        | u64::from(mri.destination_prefix) << 24
+        | present << 8;
+    (selectors, kind)
+}
+
+#[inline]
+fn bits(address: IpAddr) -> u128 {
     match address {
-        IpAddr::V4(address) => hasher.write(&address.octets()),
-        IpAddr::V6(address) => hasher.write(&address.octets()),
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 
@@ -227,7 +279,7 @@ mod tests {
     use core::net::Ipv4Addr;
 
     use earmark_core::random::RandomStreams;
-    use earmark_wire::gist::{Direction, LooseEnd};
+    use earmark_wire::gist::LooseEnd;
 
     use super::*;
 

@@ -4,13 +4,12 @@ use core::mem;
 use core::ops::Range;
 use core::time::Duration;
 
-use earmark_core::Time;
 use earmark_wire::gist::{Body, Continuation, Data, ErrorCode, Mri};
 
 use super::Gist;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Arrival, Half, Index, Key, NONE, Needs, Queue, Waiting};
+use super::state::{Arrival, Half, Index, Key, NONE, Needs};
 use super::step::{At, Occasion};
 use super::transmit::{Identity, message, target};
 use crate::instance::Work;
@@ -47,7 +46,7 @@ impl Gist {
     }
 
     /// Sends a message, or keeps it until it can be sent.
-    fn send(
+    pub(super) fn send(
         &mut self,
         work: &mut Work<'_, '_>,
         nslpid: u16,
@@ -228,119 +227,6 @@ impl Gist {
         self.send_datagram(work, &way, &message(hops, nslpid, true, body))
     }
 
-    /// Keeps a message until the peer is found.
-    pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Send { message, data, needs } = occasion else { return };
-        let limits = self.config.limits;
-        let index = self.obtain_queue(at);
-        let half = self.store.half_mut(at.place());
-        half.needs = half.needs.max(*needs);
-        let octets = data.len() as u32; // a limit keeps it below
-        let Some(queue) = self.store.queues.get_mut(index as usize) else { return };
-        let fits = queue.messages.len() < limits.waiting_messages as usize
-            && queue.octets + octets <= limits.waiting_octets
-            && self.waiting_octets + u64::from(octets) <= limits.waiting_octets_in_all.into();
-        if !fits {
-            let nslpid = at.key.nslpid;
-            return self.undelivered(work, nslpid, message, data, SendFailure::Limit);
-        }
-        let deadline = work.now + message.timeout;
-        let earliest = queue.messages.iter().map(|waiting| waiting.deadline).min();
-        queue.deadline = earliest.unwrap_or(Time::MAX).min(deadline);
-        queue.octets += octets;
-        self.waiting_octets += u64::from(octets);
-        let data = (*data).into();
-        queue.messages.push_back(Waiting { message: **message, data, deadline });
-        self.arm(at.place());
-    }
-
-    /// The queue of a half, which may be new.
-    pub(super) fn obtain_queue(&mut self, at: &At) -> Index {
-        let half = self.store.half(at.place()).queue;
-        if half != NONE {
-            return half;
-        }
-        let queue = Queue { deadline: Time::MAX, ..Queue::default() };
-        let queue = self.store.queues.insert(queue) as Index;
-        self.store.half_mut(at.place()).queue = queue;
-        queue
-    }
-
-    /// Takes out what has waited longest, if it is no longer than `room` and needs no more than this.
-    pub(super) fn take_first(
-        &mut self,
-        queue: Index,
-        room: usize,
-        served: Needs,
-    ) -> Option<Waiting> {
-        let least = self.least_needs();
-        let block = self.store.queues.get_mut(queue as usize)?;
-        let first = block.messages.front()?;
-        if first.data.len() + 4 > room || needs(first.message.attributes).max(least) > served {
-            return None;
-        }
-        self.take(queue)
-    }
-
-    fn take(&mut self, queue: Index) -> Option<Waiting> {
-        let block = self.store.queues.get_mut(queue as usize)?;
-        let waiting = block.messages.pop_front()?;
-        block.octets -= waiting.data.len() as u32;
-        self.waiting_octets -= waiting.data.len() as u64;
-        Some(waiting)
-    }
-
-    /// Sends all that waits. What needs more than there is brings a search for more about, and waits again.
-    pub(super) fn send_queued(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let queue = self.store.half(at.place()).queue;
-        let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
-        let messages = mem::take(&mut block.messages);
-        self.waiting_octets -= u64::from(mem::take(&mut block.octets));
-        self.drop_queue(at);
-        for Waiting { message, data, .. } in messages {
-            if let Err(failure) = self.send(work, at.key.nslpid, &message, &data) {
-                self.undelivered(work, at.key.nslpid, &message, &data, failure);
-            }
-        }
-    }
-
-    /// Gives back all that waits.
-    pub(super) fn fail_queued(&mut self, work: &mut Work<'_, '_>, at: &At, failure: SendFailure) {
-        let Some(half) = self.store.get(at.place()) else { return };
-        let queue = half.queue;
-        while let Some(waiting) = self.take(queue) {
-            self.undelivered(work, at.key.nslpid, &waiting.message, &waiting.data, failure);
-        }
-        self.drop_queue(at);
-    }
-
-    fn drop_queue(&mut self, at: &At) {
-        let queue = mem::replace(&mut self.store.half_mut(at.place()).queue, NONE);
-        self.store.queues.try_remove(queue as usize);
-    }
-
-    /// Gives back what has waited for too long.
-    pub(super) fn fail_overdue(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let queue = self.store.half(at.place()).queue;
-        let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
-        if block.deadline > work.now {
-            return;
-        }
-        let waiting = mem::take(&mut block.messages);
-        let (overdue, left) =
-            waiting.into_iter().partition(|waiting: &Waiting| waiting.deadline <= work.now);
-        block.messages = left;
-        let left = block.messages.iter();
-        block.deadline = left.map(|waiting| waiting.deadline).min().unwrap_or(Time::MAX);
-        let overdue: alloc::collections::VecDeque<Waiting> = overdue;
-        let octets: usize = overdue.iter().map(|waiting| waiting.data.len()).sum();
-        block.octets -= octets as u32;
-        self.waiting_octets -= octets as u64;
-        for Waiting { message, data, .. } in overdue {
-            self.undelivered(work, at.key.nslpid, &message, &data, SendFailure::TimedOut);
-        }
-    }
-
     /// Gives a message back to its application.
     pub(super) fn undelivered(
         &mut self,
@@ -358,6 +244,25 @@ impl Gist {
 
     /// Data has come.
     pub(super) fn data_arrives(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        data: &Data<'_>,
+    ) {
+        if data.continuation.is_empty() {
+            return self.whole_data_arrives(work, arrival, data);
+        }
+        let mut whole = mem::take(&mut self.assembly);
+        whole.clear();
+        whole.extend_from_slice(data.nslp_data);
+        data.continuation.pieces().for_each(|piece| whole.extend_from_slice(piece));
+        let data = Data { nslp_data: &whole, continuation: Continuation::NONE, ..*data };
+        self.whole_data_arrives(work, arrival, &data);
+        self.assembly = whole;
+    }
+
+    /// Likewise, all of them in one piece.
+    fn whole_data_arrives(
         &mut self,
         work: &mut Work<'_, '_>,
         arrival: &Arrival<'_>,
@@ -392,7 +297,7 @@ impl Gist {
                         self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
                         return self.ignore(work, arrival, DropReason::WrongAssociation);
                     }
-                    return self.hand_over_whole(work, at, arrival, data);
+                    return self.hand_over(work, at, arrival, data.mri, data.nslp_data, false);
                 }
                 let is_peer = match (self.peers.get(half.peer), &data.nli) {
                     (Some(peer), Some(nli)) => {
@@ -412,25 +317,6 @@ impl Gist {
             }
             _ => {}
         }
-    }
-
-    /// Hands Data over that may have come in several objects.
-    fn hand_over_whole(
-        &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
-        data: &Data<'_>,
-    ) {
-        if data.continuation.is_empty() {
-            return self.hand_over(work, at, arrival, data.mri, data.nslp_data, false);
-        }
-        let mut whole = mem::take(&mut self.assembly);
-        whole.clear();
-        whole.extend_from_slice(data.nslp_data);
-        data.continuation.pieces().for_each(|piece| whole.extend_from_slice(piece));
-        self.hand_over(work, at, arrival, data.mri, &whole, false);
-        self.assembly = whole;
     }
 
     /// Hands a message over to its application.
@@ -479,6 +365,10 @@ impl Gist {
     /// Data has come for which there is no routing state.
     pub(super) fn refuse_data(&mut self, work: &mut Work<'_, '_>, occasion: &Occasion<'_>) {
         let Occasion::Data { arrival, .. } = occasion else { return };
+        if !work.is_served(arrival.nslpid) {
+            self.refuse(work, arrival, ErrorCode::UnknownNslpid, 0);
+            return self.ignore(work, arrival, DropReason::UnknownApplication);
+        }
         self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
         self.ignore(work, arrival, DropReason::NoRoutingState);
     }

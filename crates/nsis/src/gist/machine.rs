@@ -7,7 +7,11 @@
 //!
 //! Names are those of the RFCs without their abbreviations: MRS is routing state, MA an association.
 
+mod tables;
+
 use core::fmt;
+
+pub use self::tables::{QUERYING, RESPONDING};
 
 /// Where a half of a routing state stands.
 #[derive(
@@ -224,17 +228,46 @@ pub struct Transition {
     pub to: State,
 }
 
-/// The transition of `table` that is taken.
-#[inline]
-pub fn transition(
-    table: &'static [Transition],
-    from: State,
-    event: Event,
-    facts: Facts,
-) -> Option<&'static Transition> {
-    table.iter().find(|row| {
-        row.from == from && row.event == event && row.guards.iter().all(|guard| guard.holds(facts))
-    })
+/// The rows of a machine, those of one state behind each other.
+#[derive(Debug)]
+pub struct Table {
+    rows: &'static [Transition],
+    /// Where the rows of each state begin.
+    starts: [u8; STATES],
+}
+
+/// How many states there are.
+const STATES: usize = 6;
+
+impl Table {
+    const fn new(rows: &'static [Transition]) -> Table {
+        let mut starts = [u8::MAX; STATES];
+        let mut row = rows.len();
+        while row > 0 {
+            row -= 1;
+            starts[rows[row].from as usize] = row as u8;
+        }
+        Table { rows, starts }
+    }
+
+    /// All rows, in order.
+    pub const fn rows(&self) -> &'static [Transition] {
+        self.rows
+    }
+
+    /// The transition that is taken.
+    #[inline]
+    pub fn transition(
+        &self,
+        from: State,
+        event: Event,
+        facts: Facts,
+    ) -> Option<&'static Transition> {
+        let start = usize::from(self.starts[from as usize]);
+        let rows = self.rows.get(start..)?.iter().take_while(|row| row.from == from);
+        rows.filter(|row| row.event == event)
+            .find(|row| row.guards.iter().all(|guard| guard.holds(facts)))
+    }
 }
 
 impl fmt::Display for Transition {
@@ -254,342 +287,3 @@ impl fmt::Display for Transition {
         self.actions.iter().try_for_each(|action| write!(f, "\n{:<15} {action:?}", ""))
     }
 }
-
-/// Writes a row.
-const fn row(
-    rule: &'static str,
-    from: State,
-    event: Event,
-    guards: &'static [Guard],
-    actions: &'static [Action],
-    to: State,
-) -> Transition {
-    Transition { rule, from, event, guards, actions, to }
-}
-
-use Action::*;
-use Fact::*;
-use Guard::*;
-use State::*;
-
-/// The querying node (RFC 5972 appendix A.1, RFC 5971 section 6.2).
-pub const QUERYING: &[Transition] = &[
-    row("1", Idle, Event::SendMessage, &[], &[SendQuery, Queue], WaitResponse),
-    row("18", Idle, Event::Error, &[], &[Release, TellGone, Delete], Idle),
-    //
-    row(
-        "2",
-        WaitResponse,
-        Event::NoResponse,
-        &[If(MaxRetry)],
-        &[FailQueued, TellLastNode, Release, Delete],
-        Idle,
-    ),
-    row("3", WaitResponse, Event::NoResponse, &[Unless(MaxRetry)], &[SendQuery], WaitResponse),
-    row("4", WaitResponse, Event::Data, &[], &[Deliver], WaitResponse),
-    row("5", WaitResponse, Event::SendMessage, &[], &[Queue], WaitResponse),
-    row(
-        "6",
-        WaitResponse,
-        Event::Response,
-        &[UnlessWithout(NeedsAssociation, AssociationExists)],
-        &[Install, SendConfirm, SendQueued],
-        EstablishedDownstream,
-    ),
-    row(
-        "7",
-        WaitResponse,
-        Event::Response,
-        &[IfWithout(NeedsAssociation, AssociationExists)],
-        &[Connect],
-        WaitAssociation,
-    ),
-    row(
-        "5971 5.7.1",
-        WaitResponse,
-        Event::NoCommonStack,
-        &[],
-        &[FailQueued, Release, TellGone, Delete],
-        Idle,
-    ),
-    row(
-        "5971 4.3.4",
-        WaitResponse,
-        Event::EndpointFound,
-        &[],
-        &[FailQueued, TellLastNode, Release, Delete],
-        Idle,
-    ),
-    row(
-        "5971 6.2:6",
-        WaitResponse,
-        Event::Expire,
-        &[],
-        &[FailQueued, Release, TellGone, Delete],
-        Idle,
-    ),
-    row("5971 6.2:6", WaitResponse, Event::Forget, &[], &[FailQueued, Release, Delete], Idle),
-    row("18", WaitResponse, Event::Error, &[], &[FailQueued, Release, TellGone, Delete], Idle),
-    //
-    row(
-        "14",
-        EstablishedDownstream,
-        Event::SendMessage,
-        &[UnlessWithout(NeedsAssociation, AssociationExists), Unless(Bad)],
-        &[SendData, RestartExpire],
-        EstablishedDownstream,
-    ),
-    row(
-        "4",
-        EstablishedDownstream,
-        Event::Data,
-        &[],
-        &[Deliver, RestartExpire],
-        EstablishedDownstream,
-    ),
-    row("9", EstablishedDownstream, Event::SendMessage, &[], &[SendQuery, Queue], WaitResponse),
-    row(
-        "9",
-        EstablishedDownstream,
-        Event::AssociationError,
-        &[],
-        &[Release, TellFailure, SendQuery],
-        WaitResponse,
-    ),
-    row("9", EstablishedDownstream, Event::Invalidate, &[], &[SendQuery], WaitResponse),
-    row("10", EstablishedDownstream, Event::Expire, &[], &[Release, TellGone, Delete], Idle),
-    row("10", EstablishedDownstream, Event::Forget, &[], &[Release, Delete], Idle),
-    row(
-        "11",
-        EstablishedDownstream,
-        Event::Response,
-        &[If(NewPeer), IfWithout(NeedsAssociation, AssociationExists)],
-        &[Release, Connect],
-        WaitAssociation,
-    ),
-    row(
-        "16",
-        EstablishedDownstream,
-        Event::Response,
-        &[If(NewPeer)],
-        &[Release, Install, SendConfirm, RestartExpire],
-        EstablishedDownstream,
-    ),
-    row(
-        "17",
-        EstablishedDownstream,
-        Event::Response,
-        &[If(PeerLostState)],
-        &[SendConfirm, SendQueued],
-        EstablishedDownstream,
-    ),
-    row(
-        "15",
-        EstablishedDownstream,
-        Event::Response,
-        &[],
-        &[Refresh, SendConfirm],
-        EstablishedDownstream,
-    ),
-    row("13", EstablishedDownstream, Event::Refresh, &[], &[SendQuery], EstablishedDownstream),
-    row(
-        "5971 6.2:2",
-        EstablishedDownstream,
-        Event::NoResponse,
-        &[Unless(MaxRetry)],
-        &[SendQuery],
-        EstablishedDownstream,
-    ),
-    row(
-        "5971 6.2:2",
-        EstablishedDownstream,
-        Event::NoResponse,
-        &[If(MaxRetry)],
-        &[FailQueued, Release, TellLastNode, Delete],
-        Idle,
-    ),
-    row(
-        "5971 6.2:3",
-        EstablishedDownstream,
-        Event::NoRoutingState,
-        &[],
-        &[SendQuery],
-        WaitResponse,
-    ),
-    row(
-        "5971 4.3.4",
-        EstablishedDownstream,
-        Event::EndpointFound,
-        &[],
-        &[FailQueued, TellLastNode, Release, Delete],
-        Idle,
-    ),
-    row(
-        "18",
-        EstablishedDownstream,
-        Event::Error,
-        &[],
-        &[FailQueued, Release, TellGone, Delete],
-        Idle,
-    ),
-    //
-    row("5", WaitAssociation, Event::SendMessage, &[], &[Queue], WaitAssociation),
-    row("8", WaitAssociation, Event::AssociationError, &[], &[FailQueued, Release, Delete], Idle),
-    row("8", WaitAssociation, Event::NoResponse, &[], &[FailQueued, Release, Delete], Idle),
-    row(
-        "12",
-        WaitAssociation,
-        Event::AssociationEstablished,
-        &[],
-        &[Install, SendConfirm, SendQueued],
-        EstablishedDownstream,
-    ),
-    row(
-        "5971 6.2:6",
-        WaitAssociation,
-        Event::Expire,
-        &[],
-        &[FailQueued, Release, TellGone, Delete],
-        Idle,
-    ),
-    row("5971 6.2:6", WaitAssociation, Event::Forget, &[], &[FailQueued, Release, Delete], Idle),
-    row("18", WaitAssociation, Event::Error, &[], &[FailQueued, Release, TellGone, Delete], Idle),
-];
-
-/// The responding node (RFC 5972 appendix A.2, RFC 5971 sections 6.1 and 6.3).
-pub const RESPONDING: &[Transition] = &[
-    row(
-        "1",
-        Idle,
-        Event::Query,
-        &[Unless(ConfirmRequired)],
-        &[SendResponse, Install],
-        EstablishedUpstream,
-    ),
-    row("5971 6.1:1", Idle, Event::Query, &[If(Delayed)], &[SendResponse], Idle),
-    row("2", Idle, Event::Query, &[], &[SendResponse, StartNoConfirm], WaitConfirm),
-    row(
-        "5971 6.1:3",
-        Idle,
-        Event::Confirm,
-        &[If(Delayed)],
-        &[Install, Deliver],
-        EstablishedUpstream,
-    ),
-    row("5971 6.1:4", Idle, Event::Data, &[], &[RefuseData], Idle),
-    //
-    row("3", WaitConfirm, Event::NoConfirm, &[], &[FailQueued, Delete], Idle),
-    row("4", WaitConfirm, Event::Query, &[], &[SendResponse, StartNoConfirm], WaitConfirm),
-    row(
-        "5",
-        WaitConfirm,
-        Event::Confirm,
-        &[],
-        &[Install, Deliver, SendQueued],
-        EstablishedUpstream,
-    ),
-    row("6", WaitConfirm, Event::Data, &[], &[RefuseData], WaitConfirm),
-    row("5971 6.3:7", WaitConfirm, Event::SendMessage, &[], &[Queue], WaitConfirm),
-    row("5971 6.3:11", WaitConfirm, Event::Forget, &[], &[FailQueued, Delete], Idle),
-    row("14", WaitConfirm, Event::Error, &[], &[FailQueued, Release, TellGone, Delete], Idle),
-    row(
-        "14",
-        WaitConfirm,
-        Event::AssociationError,
-        &[],
-        &[FailQueued, Release, TellGone, Delete],
-        Idle,
-    ),
-    //
-    row(
-        "12",
-        EstablishedUpstream,
-        Event::Data,
-        &[If(PeerKnown)],
-        &[Deliver, RestartExpire],
-        EstablishedUpstream,
-    ),
-    row("12", EstablishedUpstream, Event::Data, &[], &[RefuseData], EstablishedUpstream),
-    row(
-        "9",
-        EstablishedUpstream,
-        Event::SendMessage,
-        &[If(PeerKnown)],
-        &[SendData],
-        EstablishedUpstream,
-    ),
-    row("9", EstablishedUpstream, Event::SendMessage, &[], &[Queue], EstablishedUpstream),
-    row(
-        "5971 6.3:1",
-        EstablishedUpstream,
-        Event::Query,
-        &[If(ConfirmRequired), If(Delayed), Either(NewPeer, NeedsAssociation)],
-        &[SendResponse],
-        EstablishedUpstream,
-    ),
-    row(
-        "7",
-        EstablishedUpstream,
-        Event::Query,
-        &[If(ConfirmRequired), Either(NewPeer, NeedsAssociation)],
-        &[Release, ForgetPeer, SendResponse, StartNoConfirm],
-        WaitConfirm,
-    ),
-    row(
-        "11",
-        EstablishedUpstream,
-        Event::Query,
-        &[If(NeedsAssociation)],
-        &[Release, ForgetPeer, RestartExpire, SendResponse],
-        EstablishedUpstream,
-    ),
-    row(
-        "10",
-        EstablishedUpstream,
-        Event::Query,
-        &[],
-        &[Install, SendResponse, RestartExpire],
-        EstablishedUpstream,
-    ),
-    row(
-        "13",
-        EstablishedUpstream,
-        Event::Confirm,
-        &[Either(NewPeer, NeedsAssociation)],
-        &[Install, Deliver, SendQueued],
-        EstablishedUpstream,
-    ),
-    row(
-        "8",
-        EstablishedUpstream,
-        Event::Expire,
-        &[],
-        &[FailQueued, Release, TellGone, Delete],
-        Idle,
-    ),
-    row("8", EstablishedUpstream, Event::Forget, &[], &[FailQueued, Release, Delete], Idle),
-    row(
-        "5971 6.3:11",
-        EstablishedUpstream,
-        Event::NoRoutingState,
-        &[],
-        &[FailQueued, Release, TellFailure, Delete],
-        Idle,
-    ),
-    row(
-        "14",
-        EstablishedUpstream,
-        Event::Error,
-        &[],
-        &[FailQueued, Release, TellGone, Delete],
-        Idle,
-    ),
-    row(
-        "14",
-        EstablishedUpstream,
-        Event::AssociationError,
-        &[],
-        &[FailQueued, TellFailure, Release, TellGone, Delete],
-        Idle,
-    ),
-];

@@ -10,7 +10,7 @@ use earmark_wire::gist::{
 };
 
 use super::Gist;
-use super::association::{Stage, join};
+use super::association::join;
 use super::config::Installation;
 use super::cookie::Binding;
 use super::counters::DropReason;
@@ -101,9 +101,11 @@ impl Gist {
             return Err(subcode::mri::TOO_WILD);
         }
         if mri.direction() == Direction::Downstream {
-            let hop = work.context.routes.lookup(source);
-            let wrong_way = self.config.ingress_filter
-                && hop.is_none_or(|hop| hop.interface != arrival.interface);
+            let comes_elsewhere = || {
+                let hop = work.context.routes.lookup(source);
+                hop.is_none_or(|hop| hop.interface != arrival.interface)
+            };
+            let wrong_way = self.config.ingress_filter && comes_elsewhere();
             if wrong_way || work.context.interfaces.is_local(source) {
                 return Err(subcode::mri::INGRESS_FILTER);
             }
@@ -156,9 +158,17 @@ impl Gist {
             at = self.at(at.key, direction);
             state = State::Idle;
         }
-        let known = self.peers.find(&query.nli, arrival.interface).unwrap_or(NONE);
         let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
-        let is_new = before != NONE && before != known;
+        let is_same = self
+            .peers
+            .get(before)
+            .is_some_and(|peer| peer.interface == arrival.interface && peer.is(&query.nli));
+        let is_new = before != NONE && !is_same;
+        let known = match (is_same, query.stack) {
+            (true, _) => before,
+            (false, Some(_)) => self.peers.find(&query.nli, arrival.interface).unwrap_or(NONE),
+            (false, None) => NONE,
+        };
         let policy = self.config.installation;
         // An association is wanted: is there one with this peer that serves, and does the half use it already?
         let wanted = query.stack.is_some_and(|stack| !stack.proposal.is_empty())
@@ -171,7 +181,11 @@ impl Gist {
                 && (state != State::EstablishedUpstream || is_new || before == NONE);
         let mut peer = NONE;
         if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
-            peer = match self.obtain_peer(work, arrival, &query.nli) {
+            let obtained = match is_same {
+                true => Some(before),
+                false => self.obtain_peer(work, arrival, &query.nli),
+            };
+            peer = match obtained {
                 Some(peer) if before == peer || !self.is_crowded(peer) => peer,
                 _ => return self.ignore(work, arrival, DropReason::Limit),
             };
@@ -230,6 +244,10 @@ impl Gist {
             self.write_message(work, *over, &response);
             return;
         }
+        if query.stack.is_none() {
+            self.send_datagram(work, &way, &message(hops, nslpid, true, Body::Response(response)));
+            return;
+        }
         let ports = self.ports();
         let (profiles, options) = self.proposal(&ports);
         let configuration = StackConfiguration {
@@ -237,9 +255,8 @@ impl Gist {
             options: ProtocolOptionsList::new(&options[..profiles.len()]),
         };
         let stack = Stack { proposal: Profiles::new(profiles), configuration };
-        let wanted = query.stack.is_some() && !profiles.is_empty();
         if let Some(responder) = &mut response.responder {
-            responder.stack = wanted.then_some(stack);
+            responder.stack = (!profiles.is_empty()).then_some(stack);
         }
         self.send_datagram(work, &way, &message(hops, nslpid, true, Body::Response(response)));
     }
@@ -337,74 +354,6 @@ impl Gist {
         let occasion = Occasion::Confirm { arrival, confirm, peer };
         self.step(work, &mut at, Event::Confirm, facts, &occasion);
         self.settle(work.now, peer);
-    }
-
-    /// Whether a Confirm came the way that its handshake asks for, and repeats what this node has proposed: otherwise somebody
-    /// on the way has made the proposal weaker (RFC 5971 sections 5.7.1 and 8.6).
-    fn check_encapsulation(
-        &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
-        confirm: &Confirm<'_>,
-    ) -> Result<(), DropReason> {
-        let returned = confirm.returned;
-        let proposal = returned.and_then(|returned| returned.proposal);
-        let Some(association) = self.associations.get(arrival.association) else {
-            if proposal.is_some() {
-                self.refuse(work, arrival, ErrorCode::IncorrectEncapsulation, 0);
-                return Err(DropReason::WrongAssociation);
-            }
-            return Ok(());
-        };
-        let is_first = matches!(association.stage, Stage::HalfOpen { .. });
-        let is_same = match proposal {
-            Some(proposal) => self.is_own_proposal(proposal),
-            None => !is_first,
-        };
-        if !is_same {
-            if is_first {
-                let index = arrival.association;
-                self.end_association(work, index, earmark_core::CloseReason::Broken);
-            }
-            return Err(DropReason::Downgrade);
-        }
-        if is_first && returned.and_then(|returned| returned.configuration).is_none() {
-            let object = ObjectType::StackConfigurationData;
-            let (code, subcode) = (ErrorCode::ObjectType, subcode::object_type::MISSING);
-            self.refuse_object(work, arrival, code, subcode, object);
-            return Err(DropReason::Malformed);
-        }
-        Ok(())
-    }
-
-    /// The first Confirm on an association says whose it is, and how long that one holds it; a later one must come from the
-    /// same.
-    fn name_association(
-        &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
-        confirm: &Confirm<'_>,
-        peer: Index,
-    ) -> Result<(), DropReason> {
-        let index = arrival.association;
-        let Some(association) = self.associations.get_mut(index) else { return Ok(()) };
-        if !matches!(association.stage, Stage::HalfOpen { .. }) {
-            let is_same = association.peer == peer;
-            return if is_same { Ok(()) } else { Err(DropReason::WrongAssociation) };
-        }
-        let configuration = confirm.returned.and_then(|returned| returned.configuration);
-        if let Some(configuration) = configuration {
-            association.hold_time = Duration::from_millis(configuration.hold_time.into());
-        }
-        self.associations.name(index, peer);
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.uses += 1;
-            if let Some(timer) = peer.timer.take() {
-                self.store.timers.cancel(timer);
-            }
-        }
-        self.schedule_hello(work.now, index, work.now);
-        Ok(())
     }
 
     /// A cookie is not one of this node's. Whoever sent it is not told, unless somebody looks for an error (RFC 5971

@@ -6,7 +6,7 @@ use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
 use super::Gist;
 use super::api::Event as Told;
 use super::association::Handshake;
-use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition, transition};
+use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition};
 use super::state::{Arrival, Due, Half, Index, Key, NONE, Needs, Place, Timer};
 use crate::api::Event as NsisEvent;
 use crate::instance::Work;
@@ -90,8 +90,8 @@ impl Gist {
     ) -> Option<&'static Transition> {
         let state = self.state(at);
         let asks = state.is_querying() || state == State::Idle && event == Event::SendMessage;
-        let table = if asks { QUERYING } else { RESPONDING };
-        let row = transition(table, state, event, facts)?;
+        let table = if asks { &QUERYING } else { &RESPONDING };
+        let row = table.transition(state, event, facts)?;
         if at.index == NONE && row.to != State::Idle {
             at.index = self.store.insert(at.key);
         }

@@ -1,5 +1,6 @@
 //! Messages leave: in datagrams, with the addresses and options that the encapsulation asks for (RFC 5971 section 5.3).
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::{Interface, InterfaceId, Outgoing};
@@ -65,7 +66,6 @@ impl Gist {
             self.counters.held_back += 1;
             return false;
         }
-        let length = udp::HEADER + MAGIC_LEN + message.buffer_len();
         let how = Outgoing {
             protocol: udp::PROTOCOL,
             interface: way.interface,
@@ -76,19 +76,19 @@ impl Gist {
             encapsulated: false,
             neighbor: None,
         };
-        let packet = work.out.send(how, length);
-        let written = packet
-            .get_mut(udp::HEADER..)
-            .ok_or(())
-            .and_then(|payload| emit_magic(payload).map_err(|_| ()))
-            .and_then(|room| message.emit(room).map_err(|_| ()));
         let header = udp::Repr {
             source: way.source,
             destination: way.destination,
             source_port: PORT,
             destination_port: way.port,
         };
-        if written.is_err() || header.emit(packet).is_err() {
+        // To write a message aside and copy it costs less than to find out first how long it is.
+        let Some(length) = write_aside(&mut self.copy, message) else {
+            debug_assert!(false, "{message:?} to {way:?}");
+            return false;
+        };
+        let packet = work.out.send_copy(how, self.copy.get(..length).unwrap_or_default());
+        if header.emit(packet).is_err() {
             debug_assert!(false, "{message:?} to {way:?}");
             work.out.take_back();
             return false;
@@ -161,6 +161,26 @@ impl Gist {
         let mtu = if half.ip_distance == 1 { mtu } else { mtu.min(SAFE_MTU) };
         (mtu as usize).saturating_sub(ALLOWANCE)
     }
+}
+
+/// The longest message that is written without measuring it first, octets.
+const USUAL: usize = 2_048;
+
+/// Writes a message behind room for a UDP header, and gives the length of both.
+fn write_aside(aside: &mut Vec<u8>, message: &Message<'_>) -> Option<usize> {
+    const IN_FRONT: usize = udp::HEADER + MAGIC_LEN;
+    if aside.len() < USUAL {
+        aside.resize(USUAL, 0);
+    }
+    let write = |aside: &mut Vec<u8>| -> Option<usize> {
+        let room = emit_magic(aside.get_mut(udp::HEADER..)?).ok()?;
+        Some(IN_FRONT + message.emit(room).ok()?)
+    };
+    write(aside).or_else(|| {
+        let length = IN_FRONT + message.buffer_len();
+        aside.resize(length.max(USUAL), 0);
+        write(aside)
+    })
 }
 
 /// The address of an interface to show to nodes of the same family as `like`: a global one, since others may not be of use

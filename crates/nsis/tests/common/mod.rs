@@ -7,6 +7,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod application;
+mod connections;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -393,55 +394,6 @@ impl Network {
         self.arm(node);
     }
 
-    /// Ends a connection as if by one of its ends; the other one is told.
-    pub fn close(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
-        if let Some((node, connection)) = self.connections.remove(&(node, connection))
-            && node != usize::MAX
-        {
-            self.later(DELAY, Happening::Closed { node, connection, reason });
-        }
-    }
-
-    /// Breaks a connection: both ends are told.
-    pub fn break_connection(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
-        self.close(node, connection, CloseReason::Broken);
-        self.later(Duration::ZERO, Happening::Closed { node, connection, reason });
-    }
-
-    fn connect(&mut self, node: usize, connect: &earmark_core::Connect) {
-        if self.connections_hang {
-            return;
-        }
-        let destination = connect.destination;
-        let found = self.nodes.iter().position(|other| other.interfaces.is_local(destination.ip()));
-        let target = found.filter(|&target| {
-            self.nodes[target].listens.contains(&(destination.port(), connect.transport))
-        });
-        let mine = connect.connection;
-        let Some(target) = target else {
-            let reason = CloseReason::Unreachable;
-            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
-        };
-        if connect.transport == Transport::Tls
-            && !(self.nodes[node].authentic && self.nodes[target].authentic)
-        {
-            let reason = CloseReason::NotAuthenticated;
-            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
-        }
-        let theirs = ConnectionId(self.nodes[target].next_connection);
-        self.nodes[target].next_connection += 2;
-        self.connections.insert((node, mine), (target, theirs));
-        self.connections.insert((target, theirs), (node, mine));
-        let (local, transport) = (SocketAddr::new(connect.source, 40_000), connect.transport);
-        let (peer, connection) = (destination, theirs);
-        self.later(
-            DELAY,
-            Happening::Open { node: target, connection, local: peer, peer: local, transport },
-        );
-        let connection = mine;
-        self.later(2 * DELAY, Happening::Open { node, connection, local, peer, transport });
-    }
-
     /// Puts a packet of a node onto a link.
     fn send(&mut self, node: usize, packet: Packet) {
         let hop = self.nodes[node].routes.lookup(packet.how.destination);
@@ -512,39 +464,6 @@ impl Network {
             let at = at.max(self.now);
             self.calendar.insert((at, self.sequence), Happening::Expire { node });
         }
-    }
-
-    /// A neighbour opens a connection, and is nobody: what is written into it comes from the test.
-    pub fn open(&mut self, node: usize, from: &str, transport: Transport) -> ConnectionId {
-        let connection = ConnectionId(self.nodes[node].next_connection);
-        self.nodes[node].next_connection += 2;
-        // The other end is no node.
-        self.connections.insert((node, connection), (usize::MAX, connection));
-        let address = self.nodes[node].interfaces.iter().next().expect("one").addresses[0];
-        let (local, peer) =
-            (SocketAddr::new(address, PORT), SocketAddr::new(self::address(from), 9));
-        self.input(node, Input::Stream(StreamEvent::Open { connection, local, peer, transport }));
-        connection
-    }
-
-    /// Octets come through a connection.
-    pub fn write(&mut self, node: usize, connection: ConnectionId, octets: &[u8]) {
-        self.input(node, Input::Stream(StreamEvent::Data { connection, octets }));
-    }
-
-    /// Whether a connection is there yet.
-    pub fn is_open(&self, node: usize, connection: ConnectionId) -> bool {
-        self.connections.contains_key(&(node, connection))
-    }
-
-    /// The messages that were written into connections since the `from`th, each as `n0 Confirm`.
-    pub fn log_of_streams(&self, from: usize) -> Vec<String> {
-        let name = |octets: &[u8]| {
-            let message = Message::parse(octets, Mode::C).expect("a whole message");
-            message.body.message_type().name()
-        };
-        let written = self.written[from..].iter();
-        written.map(|(_, node, _, octets)| format!("n{node} {}", name(octets))).collect()
     }
 
     /// What GIST messages were sent in datagrams since the `from`th, each as `n0 Query`.

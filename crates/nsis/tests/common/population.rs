@@ -268,6 +268,13 @@ impl Population {
         self.before.sent(1).pop().expect("a message")
     }
 
+    /// The Queries that refresh sessions that are there, up to 256 of them, in the order in which they are due.
+    pub fn refreshes(&mut self) -> Vec<Arrival> {
+        let due = self.now + Duration::from_secs(180);
+        self.before.handle(due, Input::Expire);
+        self.before.sent(1)
+    }
+
     /// Data of a session that is there.
     pub fn data(&mut self, number: u32) -> Arrival {
         self.query(number)

@@ -14,11 +14,13 @@ use super::stack::{Profiles, Stack, StackConfiguration};
 use crate::nsis::SessionId;
 
 impl<'a> Known<'a> {
+    #[inline]
     fn mri(&self) -> Result<Mri, ParseError> {
         Mri::parse(self.need(ObjectType::MessageRoutingInformation)?)
     }
 
     /// That of a message that finds its way by it alone.
+    #[inline]
     fn q_mode_mri(&self) -> Result<Mri, ParseError> {
         let mri = self.mri()?;
         if is_loose_upstream(&mri) {
@@ -28,33 +30,40 @@ impl<'a> Known<'a> {
         Ok(mri)
     }
 
+    #[inline]
     fn session(&self) -> Result<SessionId, ParseError> {
         self.need(ObjectType::SessionId)?.session()
     }
 
+    #[inline]
     fn nli(&self) -> Result<NetworkLayerInformation<'a>, ParseError> {
         NetworkLayerInformation::parse(self.need(ObjectType::NetworkLayerInformation)?)
     }
 
+    #[inline]
     fn optional_nli(&self) -> Result<Option<NetworkLayerInformation<'a>>, ParseError> {
         self.get(ObjectType::NetworkLayerInformation)
             .map(NetworkLayerInformation::parse)
             .transpose()
     }
 
+    #[inline]
     fn nat_traversal(&self) -> Result<Option<NatTraversal<'a>>, ParseError> {
         self.get(ObjectType::NatTraversal).map(NatTraversal::parse).transpose()
     }
 
+    #[inline]
     fn proposal(&self) -> Result<Option<Profiles<'a>>, ParseError> {
         self.get(ObjectType::StackProposal).map(Profiles::parse).transpose()
     }
 
+    #[inline]
     fn configuration(&self) -> Result<Option<StackConfiguration<'a>>, ParseError> {
         self.get(ObjectType::StackConfigurationData).map(StackConfiguration::parse).transpose()
     }
 
     /// Proposal and configuration, which go together.
+    #[inline]
     fn stack(&self) -> Result<Option<Stack<'a>>, ParseError> {
         let (Some(proposal), Some(configuration)) = (self.proposal()?, self.configuration()?)
         else {
@@ -73,10 +82,12 @@ impl<'a> Known<'a> {
     }
 
     /// A value that is taken as it is.
+    #[inline]
     fn octets(&self, object_type: ObjectType) -> Option<&'a [u8]> {
         self.get(object_type).map(|reader| reader.rest())
     }
 
+    #[inline]
     fn needed_octets(&self, object_type: ObjectType) -> Result<&'a [u8], ParseError> {
         Ok(self.need(object_type)?.rest())
     }

@@ -268,6 +268,7 @@ impl Part<'_> {
 }
 
 /// An object whose value is taken as it is: whole words, since nothing inside says where it ends.
+#[inline]
 pub(super) fn put_words(
     writer: &mut Writer<'_>,
     treatment: Treatment,

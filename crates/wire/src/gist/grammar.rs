@@ -78,6 +78,7 @@ const fn places(object_types: &[ObjectType]) -> u16 {
 }
 
 /// The grammars of RFC 5971 section 5.1.
+#[inline]
 fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
     use ObjectType::{
         Error, HelloId, MessageRoutingInformation as Mri, NatTraversal,
@@ -116,9 +117,10 @@ fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
 
 /// The objects of a message that are known, each at most once and all that must be there.
 pub(super) struct Known<'a> {
-    objects: [Option<Object<'a>>; TYPES],
-    /// Where the message ends.
-    end: usize,
+    /// The message.
+    octets: &'a [u8],
+    /// Where each object begins, and how long it is, header included; 0 where it is not there.
+    objects: [(u32, u32); TYPES],
     /// The objects that go on behind NSLP-Data.
     continuation: &'a [u8],
     /// Whether there are objects that are to be passed on though unknown.
@@ -135,7 +137,7 @@ impl<'a> Known<'a> {
         }
         let grammar = grammar(header.message_type, mode);
         let mut known =
-            Known { objects: [None; TYPES], end: octets.len(), continuation: &[], extended: false };
+            Known { octets, objects: [(0, 0); TYPES], continuation: &[], extended: false };
         let (mut last, mut found) = (None, 0_u16);
         for object in objects(octets.get(HEADER..).unwrap_or_default(), HEADER) {
             let Ok(object) = object else { return Err(length_error(octets)) };
@@ -164,7 +166,7 @@ impl<'a> Known<'a> {
                 return fail(ErrorKind::InvalidObject);
             }
             let Some(slot) = known.objects.get_mut(place) else { continue };
-            if slot.is_some() {
+            if found >> place & 1 != 0 {
                 return fail(ErrorKind::Duplicate);
             }
             if last > Some(place) {
@@ -172,7 +174,8 @@ impl<'a> Known<'a> {
             }
             last = Some(place);
             found |= 1 << place;
-            *slot = Some(object);
+            // A message has at most 262 148 octets.
+            *slot = (object.offset() as u32, object.octets().len() as u32);
         }
         let missing = (grammar.required & !found).trailing_zeros();
         if let Some(object_type) = ORDER.get(missing as usize) {
@@ -206,20 +209,32 @@ impl<'a> Known<'a> {
     #[inline]
     pub(super) fn need(&self, object_type: ObjectType) -> Result<Reader<'a>, ParseError> {
         self.get(object_type).ok_or_else(|| {
-            let origin = Origin { object_type: object_type.code(), offset: self.end };
-            ParseError::in_object(ErrorKind::Missing, self.end, origin)
+            let end = self.octets.len();
+            let origin = Origin { object_type: object_type.code(), offset: end };
+            ParseError::in_object(ErrorKind::Missing, end, origin)
         })
     }
 
+    #[inline]
     fn object(&self, object_type: ObjectType) -> Option<Object<'a>> {
-        *self.objects.get(place(object_type.code())?)?
+        let &(start, len) = self.objects.get(place(object_type.code())?)?;
+        let octets = self.octets.get(start as usize..)?.get(..len as usize)?;
+        Object::at(octets, start as usize)
+    }
+
+    /// Whether an object is there.
+    #[inline]
+    fn has(&self, object_type: ObjectType) -> bool {
+        place(object_type.code())
+            .and_then(|place| self.objects.get(place))
+            .is_some_and(|(_, len)| *len != 0)
     }
 
     /// Objects that are there only with others (RFC 5971 section 5.1): a Stack-Proposal has its configuration beside it,
     /// except in a Confirm, the configuration always has its proposal, and in Response and Confirm both have the
     /// Responder-Cookie in front of them.
     pub(super) fn check_groups(&self, message_type: MessageType) -> Result<(), ParseError> {
-        let has = |object_type| self.object(object_type).is_some();
+        let has = |object_type| self.has(object_type);
         let (proposal, configuration) =
             (has(ObjectType::StackProposal), has(ObjectType::StackConfigurationData));
         if configuration {
@@ -236,6 +251,7 @@ impl<'a> Known<'a> {
 }
 
 /// Type, flags and encapsulation (RFC 5971 A.1, A.4.4.1 and section 5.5).
+#[inline]
 fn check_header(header: &Header, mode: Mode) -> Result<(), ParseError> {
     use header::at;
     let fail = |kind, offset| Err(ParseError::header(kind, offset));

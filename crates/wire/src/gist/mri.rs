@@ -106,6 +106,7 @@ impl Mri {
 
     /// The same flow the other way, as a Response has it (RFC 5971 section 5.1).
     #[must_use]
+    #[inline]
     pub const fn inverted(mut self) -> Mri {
         match &mut self {
             Mri::PathCoupled(mri) => mri.direction = mri.direction.inverted(),
@@ -115,6 +116,7 @@ impl Mri {
     }
 
     /// Its source and destination.
+    #[inline]
     pub const fn addresses(&self) -> (IpAddr, IpAddr) {
         match self {
             Mri::PathCoupled(mri) => (mri.source, mri.destination),
@@ -141,6 +143,7 @@ impl Mri {
         }
     }
 
+    #[inline]
     pub(super) fn parse(mut reader: Reader<'_>) -> Result<Mri, ParseError> {
         let start = reader.offset();
         let [method, n, b0, b1] = reader.take()?;
@@ -165,6 +168,7 @@ impl Mri {
         Ok(mri)
     }
 
+    #[inline]
     pub(super) fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         match self {
             Mri::PathCoupled(mri) => mri.emit(writer),
@@ -181,6 +185,7 @@ impl Mri {
 
 impl PathCoupled {
     /// Reads what is behind the first word, of which `bits` are the second half, at `bits_at`.
+    #[inline]
     fn parse(
         reader: &mut Reader<'_>,
         bits: u16,
@@ -223,6 +228,7 @@ impl PathCoupled {
         })
     }
 
+    #[inline]
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         self.check()?;
         let bits = version(self.source)
@@ -256,6 +262,7 @@ impl PathCoupled {
     }
 
     /// Whether anybody could read it (RFC 5971 A.3.1.1).
+    #[inline]
     fn check(&self) -> Result<(), EmitError> {
         let bits = address_bits(self.source);
         let ports = self.source_port.is_some() || self.destination_port.is_some();
@@ -293,6 +300,7 @@ fn addresses(
 }
 
 /// An address of IP version `version`, which was read at `version_at`.
+#[inline]
 pub(super) fn address(
     reader: &mut Reader<'_>,
     version: u8,
@@ -305,6 +313,7 @@ pub(super) fn address(
     }
 }
 
+#[inline]
 pub(super) fn put_address(writer: &mut Writer<'_>, address: IpAddr) -> Result<(), EmitError> {
     match address {
         IpAddr::V4(address) => writer.put(address.octets()),
@@ -312,6 +321,7 @@ pub(super) fn put_address(writer: &mut Writer<'_>, address: IpAddr) -> Result<()
     }
 }
 
+#[inline]
 fn put_addresses(
     writer: &mut Writer<'_>,
     source: IpAddr,

@@ -28,6 +28,7 @@ impl<'a> NetworkLayerInformation<'a> {
         8 + self.peer_identity.len().next_multiple_of(WORD) + address
     }
 
+    #[inline]
     pub(super) fn parse(mut reader: Reader<'a>) -> Result<Self, ParseError> {
         let start = reader.offset();
         let [identity_len, ip_ttl, version, _] = reader.take()?;
@@ -41,6 +42,7 @@ impl<'a> NetworkLayerInformation<'a> {
         Ok(Self { peer_identity, ip_ttl, interface_address, routing_state_validity })
     }
 
+    #[inline]
     pub(super) fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let len = u8::try_from(self.peer_identity.len()).map_err(|_| EmitError::TooLong)?;
         if self.routing_state_validity == 0 {

@@ -78,6 +78,14 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
+    /// One that a walk has found already: its octets, header included, and where they begin.
+    #[inline]
+    pub(crate) fn at(octets: &'a [u8], offset: usize) -> Option<Object<'a>> {
+        let &[t0, t1, l0, l1] = octets.first_chunk()?;
+        let header = [u16::from_be_bytes([t0, t1]), u16::from_be_bytes([l0, l1])];
+        Some(Object { header, octets, offset })
+    }
+
     /// Which object it is, 12 bits.
     #[inline]
     pub fn object_type(&self) -> u16 {
@@ -234,6 +242,7 @@ pub const fn object_len(value: usize) -> usize {
 ///
 /// # Errors
 /// What `value` says; the type has more than twelve bits; the value is longer than [`MAXIMUM_VALUE`].
+#[inline]
 pub(crate) fn emit_object(
     writer: &mut Writer<'_>,
     treatment: Treatment,
@@ -243,11 +252,11 @@ pub(crate) fn emit_object(
     if object_type > TWELVE_BITS {
         return Err(EmitError::Contradiction);
     }
-    let start = writer.written().len();
-    writer.put((treatment.code() | object_type).to_be_bytes())?;
-    writer.put([0, 0])?;
+    let start = writer.position();
+    let [t0, t1] = (treatment.code() | object_type).to_be_bytes();
+    writer.put([t0, t1, 0, 0])?;
     value(writer)?;
-    let len = writer.written().len() - start - HEADER;
+    let len = writer.position() - start - HEADER;
     pad(writer, len)?;
     let words = u16::try_from(len.div_ceil(WORD)).map_err(|_| EmitError::TooLong)?;
     if words > TWELVE_BITS {
@@ -257,7 +266,11 @@ pub(crate) fn emit_object(
 }
 
 /// Zeros behind `len` octets until the end of the word.
+#[inline]
 pub(crate) fn pad(writer: &mut Writer<'_>, len: usize) -> Result<(), EmitError> {
+    if len.is_multiple_of(WORD) {
+        return Ok(());
+    }
     writer.put_slice(&[0; WORD][..len.next_multiple_of(WORD) - len])
 }
 

@@ -1,0 +1,83 @@
+//! What a Confirm says of the association that it comes over (RFC 5971 sections 4.4.1, 5.7.1 and 8.6).
+
+use core::time::Duration;
+
+use earmark_core::CloseReason;
+use earmark_wire::gist::iana::subcode;
+use earmark_wire::gist::{Confirm, ErrorCode, ObjectType};
+
+use super::Gist;
+use super::association::Stage;
+use super::counters::DropReason;
+use super::state::{Arrival, Index};
+use crate::instance::Work;
+
+impl Gist {
+    /// Whether a Confirm came the way that its handshake asks for, and repeats what this node has proposed: otherwise somebody
+    /// on the way has made the proposal weaker (RFC 5971 sections 5.7.1 and 8.6).
+    pub(super) fn check_encapsulation(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        confirm: &Confirm<'_>,
+    ) -> Result<(), DropReason> {
+        let returned = confirm.returned;
+        let proposal = returned.and_then(|returned| returned.proposal);
+        let Some(association) = self.associations.get(arrival.association) else {
+            if proposal.is_some() {
+                self.refuse(work, arrival, ErrorCode::IncorrectEncapsulation, 0);
+                return Err(DropReason::WrongAssociation);
+            }
+            return Ok(());
+        };
+        let is_first = matches!(association.stage, Stage::HalfOpen { .. });
+        let is_same = match proposal {
+            Some(proposal) => self.is_own_proposal(proposal),
+            None => !is_first,
+        };
+        if !is_same {
+            if is_first {
+                let index = arrival.association;
+                self.end_association(work, index, CloseReason::Broken);
+            }
+            return Err(DropReason::Downgrade);
+        }
+        if is_first && returned.and_then(|returned| returned.configuration).is_none() {
+            let object = ObjectType::StackConfigurationData;
+            let (code, subcode) = (ErrorCode::ObjectType, subcode::object_type::MISSING);
+            self.refuse_object(work, arrival, code, subcode, object);
+            return Err(DropReason::Malformed);
+        }
+        Ok(())
+    }
+
+    /// The first Confirm on an association says whose it is, and how long that one holds it; a later one must come from the
+    /// same.
+    pub(super) fn name_association(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        arrival: &Arrival<'_>,
+        confirm: &Confirm<'_>,
+        peer: Index,
+    ) -> Result<(), DropReason> {
+        let index = arrival.association;
+        let Some(association) = self.associations.get_mut(index) else { return Ok(()) };
+        if !matches!(association.stage, Stage::HalfOpen { .. }) {
+            let is_same = association.peer == peer;
+            return if is_same { Ok(()) } else { Err(DropReason::WrongAssociation) };
+        }
+        let configuration = confirm.returned.and_then(|returned| returned.configuration);
+        if let Some(configuration) = configuration {
+            association.hold_time = Duration::from_millis(configuration.hold_time.into());
+        }
+        self.associations.name(index, peer);
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.uses += 1;
+            if let Some(timer) = peer.timer.take() {
+                self.store.timers.cancel(timer);
+            }
+        }
+        self.schedule_hello(work.now, index, work.now);
+        Ok(())
+    }
+}

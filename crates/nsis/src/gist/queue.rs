@@ -1,0 +1,128 @@
+//! Messages that wait for their peer to be found, or for an association with it: bounded in number, octets and time.
+
+use alloc::collections::VecDeque;
+use core::mem;
+
+use earmark_core::Time;
+
+use super::Gist;
+use super::data::needs;
+use super::state::{Index, NONE, Needs, Queue, Waiting};
+use super::step::{At, Occasion};
+use crate::instance::Work;
+use crate::nslp::SendFailure;
+
+impl Gist {
+    /// Keeps a message until the peer is found.
+    pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
+        let Occasion::Send { message, data, needs } = occasion else { return };
+        let limits = self.config.limits;
+        let index = self.obtain_queue(at);
+        let half = self.store.half_mut(at.place());
+        half.needs = half.needs.max(*needs);
+        let octets = data.len() as u32; // a limit keeps it below
+        let Some(queue) = self.store.queues.get_mut(index as usize) else { return };
+        let fits = queue.messages.len() < limits.waiting_messages as usize
+            && queue.octets + octets <= limits.waiting_octets
+            && self.waiting_octets + u64::from(octets) <= limits.waiting_octets_in_all.into();
+        if !fits {
+            let nslpid = at.key.nslpid;
+            return self.undelivered(work, nslpid, message, data, SendFailure::Limit);
+        }
+        let deadline = work.now + message.timeout;
+        let earliest = queue.messages.iter().map(|waiting| waiting.deadline).min();
+        queue.deadline = earliest.unwrap_or(Time::MAX).min(deadline);
+        queue.octets += octets;
+        self.waiting_octets += u64::from(octets);
+        let data = (*data).into();
+        queue.messages.push_back(Waiting { message: **message, data, deadline });
+        self.arm(at.place());
+    }
+
+    /// The queue of a half, which may be new.
+    pub(super) fn obtain_queue(&mut self, at: &At) -> Index {
+        let half = self.store.half(at.place()).queue;
+        if half != NONE {
+            return half;
+        }
+        let queue = Queue { deadline: Time::MAX, ..Queue::default() };
+        let queue = self.store.queues.insert(queue) as Index;
+        self.store.half_mut(at.place()).queue = queue;
+        queue
+    }
+
+    /// Takes out what has waited longest, if it is no longer than `room` and needs no more than this.
+    pub(super) fn take_first(
+        &mut self,
+        queue: Index,
+        room: usize,
+        served: Needs,
+    ) -> Option<Waiting> {
+        let least = self.least_needs();
+        let block = self.store.queues.get_mut(queue as usize)?;
+        let first = block.messages.front()?;
+        if first.data.len() + 4 > room || needs(first.message.attributes).max(least) > served {
+            return None;
+        }
+        self.take(queue)
+    }
+
+    fn take(&mut self, queue: Index) -> Option<Waiting> {
+        let block = self.store.queues.get_mut(queue as usize)?;
+        let waiting = block.messages.pop_front()?;
+        block.octets -= waiting.data.len() as u32;
+        self.waiting_octets -= waiting.data.len() as u64;
+        Some(waiting)
+    }
+
+    /// Sends all that waits. What needs more than there is brings a search for more about, and waits again.
+    pub(super) fn send_queued(&mut self, work: &mut Work<'_, '_>, at: &At) {
+        let queue = self.store.half(at.place()).queue;
+        let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
+        let messages = mem::take(&mut block.messages);
+        self.waiting_octets -= u64::from(mem::take(&mut block.octets));
+        self.drop_queue(at);
+        for Waiting { message, data, .. } in messages {
+            if let Err(failure) = self.send(work, at.key.nslpid, &message, &data) {
+                self.undelivered(work, at.key.nslpid, &message, &data, failure);
+            }
+        }
+    }
+
+    /// Gives back all that waits.
+    pub(super) fn fail_queued(&mut self, work: &mut Work<'_, '_>, at: &At, failure: SendFailure) {
+        let Some(half) = self.store.get(at.place()) else { return };
+        let queue = half.queue;
+        while let Some(waiting) = self.take(queue) {
+            self.undelivered(work, at.key.nslpid, &waiting.message, &waiting.data, failure);
+        }
+        self.drop_queue(at);
+    }
+
+    fn drop_queue(&mut self, at: &At) {
+        let queue = mem::replace(&mut self.store.half_mut(at.place()).queue, NONE);
+        self.store.queues.try_remove(queue as usize);
+    }
+
+    /// Gives back what has waited for too long.
+    pub(super) fn fail_overdue(&mut self, work: &mut Work<'_, '_>, at: &At) {
+        let queue = self.store.half(at.place()).queue;
+        let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
+        if block.deadline > work.now {
+            return;
+        }
+        let waiting = mem::take(&mut block.messages);
+        let (overdue, left) =
+            waiting.into_iter().partition(|waiting: &Waiting| waiting.deadline <= work.now);
+        block.messages = left;
+        let left = block.messages.iter();
+        block.deadline = left.map(|waiting| waiting.deadline).min().unwrap_or(Time::MAX);
+        let overdue: VecDeque<Waiting> = overdue;
+        let octets: usize = overdue.iter().map(|waiting| waiting.data.len()).sum();
+        block.octets -= octets as u32;
+        self.waiting_octets -= octets as u64;
+        for Waiting { message, data, .. } in overdue {
+            self.undelivered(work, at.key.nslpid, &message, &data, SendFailure::TimedOut);
+        }
+    }
+}
