@@ -12,14 +12,13 @@
 //! Interface-Address), MRI, SID, NSLPID, and the interface on which the Query came. Its secret changes from time to time;
 //! the name of a secret is drawn at random, so that most cookies that somebody makes up are refused by a comparison.
 
-use core::hash::Hasher;
 use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::random::Stream;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::{Direction, Mri, NetworkLayerInformation, SessionId};
-use siphasher::sip128::{Hasher128, SipHasher24};
+use siphasher::sip128::SipHasher24;
 use zeroize::Zeroize;
 
 use super::state::Key;
@@ -93,7 +92,7 @@ impl Cookies {
     pub(crate) fn query(&self, key: &Key, number: u32) -> [u8; QUERY_COOKIE] {
         let mut sealed = Sealed::new(&key.mri, key.session, key.nslpid);
         sealed.put(number.into());
-        let seal = sealed.seal(&self.query.key, &[]);
+        let seal = sealed.seal(&self.query.key);
         let mut cookie = [0; QUERY_COOKIE];
         let (place, rest) = cookie.split_at_mut(4);
         place.copy_from_slice(&number.to_be_bytes());
@@ -154,11 +153,24 @@ impl Cookies {
 
 fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; RESPONDER_COOKIE] {
     let mut sealed = Sealed::new(binding.mri, binding.session, binding.nslpid);
-    let (address, identity) = (binding.nli.interface_address, binding.nli.peer_identity);
-    let family = u64::from(address.is_ipv6());
-    sealed.put(u64::from(interface.0) << 32 | (identity.len() as u64) << 1 | family);
-    sealed.put_long(bits(address));
-    let seal = sealed.seal(&secret.key, identity);
+    let NetworkLayerInformation { interface_address, peer_identity, .. } = *binding.nli;
+    let length = peer_identity.len() as u64; // at most 255
+    match interface_address {
+        IpAddr::V4(address) => {
+            sealed.put(u64::from(interface.0) << 32 | length << 1);
+            sealed.put(address.to_bits().into());
+        }
+        IpAddr::V6(address) => {
+            sealed.put(u64::from(interface.0) << 32 | length << 1 | 1);
+            sealed.put_long(address.to_bits());
+        }
+    }
+    let identity = identity(&secret.key, peer_identity);
+    sealed.put((identity >> 64) as u64);
+    if length > 8 {
+        sealed.put(identity as u64);
+    }
+    let seal = sealed.seal(&secret.key);
     let mut cookie = [0; RESPONDER_COOKIE];
     cookie[..4].copy_from_slice(&secret.name.to_be_bytes());
     cookie[4..8].copy_from_slice(&interface.0.to_be_bytes());
@@ -166,9 +178,12 @@ fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; 
     cookie
 }
 
+/// The most words that are sealed: 8 for the routing state, 5 for who has asked.
+const LONGEST: usize = 13;
+
 /// What is sealed: words, each field always in the same bits of the same one.
 struct Sealed {
-    words: [u64; 12],
+    words: [u64; LONGEST],
     length: usize,
 }
 
@@ -176,7 +191,7 @@ impl Sealed {
     /// All that names a routing state.
     #[inline]
     fn new(mri: &Mri, session: SessionId, nslpid: u16) -> Sealed {
-        let mut sealed = Sealed { words: [0; 12], length: 0 };
+        let mut sealed = Sealed { words: [0; LONGEST], length: 0 };
         let (source, destination) = mri.addresses();
         let session = u128::from_be_bytes(session.0);
         let (selectors, kind) = details(mri);
@@ -197,7 +212,6 @@ impl Sealed {
         sealed
     }
 
-    /// There is room for what there is to be sealed: 8 words at most, and of a Responder-Cookie 3.
     #[inline]
     fn put(&mut self, word: u64) {
         if let Some(place) = self.words.get_mut(self.length) {
@@ -212,22 +226,26 @@ impl Sealed {
         self.put(long as u64);
     }
 
-    /// The seal of the words, and of octets behind them.
-    #[inline]
-    fn seal(&self, key: &[u8; 16], behind: &[u8]) -> [u8; 16] {
-        let mut octets = [0; 12 * 8];
+    fn seal(&self, key: &[u8; 16]) -> [u8; 16] {
+        let mut octets = [0; LONGEST * 8];
         for (room, word) in octets.as_chunks_mut().0.iter_mut().zip(self.words) {
             *room = word.to_be_bytes();
         }
         let octets = octets.get(..self.length * 8).unwrap_or_default();
-        let hasher = SipHasher24::new_with_key(key);
-        if behind.is_empty() {
-            return hasher.hash(octets).as_bytes();
+        SipHasher24::new_with_key(key).hash(octets).as_bytes()
+    }
+}
+
+/// A Peer-Identity as two words. One that is longer, as those of routers and of this node are not, is hashed to fit.
+#[inline]
+fn identity(key: &[u8; 16], identity: &[u8]) -> u128 {
+    let mut octets = [0; 16];
+    match octets.get_mut(..identity.len()) {
+        Some(room) => {
+            room.copy_from_slice(identity);
+            u128::from_be_bytes(octets)
         }
-        let mut hasher = hasher;
-        hasher.write(octets);
-        hasher.write(behind);
-        hasher.finish128().as_bytes()
+        None => SipHasher24::new_with_key(key).hash(identity).as_u128(),
     }
 }
 
@@ -313,10 +331,13 @@ mod tests {
         let cookie = cookies.responder(now, LIFETIME, &binding, interface);
         assert_eq!(cookies.open(now, LIFETIME, &binding, &cookie), Some(interface));
         let (identity, address, other_flow) = (nli(b"abce", 1), nli(b"abcd", 2), mri(3));
+        let (longer, long) = (nli(b"abcd\0", 1), nli(&[b'a'; 40], 1));
         let upstream = flow.inverted();
         for stolen in [
             Binding { nli: &identity, ..binding },
             Binding { nli: &address, ..binding },
+            Binding { nli: &longer, ..binding },
+            Binding { nli: &long, ..binding },
             Binding { mri: &other_flow, ..binding },
             Binding { mri: &upstream, ..binding },
             Binding { session: SessionId([8; 16]), ..binding },
@@ -332,6 +353,24 @@ mod tests {
         assert_eq!(cookies.open(now, LIFETIME, &binding, &cookie[..20]), None);
         assert_eq!(cookies.open(now, LIFETIME, &binding, &[]), None);
         assert_eq!(self::cookies().open(now, LIFETIME, &binding, &cookie), Some(interface));
+    }
+
+    #[test]
+    fn long_identities_count_to_their_end() {
+        let mut cookies = cookies();
+        let now = Time::from_secs(1);
+        let flow = mri(2);
+        for length in [8, 9, 16, 17, 255] {
+            let octets = alloc::vec![7; length];
+            let mut changed = octets.clone();
+            changed[length - 1] = 8;
+            let (peer, other) = (nli(&octets, 1), nli(&changed, 1));
+            let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+            let cookie = cookies.responder(now, LIFETIME, &binding, InterfaceId(3));
+            assert!(cookies.open(now, LIFETIME, &binding, &cookie).is_some(), "{length}");
+            let stolen = Binding { nli: &other, ..binding };
+            assert!(cookies.open(now, LIFETIME, &stolen, &cookie).is_none(), "{length}");
+        }
     }
 
     #[test]

@@ -262,6 +262,7 @@ impl Gist {
     }
 
     /// Likewise, all of them in one piece.
+    #[inline]
     fn whole_data_arrives(
         &mut self,
         work: &mut Work<'_, '_>,

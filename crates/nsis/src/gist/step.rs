@@ -60,6 +60,7 @@ pub(super) enum Occasion<'a> {
 
 impl Gist {
     /// The half that a message is about, which leads where it came from.
+    #[inline]
     pub(super) fn at(&self, key: Key, direction: Direction) -> At {
         let index = self.store.find(&key).unwrap_or(NONE);
         At { key, direction, index }

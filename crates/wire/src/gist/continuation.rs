@@ -50,8 +50,11 @@ impl<'a> Continuation<'a> {
     }
 
     /// Whether there is nothing.
+    #[inline]
     pub fn is_empty(self) -> bool {
-        self.pieces().next().is_none()
+        match self.0 {
+            Octets::Wire(octets) | Octets::Data(octets) => octets.is_empty(),
+        }
     }
 
     /// Octets of the objects.

@@ -295,8 +295,14 @@ fn addresses(
     bits: u16,
     bits_at: usize,
 ) -> Result<(IpAddr, IpAddr), ParseError> {
-    let source = address(reader, (bits >> 12) as u8, bits_at)?;
-    Ok((source, address(reader, (bits >> 12) as u8, bits_at)?))
+    match bits >> 12 {
+        4 => {
+            let [a, b, c, d, e, f, g, h] = reader.take()?;
+            Ok((IpAddr::from([a, b, c, d]), IpAddr::from([e, f, g, h])))
+        }
+        6 => Ok((IpAddr::from(reader.take::<16>()?), IpAddr::from(reader.take::<16>()?))),
+        _ => Err(reader.error_at(ErrorKind::NotSupported, bits_at)),
+    }
 }
 
 /// An address of IP version `version`, which was read at `version_at`.
