@@ -34,7 +34,7 @@ pub struct Life {
     pub sessions: u32,
     /// Set-up, refresh, expiry.
     pub phases: Vec<Phase>,
-    /// Sessions that are left in the end.
+    /// Sessions that are left in the end, with NSIS routing states as well.
     pub left: usize,
     /// Claims that are left.
     pub claims_left: u32,
@@ -81,7 +81,7 @@ impl Life {
 /// # Errors
 /// It was interrupted.
 pub fn live(protocol: Protocol, sessions: u32, supervision: &Supervision<'_>) -> Result<Life> {
-    let mut router = Router::new();
+    let mut router = Router::new(protocol);
     let heap_before = heap::in_use();
     let mut phases = Vec::new();
     for (name, step, round) in [("set-up", Step::SetUp, 0), ("refresh", Step::Refresh, 1)] {
@@ -100,7 +100,7 @@ pub fn live(protocol: Protocol, sessions: u32, supervision: &Supervision<'_>) ->
         protocol,
         sessions,
         phases,
-        left: router.sessions(protocol),
+        left: router.remains(protocol),
         claims_left: router.claims(),
         held_left_bps: router.held().as_bps(),
         heap_before,
@@ -120,15 +120,17 @@ fn visit(
     for first in (0..sessions).step_by(BATCH as usize) {
         supervision.go_on()?;
         let batch = first..sessions.min(first.saturating_add(BATCH));
-        let arrivals: Vec<_> = batch
-            .clone()
-            .flat_map(|session| protocol.messages_that(step).map(move |kind| (kind, session)))
-            .map(|(kind, session)| kind.of(router, session, round))
-            .collect();
-        let start = Instant::now();
-        for arrival in &arrivals {
-            router.deliver(arrival);
+        for run in protocol.runs(step) {
+            let arrivals: Vec<_> = batch
+                .clone()
+                .flat_map(|session| run.iter().map(move |kind| (kind, session)))
+                .map(|(kind, session)| kind.of(router, session, round))
+                .collect();
+            let start = Instant::now();
+            router.deliver_all(&arrivals);
+            took += start.elapsed();
         }
+        let start = Instant::now();
         router.advance(PACE * (batch.end - batch.start));
         took += start.elapsed();
         supervision.watcher.reached(batch.end.into());

@@ -103,7 +103,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Costs> {
     let name = protocol.name();
     let watcher = supervision.watcher;
     watcher.begin(&format!("{name}: {sessions} sessions are set up"), sessions.into());
-    let empty = Router::new();
+    let empty = Router::new(protocol);
     let base = heap::in_use();
     drop(empty);
     let mut router =
@@ -158,9 +158,7 @@ fn time(router: &mut Router, kind: &Message, sessions: u32, round: u32) -> f64 {
     };
     let arrivals: Vec<_> = (0..batch).map(|n| kind.of(router, about(n), round)).collect();
     let start = Instant::now();
-    for arrival in &arrivals {
-        router.deliver(arrival);
-    }
+    router.deliver_all(&arrivals);
     start.elapsed().as_secs_f64() * 1e9 / f64::from(batch)
 }
 

@@ -4,19 +4,22 @@
 //!   172.16.0.0/12 --- eth1 [router] eth2 --- 10.0.0.0/8        400 Gbit/s each
 //! ```
 //!
-//! The router is the whole of [`earmark_node`]: three engines, ledger, routes. Sessions are numbered; each has a far end of
+//! The router is the whole of [`earmark_node`]: four engines, ledger, routes. Sessions are numbered; each has a far end of
 //! its own and 64 kbit/s. Messages are written by the formats of [`earmark_wire`], octet for octet as they would come from
-//! the network, in one file for each protocol.
+//! the network, in one file for each protocol. Neighbours that speak NSIS repeat cookies that the router has sent them, so what
+//! it sends about a message is kept until they have.
 
 mod boomerang;
+mod nsis;
 mod rsvp;
 mod yessir;
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use earmark_core::admission::LinkStatus;
-use earmark_core::{Datagram, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
+use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +39,8 @@ pub enum Protocol {
     Boomerang,
     /// In RTCP sender reports.
     Yessir,
+    /// RFC 5971 and 5974, in datagrams.
+    Nsis,
 }
 
 /// What a message does to its session.
@@ -63,7 +68,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// The message of session `session`; in every `round` it says what a sender would say by then.
+    /// The message of session `session`; in every `round` it says what a sender would say by then. New sessions of one round
+    /// are not those of another.
     pub fn of(&self, router: &Router, session: u32, round: u32) -> Arrival {
         (self.write)(router, session, round)
     }
@@ -80,7 +86,8 @@ pub struct MemoryGoal {
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 3] = [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir];
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
 
     /// Its name, for people.
     pub fn name(self) -> &'static str {
@@ -88,6 +95,7 @@ impl Protocol {
             Protocol::Rsvp => "RSVP",
             Protocol::Boomerang => "Boomerang",
             Protocol::Yessir => "YESSIR",
+            Protocol::Nsis => "NSIS",
         }
     }
 
@@ -97,12 +105,21 @@ impl Protocol {
             Protocol::Rsvp => &rsvp::MESSAGES,
             Protocol::Boomerang => &boomerang::MESSAGES,
             Protocol::Yessir => &yessir::MESSAGES,
+            Protocol::Nsis => &nsis::MESSAGES,
         }
     }
 
-    /// Those that do this.
-    pub fn messages_that(self, step: Step) -> impl Iterator<Item = &'static Message> {
-        self.messages().iter().filter(move |message| message.step == step)
+    /// Those that do this, in runs. Messages of one run can be written before any of them is delivered; those of the next
+    /// repeat what the router has sent about the one before ([`Router::deliver_all`]).
+    pub fn runs(self, step: Step) -> impl Iterator<Item = &'static [Message]> {
+        let of_one_run =
+            move |one: &Message, next: &Message| one.step == next.step && !self.converses();
+        self.messages().chunk_by(of_one_run).filter(move |run| run[0].step == step)
+    }
+
+    /// Whether messages repeat what the router has sent before.
+    fn converses(self) -> bool {
+        self == Protocol::Nsis
     }
 
     /// What a session shall take at most.
@@ -111,12 +128,14 @@ impl Protocol {
             Protocol::Rsvp => MemoryGoal { octets: 600, with_claims: true },
             Protocol::Boomerang => MemoryGoal { octets: 160, with_claims: false },
             Protocol::Yessir => MemoryGoal { octets: 256, with_claims: true },
+            Protocol::Nsis => MemoryGoal { octets: 1_000, with_claims: true },
         }
     }
 }
 
 /// A message on its way in.
 pub struct Arrival {
+    session: u32,
     protocol: u8,
     interface: InterfaceId,
     source: IpAddr,
@@ -129,18 +148,65 @@ pub struct Router {
     node: Node,
     out: Effects<Event>,
     now: Time,
+    /// What it sent about the messages that were delivered last; `None` where nobody has to repeat any of it.
+    answers: Option<Answers>,
+}
+
+/// What the router has sent last about each of some messages.
+#[derive(Default)]
+struct Answers {
+    octets: Vec<u8>,
+    /// In the order in which the messages came, which is that of their sessions.
+    of: Vec<(u32, Range<usize>)>,
+}
+
+impl Answers {
+    fn keep(&mut self, session: u32, out: &Effects<Event>) {
+        let sent = out.iter().filter_map(|effect| match effect {
+            Effect::Send(_, range) => Some(out.octets(range)),
+            _ => None,
+        });
+        let Some(last) = sent.last() else { return };
+        let start = self.octets.len();
+        self.octets.extend_from_slice(last);
+        self.of.push((session, start..self.octets.len()));
+    }
+
+    fn clear(&mut self) {
+        self.octets.clear();
+        self.of.clear();
+    }
 }
 
 impl Router {
-    /// The router before anybody came. Nobody is kept from setting up many sessions a second.
-    pub fn new() -> Router {
+    /// The router before anybody came with this protocol. Nobody is kept from setting up many sessions a second.
+    pub fn new(protocol: Protocol) -> Router {
         let mut config = NodeConfig { name: "router".to_owned(), seed: 1, ..NodeConfig::default() };
         config.boomerang.limits.changes_per_second = u32::MAX;
         config.boomerang.limits.sessions = u32::MAX;
         config.yessir.limits.changes_per_second = u32::MAX;
         config.yessir.limits.sessions = u32::MAX;
-        let mut router =
-            Router { node: Node::new(config), out: Effects::new(), now: Time::from_secs(1) };
+        config.nsis.gist.validity = nsis::VALIDITY;
+        let limits = &mut config.nsis.gist.limits;
+        for limit in [
+            &mut limits.states,
+            &mut limits.states_per_peer,
+            &mut limits.queries_per_second,
+            &mut limits.queries_per_second_of_a_peer,
+            &mut limits.datagrams_per_second,
+        ] {
+            *limit = u32::MAX;
+        }
+        let limits = &mut config.nsis.qos.limits;
+        limits.sessions = u32::MAX;
+        limits.sessions_per_peer = u32::MAX;
+        limits.changes_per_second = u32::MAX;
+        let mut router = Router {
+            node: Node::new(config),
+            out: Effects::new(),
+            now: Time::from_secs(1),
+            answers: protocol.converses().then(Answers::default),
+        };
         for (id, address, prefix, gateway) in [
             (NEAR, "192.0.2.2", "172.16.0.0/12", "192.0.2.1"),
             (FAR, "198.51.100.1", "10.0.0.0/8", "198.51.100.2"),
@@ -166,10 +232,10 @@ impl Router {
 
     /// A router with so many sessions of a protocol, numbered from 0. `told` hears how many there are, now and then.
     pub fn with_sessions(protocol: Protocol, sessions: u32, mut told: impl FnMut(u32)) -> Router {
-        let mut router = Router::new();
+        let mut router = Router::new(protocol);
         for session in 0..sessions {
-            for message in protocol.messages_that(Step::SetUp) {
-                router.deliver(&message.of(&router, session, 0));
+            for message in protocol.runs(Step::SetUp).flatten() {
+                router.deliver_all(&[message.of(&router, session, 0)]);
             }
             if session.is_multiple_of(1_024) {
                 told(session);
@@ -183,15 +249,38 @@ impl Router {
         self.node.handle(self.now, Input::Host(update), &mut self.out);
     }
 
-    /// One message, all its consequences, which are forgotten when the next one comes.
-    pub fn deliver(&mut self, arrival: &Arrival) {
-        self.out.clear();
-        self.handle(arrival);
+    /// Messages, one after the other, with all their consequences; those of one are forgotten when the next one comes. Their
+    /// sessions are in ascending order.
+    pub fn deliver_all(&mut self, arrivals: &[Arrival]) {
+        self.deliver_by(arrivals, |router, arrival| {
+            router.out.clear();
+            router.handle(arrival);
+        });
     }
 
     /// Likewise, where valgrind counts: see [`COUNTED`] and [`DUMPED`].
-    pub fn deliver_counted(&mut self, arrival: &Arrival) {
-        earmark_dumped_message(self, arrival);
+    pub fn deliver_all_counted(&mut self, arrivals: &[Arrival]) {
+        self.deliver_by(arrivals, earmark_dumped_message);
+    }
+
+    #[inline(always)]
+    fn deliver_by(&mut self, arrivals: &[Arrival], deliver: impl Fn(&mut Router, &Arrival)) {
+        if let Some(answers) = &mut self.answers {
+            answers.clear();
+        }
+        for arrival in arrivals {
+            deliver(self, arrival);
+            if let Some(answers) = &mut self.answers {
+                answers.keep(arrival.session, &self.out);
+            }
+        }
+    }
+
+    /// What the router has sent last about the message of a session that was delivered last.
+    fn answer(&self, session: u32) -> Option<&[u8]> {
+        let answers = self.answers.as_ref()?;
+        let place = answers.of.binary_search_by_key(&session, |(of, _)| *of).ok()?;
+        answers.octets.get(answers.of[place].1.clone())
     }
 
     #[inline(always)]
@@ -222,9 +311,12 @@ impl Router {
         next.is_some()
     }
 
-    /// Drops what the last input brought about, and the room for it.
+    /// Drops what the last inputs brought about, and the room for it.
     pub fn forget_effects(&mut self) {
         self.out = Effects::new();
+        if let Some(answers) = &mut self.answers {
+            *answers = Answers::default();
+        }
     }
 
     /// How many sessions of a protocol there are, in whatever state.
@@ -233,7 +325,17 @@ impl Router {
             Protocol::Rsvp => self.node.rsvp_engine().population().0,
             Protocol::Boomerang => self.node.boomerang_engine().population().0,
             Protocol::Yessir => self.node.yessir_engine().session_count(),
+            Protocol::Nsis => self.node.nsis_engine().qos().session_count(),
         }
+    }
+
+    /// Likewise, and all else that is kept of them where a protocol has two layers: routing states of GIST.
+    pub fn remains(&self, protocol: Protocol) -> usize {
+        let of_gist = match protocol {
+            Protocol::Nsis => self.node.nsis_engine().gist().routing_state_count(),
+            _ => 0,
+        };
+        self.sessions(protocol) + of_gist
     }
 
     /// Claims in the ledger, on all links.
@@ -248,12 +350,6 @@ impl Router {
 
     fn links(&self) -> impl Iterator<Item = LinkStatus> {
         self.node.ledger().links().map(|(_, status)| status)
-    }
-}
-
-impl Default for Router {
-    fn default() -> Self {
-        Router::new()
     }
 }
 
@@ -290,16 +386,16 @@ mod tests {
             assert_eq!(claims, 100 * directions, "{protocol:?}");
             assert_eq!(held, Rate::from_bps(64_000 * u64::from(claims)), "{protocol:?}");
             let deliver = |router: &mut Router, step, round| {
-                for session in 0..100 {
-                    for message in protocol.messages_that(step) {
-                        router.deliver(&message.of(router, session, round));
-                    }
+                for message in protocol.runs(step).flatten() {
+                    let of = |session| message.of(router, session, round);
+                    let arrivals: Vec<_> = (0..100).map(of).collect();
+                    router.deliver_all(&arrivals);
                 }
             };
             router.advance(Duration::from_secs(20));
             deliver(&mut router, Step::Refresh, 1);
             assert_eq!((router.sessions(protocol), router.claims()), (100, claims));
-            deliver(&mut router, Step::Release, 2);
+            deliver(&mut router, Step::Release, 0);
             assert_eq!((router.sessions(protocol), router.claims()), (0, 0), "{protocol:?}");
             assert_eq!(router.held(), Rate::ZERO);
         }

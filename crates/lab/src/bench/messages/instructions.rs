@@ -63,14 +63,15 @@ pub fn count(
 pub fn deliver_counted(protocol: Protocol, sessions: u32) {
     let mut router = Router::with_sessions(protocol, sessions, |_| {});
     for kind in protocol.messages() {
-        for number in 0..COUNTED_MESSAGES {
+        let arrival = |number: u32| {
             let session = match kind.step {
                 Step::Refresh => (sessions / COUNTED_MESSAGES * number).min(sessions - 1),
                 Step::SetUp | Step::Release => sessions + number,
             };
-            let arrival = kind.of(&router, session, 1 + number);
-            router.deliver_counted(&arrival);
-        }
+            kind.of(&router, session, 1 + number)
+        };
+        let arrivals: Vec<_> = (0..COUNTED_MESSAGES).map(arrival).collect();
+        router.deliver_all_counted(&arrivals);
     }
 }
 

@@ -65,5 +65,6 @@ fn message(number: u32, round: u32, pass: Kind, rates: Rates) -> Arrival {
         Kind::Request => (NEAR, near, far),
         Kind::Reply => (FAR, far, near),
     };
-    Arrival { protocol: icmp::PROTOCOL_V4, interface, source, destination, octets }
+    let (session, protocol) = (number, icmp::PROTOCOL_V4);
+    Arrival { session, protocol, interface, source, destination, octets }
 }

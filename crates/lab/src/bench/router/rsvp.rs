@@ -50,7 +50,7 @@ fn path(_: &Router, number: u32, _: u32) -> Arrival {
         carried: Carried::Objects(&[]),
         sender: SenderDescriptor { template, tspec: TSPEC, adspec: Some(&octets) },
     });
-    downstream(template.source, session.destination, body)
+    downstream(number, template.source, session.destination, body)
 }
 
 fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
@@ -62,7 +62,7 @@ fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
         template,
         tspec: Some(TSPEC),
     });
-    downstream(template.source, session.destination, body)
+    downstream(number, template.source, session.destination, body)
 }
 
 fn resv(router: &Router, number: u32, _: u32) -> Arrival {
@@ -79,12 +79,14 @@ fn resv(router: &Router, number: u32, _: u32) -> Arrival {
     });
     let octets = written(body);
     let protocol = earmark_rsvp::PROTOCOL;
-    Arrival { protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
+    let session = number;
+    Arrival { session, protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
 }
 
-fn downstream(source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
+fn downstream(number: u32, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
     let octets = written(body);
-    Arrival { protocol: earmark_rsvp::PROTOCOL, interface: NEAR, source, destination, octets }
+    let (session, protocol) = (number, earmark_rsvp::PROTOCOL);
+    Arrival { session, protocol, interface: NEAR, source, destination, octets }
 }
 
 fn written(body: Body<'_>) -> Vec<u8> {

@@ -72,8 +72,8 @@ fn message(number: u32, round: u32, leaving: bool) -> Arrival {
     udp::Repr { source, destination, source_port: port + 1, destination_port: 5_001 }
         .emit(&mut octets)
         .expect("it fits");
-    let protocol = earmark_yessir::PROTOCOL;
-    Arrival { protocol, interface: NEAR, source, destination, octets }
+    let (session, protocol) = (number, earmark_yessir::PROTOCOL);
+    Arrival { session, protocol, interface: NEAR, source, destination, octets }
 }
 
 /// What a stream asks for, as an APP packet.

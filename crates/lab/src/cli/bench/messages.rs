@@ -14,7 +14,7 @@ use crate::bench::router::Protocol;
 use crate::bench::{Supervision, table};
 
 const EXAMPLES: &str = "\
-One router without I/O (all three engines, ledger, routes) gets messages as its neighbours would send them:
+One router without I/O (all four engines, ledger, routes) gets messages as its neighbours would send them:
 
   instructions   of one message, counted by valgrind: this program runs itself under its tool callgrind. Median of five.
                  Parsing, look-ups, ledger and the messages that the router sends on are in it; system calls are not.
@@ -25,7 +25,7 @@ One router without I/O (all three engines, ledger, routes) gets messages as its 
                  needs root and BPF.
 
 A session has one sender and one receiver and 64 kbit/s; with Boomerang both ways, and each message passes twice, out and
-back. Goals stand beside the figures.
+back. NSIS sends datagrams, and what the neighbours repeat of its cookies is copied meanwhile, which counts in ns. Goals stand beside the figures.
 
 Examples:
   earmark-lab bench messages                                     all of it: some minutes, and 700 MB at most
@@ -60,6 +60,7 @@ enum Which {
     Rsvp,
     Boomerang,
     Yessir,
+    Nsis,
     All,
 }
 
@@ -69,6 +70,7 @@ impl Which {
             Which::Rsvp => vec![Protocol::Rsvp],
             Which::Boomerang => vec![Protocol::Boomerang],
             Which::Yessir => vec![Protocol::Yessir],
+            Which::Nsis => vec![Protocol::Nsis],
             Which::All => Protocol::ALL.to_vec(),
         }
     }
