@@ -12,8 +12,8 @@
 //! 4. *boomerang*: a loop reserves the same. The daemon of h2 is stopped meanwhile: its kernel answers the ping.
 //! 5. *yessir*: reports of the stream reserve the same.
 //! 6. *nsis*: h1 finds the nodes on the path by GIST, and reserves the same at each by QoS NSLP.
-//! 7. *shared*: the stream by RSVP, and a stream of 1 Mbit/s each by Boomerang and YESSIR. Then each of the three asks for 5 Mbit/s
-//!    more; no more than 3.5 are left, so all three must be refused, and no stream may notice.
+//! 7. *shared*: the stream by RSVP, and a stream of 1 Mbit/s each by Boomerang, YESSIR and NSIS. Then each of the four asks for
+//!    5 Mbit/s more; no more than 2.5 are left, so all four must be refused, and no stream may notice.
 //!
 //! Between stages the network gets a moment to settle, which belongs to none of them: queues fill or empty.
 
@@ -45,6 +45,14 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const ARRIVAL: Duration = Duration::from_millis(50);
 /// The node whose daemon is killed, and whose signalling is captured: the router before the bottleneck.
 pub const ROUTER: &str = "r1";
+/// How many streams are sent.
+const SENT: usize = 5;
+/// Who shares the bottleneck with the measured stream in the last stage, and what each reserves for.
+const SHARERS: [(Protocol, Stream); 3] = [
+    (Protocol::Boomerang, Stream::ByBoomerang),
+    (Protocol::Yessir, Stream::ByYessir),
+    (Protocol::Nsis, Stream::ByNsis),
+];
 /// The node that needs no daemon of its own for Boomerang.
 const FAR_END: &str = "h2";
 
@@ -59,7 +67,7 @@ pub struct Plan {
     pub stream: Shape,
     /// The traffic beside it.
     pub flood: Shape,
-    /// Each of the two streams that share with it in the last stage.
+    /// Each of the streams that share with it in the last stage.
     pub sharer: Shape,
     /// What each protocol asks for in vain in the last stage.
     pub too_much: Rate,
@@ -107,19 +115,21 @@ pub enum Stream {
     ByBoomerang,
     /// What YESSIR does.
     ByYessir,
+    /// What NSIS does.
+    ByNsis,
 }
 
 impl Stream {
     /// Those that are sent, in the order of [`Stage::stop_traffic`].
-    pub const SENT: [Stream; 4] =
-        [Stream::Measured, Stream::Flood, Stream::ByBoomerang, Stream::ByYessir];
+    pub const SENT: [Stream; SENT] =
+        [Stream::Measured, Stream::Flood, Stream::ByBoomerang, Stream::ByYessir, Stream::ByNsis];
 
     /// What it looks like.
     fn shape(self, plan: &Plan) -> Shape {
         match self {
             Stream::Measured | Stream::Second => plan.stream,
             Stream::Flood => plan.flood,
-            Stream::ByBoomerang | Stream::ByYessir => plan.sharer,
+            Stream::ByBoomerang | Stream::ByYessir | Stream::ByNsis => plan.sharer,
         }
     }
 
@@ -131,6 +141,7 @@ impl Stream {
             Stream::Second => 5_003,
             Stream::ByBoomerang => 5_004,
             Stream::ByYessir => 5_005,
+            Stream::ByNsis => 5_006,
         }
     }
 }
@@ -186,7 +197,7 @@ pub trait Stage {
     /// Starts it again, and waits until it serves.
     fn start_daemon(&mut self, node: &str) -> Result<()>;
     /// Ends all traffic: what became of it, in the order of [`Stream::SENT`].
-    fn stop_traffic(&mut self) -> Result<[Trace; 4]>;
+    fn stop_traffic(&mut self) -> Result<[Trace; SENT]>;
 }
 
 /// Somebody who wants to know how far the demo is.
@@ -228,8 +239,7 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     let after = player.span(plan.stage, "released")?;
     let others = other_stages(&mut player, plan)?;
     let (shared, parts) = share(&mut player, plan)?;
-    let [stream, flood, by_boomerang, by_yessir] = player.stage.stop_traffic()?;
-    let sharers = [by_boomerang, by_yessir];
+    let [stream, flood, sharers @ ..] = player.stage.stop_traffic()?;
     let story = Story {
         start,
         spans: [before, during, after],
@@ -280,13 +290,14 @@ fn other_stage(
 /// The stage in which all share: its span, the set-up of the measured stream, and what each was refused.
 fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
     let setup = reserve(player, Protocol::Rsvp, Stream::Measured, plan.stream.rate)?;
-    reserve(player, Protocol::Boomerang, Stream::ByBoomerang, plan.sharer.rate)?;
-    reserve(player, Protocol::Yessir, Stream::ByYessir, plan.sharer.rate)?;
+    for (by, stream) in SHARERS {
+        reserve(player, by, stream, plan.sharer.rate)?;
+    }
     player.pass(plan.settle, "queues settle")?;
     let from = player.stage.now();
-    player.span(plan.stage / 2, "shared by three")?;
+    player.span(plan.stage / 2, "shared by all")?;
     let mut denials = Vec::new();
-    for by in [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir] {
+    for by in [Protocol::Rsvp].into_iter().chain(SHARERS.map(|(by, _)| by)) {
         let requested_bps = plan.too_much.as_bps();
         let available_bps =
             match player.stage.reserve(by, Stream::Second, plan.too_much, ANSWER_WITHIN)? {
@@ -300,11 +311,11 @@ fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
         player.stage.release(Stream::Second)?;
     }
     let many = denials.len();
-    player.progress.note(&format!("{} more: refused to {many} of three protocols", plan.too_much));
-    player.span(plan.stage / 2, "shared by three")?;
+    player.progress.note(&format!("{} more: refused to {many} of four protocols", plan.too_much));
+    player.span(plan.stage / 2, "shared by all")?;
     let span = (from, player.stage.now());
     player.arrive()?;
-    for stream in [Stream::Measured, Stream::ByBoomerang, Stream::ByYessir] {
+    for stream in [Stream::Measured].into_iter().chain(SHARERS.map(|(_, stream)| stream)) {
         player.stage.release(stream)?;
     }
     Ok(((span, setup), denials))

@@ -80,8 +80,8 @@ fn the_demo_keeps_its_promises() -> Outcome {
         assert_eq!(reserved["reserved_bps"], 2_000_000);
     }
     let parts = report["parts"].as_array().ok_or("no parts")?;
-    assert!(parts.len() == 3 && parts.iter().all(|part| number(&part["loss"]) == 0.0), "{parts:?}");
-    assert_eq!(report["denials"].as_array().map(Vec::len), Some(3), "{report}");
+    assert!(parts.len() == 4 && parts.iter().all(|part| number(&part["loss"]) == 0.0), "{parts:?}");
+    assert_eq!(report["denials"].as_array().map(Vec::len), Some(4), "{report}");
     let refusal = &report["refusal"];
     assert_eq!(refusal["error"], "admission control failure");
     assert_eq!((&refusal["code"], &refusal["value"]), (&1.into(), &2.into()));

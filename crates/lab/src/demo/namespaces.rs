@@ -20,7 +20,7 @@ use earmark_wire::rsvp::ErrorSpec;
 use earmark_wire::yessir::{Flowspec, OctetRate};
 use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream, answered};
+use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
@@ -279,7 +279,7 @@ impl Stage for OnNamespaces {
         self.testbed.await_daemon(node)
     }
 
-    fn stop_traffic(&mut self) -> Result<[Trace; 4]> {
+    fn stop_traffic(&mut self) -> Result<[Trace; SENT]> {
         let mut sent = Vec::new();
         for (shape, source, sink) in self.traffic.drain(..) {
             sent.push((shape, source.stop()?, sink));

@@ -7,7 +7,7 @@ use earmark_core::Time;
 use earmark_sim::{Protocol, StageResult, Trace};
 use serde::Serialize;
 
-use super::{BIN, Revival};
+use super::{BIN, Revival, SHARERS};
 
 /// Loss above which a stage without a reservation shows what reservations are for.
 const UNRESERVED_LOSS: f64 = 0.3;
@@ -210,7 +210,7 @@ impl Timeline {
             "reserved with Boomerang",
             "reserved with YESSIR",
             "reserved with NSIS",
-            "shared by three",
+            "shared by all",
         ];
         let span = |(index, &(from, until)): (usize, &(Time, Time))| Span {
             name: names[index],
@@ -251,7 +251,7 @@ impl Report {
                 part.loss * 100.0
             ));
         }
-        if self.denials.len() < 3 {
+        if self.denials.len() <= SHARERS.len() {
             broken.push("a protocol could have more than was left".into());
         }
         let enough = |bps: u64| bps as f64 >= KEPT * self.reserved_bps() as f64;
@@ -330,7 +330,7 @@ mod tests {
             network: NetworkKind::Simulated,
             stages: vec![none, stage(Protocol::Rsvp, 0.0, 3.0), none],
             parts: Vec::new(),
-            denials: [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir]
+            denials: [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis]
                 .map(|protocol| Denial { protocol, requested_bps: 5_000_000, available_bps: None })
                 .into(),
             refusal: Some(Refusal {

@@ -17,7 +17,7 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, Stage, Stream, answered};
+use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
 use crate::topology::{Role, Topology};
 use crate::traffic::Shape;
 
@@ -413,7 +413,7 @@ impl Stage for OnSimulator {
         Ok(())
     }
 
-    fn stop_traffic(&mut self) -> Result<[Trace; 4]> {
+    fn stop_traffic(&mut self) -> Result<[Trace; SENT]> {
         for &stream in &self.streams {
             self.network.stop_source(stream);
         }
@@ -423,7 +423,8 @@ impl Stage for OnSimulator {
             let stream = self.streams.get(index).context("no traffic was started")?;
             Ok::<_, anyhow::Error>(self.network.trace(*stream).clone())
         };
-        Ok([trace(0)?, trace(1)?, trace(2)?, trace(3)?])
+        let traces = (0..SENT).map(trace).collect::<Result<Vec<_>>>()?;
+        traces.try_into().ok().context("a trace for each stream")
     }
 }
 

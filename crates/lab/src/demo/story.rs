@@ -6,7 +6,8 @@ use earmark_core::{Rate, Time};
 use earmark_sim::{Protocol, StageResult, Trace};
 
 use super::{
-    Denial, KillResult, NetworkKind, Part, Plan, ROUTER, Refusal, Report, Revival, Stay, Timeline,
+    Denial, KillResult, NetworkKind, Part, Plan, ROUTER, Refusal, Report, Revival, SHARERS, Stay,
+    Timeline,
 };
 
 /// What happened, before it is added up.
@@ -16,12 +17,12 @@ pub(super) struct Story {
     pub(super) spans: [(Time, Time); 3],
     /// Those of Boomerang, of YESSIR and of NSIS.
     pub(super) others: [Stay; 3],
-    /// The one that three of them share.
+    /// The one that all of them share.
     pub(super) shared: Stay,
     /// What each protocol was refused in it.
     pub(super) parts: Vec<Denial>,
-    /// The streams beside the measured one, of Boomerang and of YESSIR.
-    pub(super) sharers: [Trace; 2],
+    /// The streams beside the measured one, in the order of [`SHARERS`].
+    pub(super) sharers: [Trace; SHARERS.len()],
     pub(super) setup: Duration,
     pub(super) refusal: Option<Refusal>,
     pub(super) refused: Time,
@@ -71,14 +72,10 @@ impl Story {
                         loss: figures.loss,
                     }
                 };
-                let [by_boomerang, by_yessir] = &self.sharers;
-                [
-                    (Protocol::Rsvp, plan.stream.rate, stream),
-                    (Protocol::Boomerang, plan.sharer.rate, by_boomerang),
-                    (Protocol::Yessir, plan.sharer.rate, by_yessir),
-                ]
-                .map(part)
-                .into()
+                let measured = (Protocol::Rsvp, plan.stream.rate, stream);
+                let sharers = SHARERS.iter().zip(&self.sharers);
+                let sharers = sharers.map(|((by, _), trace)| (*by, plan.sharer.rate, trace));
+                [measured].into_iter().chain(sharers).map(part).collect()
             },
             denials: self.parts,
             refusal: self.refusal.map(|refusal| Refusal {
