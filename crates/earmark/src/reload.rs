@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use earmark_core::Time;
-use earmark_node::{Command, Input};
+use earmark_node::{Command, Input, NodeConfig};
 use earmark_rsvp::Renewal;
 use jiff::Timestamp;
 use tracing::{info, warn};
@@ -44,9 +44,11 @@ impl Reload {
                 if let Err(error) = driver.kernel().streams.renew(&streams_settings(&config)) {
                     warn!(%error, "the old keys and certificates stay (nsis.tls)");
                 }
-                let renewal = Renewal::from(node_config(&config, None, self.origin).rsvp);
-                let command = earmark_rsvp::Command::Renew(Box::new(renewal));
-                driver.handle(now, Input::Command(Command::Rsvp(command)));
+                let NodeConfig { rsvp, nsis, .. } = node_config(&config, None, self.origin);
+                let renewal = earmark_rsvp::Command::Renew(Box::new(Renewal::from(rsvp)));
+                driver.handle(now, Input::Command(Command::Rsvp(renewal)));
+                let renewal = earmark_nsis::Command::Renew(Box::new(nsis));
+                driver.handle(now, Input::Command(Command::Nsis(renewal)));
                 info!("settings read again");
             }
             Some(Err(error)) => warn!(%error, "the old settings stay"),

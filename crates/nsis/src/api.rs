@@ -1,8 +1,10 @@
 //! What a user of this node can ask for, and what the engine tells.
 
+use alloc::boxed::Box;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{gist, ping, qos};
+use crate::{Config, gist, ping, qos};
 
 /// What an application asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,6 +14,8 @@ pub enum Command {
     Qos(qos::Command),
     /// Of Ping NSLP.
     Ping(ping::Command),
+    /// Takes of other settings what may change while the engine runs: see [`Config::renewed`].
+    Renew(Box<Config>),
 }
 
 /// What the engine tells.

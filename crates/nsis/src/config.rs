@@ -1,4 +1,7 @@
-//! Settings.
+//! Settings, and which of them may be replaced while an engine runs.
+//!
+//! What stands is never given up for that: reservations that a new limit or rule would refuse stay, and are refreshed as
+//! before. What neighbours have been told holds until they are told anew.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,4 +17,15 @@ pub struct Config {
     pub qos: qos::Config,
     /// Of Ping NSLP.
     pub ping: ping::Config,
+}
+
+impl Config {
+    /// These settings, with all of `new` that may change while an engine runs; of Ping NSLP none.
+    pub fn renewed(&self, new: Config) -> Config {
+        Config {
+            gist: self.gist.renewed(new.gist),
+            qos: self.qos.renewed(new.qos),
+            ping: self.ping.clone(),
+        }
+    }
 }

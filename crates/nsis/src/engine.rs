@@ -64,6 +64,10 @@ impl Nsis {
                 let mut turn = Turn { now, context, out, nslpid, requests };
                 applications.ping.command(&mut turn, command);
             }
+            Input::Command(Command::Renew(new)) => {
+                gist.renew(new.gist);
+                applications.qos.renew(context.ledger, new.qos);
+            }
             Input::Datagram(datagram) => {
                 let mut work = Work { now, context, out, applications, requests };
                 gist.datagram_arrives(&mut work, &datagram);

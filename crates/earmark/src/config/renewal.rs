@@ -42,6 +42,8 @@ impl Config {
         }
         self.interfaces.extend(added.iter().cloned());
         interfaces.extend(added);
+        let [started, nsis] = [&self.nsis.engine, &new.nsis.engine];
+        let hold = |engine: &earmark_nsis::Config| engine.gist.associations.hold_time;
         for (key, differs) in [
             ("node.name", self.name != new.name),
             ("node.seed", self.seed != new.seed),
@@ -55,10 +57,9 @@ impl Config {
                 self.boomerang != new.boomerang || self.boomerang_share != new.boomerang_share,
             ),
             ("nsis.tcp and nsis.tls", !self.nsis.streams.has_same_ports(&new.nsis.streams)),
-            (
-                "nsis, but for nsis.tls and the limits on connections",
-                self.nsis.engine != new.nsis.engine,
-            ),
+            ("nsis.identity", started.gist.identity != nsis.gist.identity),
+            ("nsis.hold", hold(started) != hold(nsis)),
+            ("nsis.level", started.qos.level != nsis.qos.level),
             ("yessir", self.yessir != new.yessir || self.retry != new.retry),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),
@@ -80,7 +81,7 @@ impl Config {
             diagnostics: new.diagnostics,
             nsis: NsisConfig {
                 streams: new.nsis.streams.with_ports_of(&self.nsis.streams),
-                engine: self.nsis.engine.clone(),
+                engine: self.nsis.engine.renewed(new.nsis.engine),
             },
             reconcile: new.reconcile,
             ..self.clone()
@@ -151,15 +152,30 @@ mod tests {
         );
         let text = format!(
             "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nreduction.enabled = false\n\
-             [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n"
+             [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
+             [nsis]\nrefresh = \"7s\"\nmax_states = 9\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
         );
         let Renewed { config: renewed, waiting } =
             started.renew(config(&text), &present()).expect("all interfaces are there");
         assert_eq!(
             waiting,
-            ["interface eth0: queues", "node.name", "rsvp.reduction", "daemon.user"]
+            [
+                "interface eth0: queues",
+                "node.name",
+                "rsvp.reduction",
+                "nsis.hold",
+                "nsis.level",
+                "daemon.user"
+            ]
         );
         let new = config(&text);
+        let [engine, wanted] = [&renewed, &new].map(|config| &config.nsis.engine);
+        assert_eq!(engine.gist.limits, wanted.gist.limits);
+        assert_eq!(
+            (engine.qos.refresh, &engine.qos.policy),
+            (wanted.qos.refresh, &wanted.qos.policy)
+        );
+        assert_eq!((engine.qos.level, wanted.qos.level), (0, 3));
         assert_eq!((renewed.timing, renewed.limits), (new.timing, new.limits));
         assert_eq!((renewed.policy, renewed.reconcile), (new.policy, new.reconcile));
         assert_eq!((renewed.name.as_str(), renewed.user), ("r1", None));

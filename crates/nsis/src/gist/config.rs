@@ -95,6 +95,20 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// These settings, with all of `new` that may change while GIST runs. What neighbours know this node by stays, and what
+    /// they and it have agreed on: when state is installed, and of associations the ports and the hold time.
+    pub fn renewed(&self, new: Config) -> Config {
+        let associations = Associations {
+            require: new.associations.require,
+            connect_timeout: new.associations.connect_timeout,
+            ..self.associations
+        };
+        let (identity, installation) = (self.identity, self.installation);
+        Config { identity, installation, associations, ..new }
+    }
+}
+
 /// Messaging associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -141,6 +141,11 @@ impl Gist {
         }
     }
 
+    /// Takes other settings: see [`Config::renewed`].
+    pub(crate) fn renew(&mut self, new: Config) {
+        self.config = self.config.renewed(new);
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> &Counters {
         &self.counters

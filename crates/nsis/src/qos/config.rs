@@ -57,6 +57,14 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// These settings, with all of `new` that may change while QoS NSLP runs: all but the level, which neighbours know this
+    /// node by.
+    pub fn renewed(&self, new: Config) -> Config {
+        Config { level: self.level, ..new }
+    }
+}
+
 /// Limits. Past one new requests are refused, and old ones go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

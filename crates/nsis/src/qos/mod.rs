@@ -19,6 +19,7 @@
 //! | `refresh` | what is due |
 //! | `route` | peers that change |
 //! | `binding` | messages that wait for each other |
+//! | `renewal` | other settings |
 //! | `admission`, `policy`, `rmf` | claims, who may have them, and what a QSPEC asks for |
 //! | `application`, `asking`, `listening`, `wish` | applications of this node: QNI, QUERYs, QNR, what they wish |
 //!
@@ -46,6 +47,7 @@ mod policy;
 mod query;
 mod receive;
 mod refresh;
+mod renewal;
 mod reserve;
 mod response;
 mod rmf;

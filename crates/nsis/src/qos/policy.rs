@@ -37,7 +37,7 @@ impl Policy {
         attributes: Attributes,
         (rule, held): (Option<u16>, Rate),
     ) -> Option<Verdict> {
-        let Some(place) = self.rules.iter().position(|rule| fits(rule, flow, attributes)) else {
+        let Some(place) = self.place(flow, attributes) else {
             return Some(Verdict { rule: None, most: Rate::MAX });
         };
         let (found, used) = (&self.rules[place], self.used[place]);
@@ -48,6 +48,15 @@ impl Policy {
         let others = if rule == number { used.saturating_sub(held) } else { used };
         let left = found.total.map_or(Rate::MAX, |total| total.saturating_sub(others));
         Some(Verdict { rule: number, most: left.min(found.largest.unwrap_or(Rate::MAX)) })
+    }
+
+    /// The rule that decides about a flow; `None` where none fits.
+    pub(super) fn rule_of(&self, flow: &Flow, attributes: Attributes) -> Option<u16> {
+        self.place(flow, attributes).and_then(|place| u16::try_from(place).ok())
+    }
+
+    fn place(&self, flow: &Flow, attributes: Attributes) -> Option<usize> {
+        self.rules.iter().position(|rule| fits(rule, flow, attributes))
     }
 
     /// A reservation under a rule holds `now` instead of `before`.

@@ -5,6 +5,7 @@ mod bindings;
 mod errors;
 mod examples;
 mod preemption;
+mod renewal;
 mod reservations;
 mod routes;
 mod summaries;

@@ -1,0 +1,87 @@
+//! Settings that are replaced while reservations stand.
+
+use std::time::Duration;
+
+use super::*;
+use crate::qos::Rule;
+
+/// `number` takes these settings.
+fn renew(net: &mut Net, number: usize, config: &Config) {
+    let Node { qos, ledger, .. } = &mut net.nodes[number];
+    qos.renew(ledger, config.clone());
+}
+
+/// What stands keeps what it has, and counts under the new rules; what is asked for from then on meets them.
+#[test]
+fn rules_are_replaced_and_reservations_stay() {
+    let mut net = Net::of(3);
+    net.reserve(0, request(0, of_node(2), mbps(2)));
+    let from = Some(Prefix::host(of_node(0)));
+    let rule = Rule { from, total: Some(mbps(3)), ..Rule::default() };
+    let config = Config { policy: [rule].into(), ..Config::default() };
+    renew(&mut net, 1, &config);
+    assert_eq!(net.all_held(), [2, 2, 0]);
+    let again = |net: &mut Net, number: u8, rate| {
+        let session = Some(SessionId([number; 16]));
+        let request = Request { session, ..request(0, of_node(2), rate) };
+        net.events(0);
+        let application = Application(number.into());
+        net.command(0, Command::Reserve { application, request });
+        net.events(0)
+    };
+    let events = again(&mut net, 21, mbps(2));
+    assert!(matches!(events[..], [Event::Refused { .. }]), "1 Mbit/s is left: {events:?}");
+    let events = again(&mut net, 22, mbps(1));
+    assert!(matches!(events[..], [Event::Reserved { .. }]), "{events:?}");
+    assert_eq!(net.all_held(), [3, 3, 0]);
+
+    // What is given back is free again, under whichever rule it was granted.
+    net.command(0, Command::Release { application: APP });
+    net.pass(Duration::from_secs(1));
+    assert_eq!(net.all_held(), [1, 1, 0]);
+    net.command(0, Command::Release { application: Application(22) });
+    net.pass(Duration::from_secs(1));
+    let events = again(&mut net, 23, mbps(3));
+    assert!(matches!(events[..], [Event::Reserved { .. }]), "{events:?}");
+
+    // A rule that refuses everything takes nothing away.
+    let rule = Rule { refuse: true, ..Rule::default() };
+    renew(&mut net, 1, &Config { policy: [rule].into(), ..Config::default() });
+    net.pass(Duration::from_secs(600));
+    assert_eq!(net.all_held(), [3, 3, 0]);
+}
+
+/// Where refreshes become rarer, the next node hears of it before the old lifetime is over, be they summaries or not.
+#[test]
+fn rarer_refreshes_lose_nothing() {
+    for summary in [0, 50] {
+        let quick = Config { refresh: Duration::from_secs(2), summary, ..Config::default() };
+        let mut net = Net::with(3, &|_| quick.clone());
+        for number in 0..10_u8 {
+            let session = Some(SessionId([number; 16]));
+            let rate = Rate::from_bps(64_000);
+            let request = Request { session, ..request(0, of_node(2), rate) };
+            let application = Application(number.into());
+            net.command(0, Command::Reserve { application, request });
+        }
+        net.pass(Duration::from_secs(60));
+        let slow = Config { refresh: Duration::from_secs(600), ..quick };
+        (0..3).for_each(|number| renew(&mut net, number, &slow));
+        net.pass(Duration::from_secs(6));
+        net.lines();
+        net.pass(Duration::from_secs(1_800));
+        assert!(net.lines().len() < 200, "600 s between two");
+        assert_eq!(net.nodes[1].qos.counters().expired, 0, "summary of {summary}");
+        assert_eq!(net.held(1, RIGHT), Rate::from_bps(640_000));
+    }
+}
+
+/// The level is what neighbours know this node by.
+#[test]
+fn the_level_stays() {
+    let mut net = Net::of(1);
+    let id = net.nodes[0].qos.id();
+    renew(&mut net, 0, &Config { level: 3, proxy: true, ..Config::default() });
+    assert_eq!(net.nodes[0].qos.id(), id);
+    assert!(net.nodes[0].qos.config.proxy);
+}
