@@ -11,6 +11,7 @@ mod application;
 mod message;
 #[path = "conformance/story.rs"]
 mod story;
+#[allow(dead_code)] // shared with the stories of QoS NSLP
 #[path = "conformance/topology.rs"]
 mod topology;
 #[allow(dead_code)] // shared with the stories of the other protocols, which use more of it
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
         })
         .collect();
     let names: BTreeSet<String> = cases.into_iter().map(|(name, _)| name).collect();
-    trials.push(Trial::test("every_transition_has_a_case", move || has_all(&names)));
+    trials.push(Trial::test("every_transition_and_example_has_a_case", move || has_all(&names)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -92,13 +93,17 @@ fn check(folder: &Path, rewrite: bool) -> Result<(), Failed> {
     Err(format!("story.txt ({REWRITE}=1 rewrites it)\n{difference}").into())
 }
 
-/// Each numbered transition of RFC 5972 has the case that shows it.
+/// The examples of RFC 5971: section 3.10 and appendix D.
+const EXAMPLES: [&str; 2] = ["example-operation", "example-handshake"];
+
+/// Each numbered transition of RFC 5972, and each example, has the case that shows it.
 fn has_all(cases: &BTreeSet<String>) -> Result<(), Failed> {
     let of = |table: &'static Table, name: &'static str| {
         let numbers = table.rows().iter().filter_map(|row| row.rule.parse::<u8>().ok());
         numbers.map(move |number| format!("{name}-{number:02}"))
     };
-    for wanted in of(&QUERYING, "querying").chain(of(&RESPONDING, "responding")) {
+    let transitions = of(&QUERYING, "querying").chain(of(&RESPONDING, "responding"));
+    for wanted in transitions.chain(EXAMPLES.map(String::from)) {
         if !cases.iter().any(|case| case.starts_with(&wanted)) {
             return Err(format!("no case begins with {wanted}").into());
         }

@@ -91,7 +91,7 @@ impl QosNslp {
         };
         mark(Checkpoint::Admission);
         let mut qspec = asked.qspec.to_vec();
-        rmf::compose(&mut qspec, rate, latency_us);
+        rmf::compose(&mut qspec, MessageType::Reserve, rate, latency_us);
         if claim.is_some() {
             self.policy.account(asked.rule, held_rate, Rate::ZERO);
             self.policy.account(verdict.rule, Rate::ZERO, rate);

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use earmark_core::timer::TimerId;
 use earmark_core::{Rate, Time};
 use earmark_wire::gist::{Mri, PathCoupled, SessionId};
+use earmark_wire::qos_nslp::iana::MessageType;
 use earmark_wire::qos_nslp::{
     BoundSessions, Extra as Objects, GenericFlags, Notify, Query, Response,
 };
@@ -59,7 +60,7 @@ impl QosNslp {
             let left = turn.context.ledger.left(interface);
             let latency =
                 turn.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
-            rmf::compose(&mut qspec, left, latency);
+            rmf::compose(&mut qspec, MessageType::Query, left, latency);
         }
         let session = match request.session {
             Some(session) => session,

@@ -87,7 +87,7 @@ impl QosNslp {
         let verdict = flow_of(mri, query.classifier)
             .and_then(|flow| self.policy.judge(&flow, message.attributes, (None, Rate::ZERO)));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
-        rmf::compose(qspec, available.min(most), latency_us);
+        rmf::compose(qspec, MessageType::Query, available.min(most), latency_us);
     }
 
     /// Answers a QUERY for resources, with the QSPEC as it has become.

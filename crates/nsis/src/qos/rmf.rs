@@ -5,6 +5,9 @@
 //! serves the flow at no less than r is what EF promises; all other classes are controlled load. What may be less than
 //! desired stands in QoS Available, from which each node takes what it can give, no less than Minimum QoS.
 //!
+//! TMOD-2 is the burst traffic beside TMOD-1, the average (section 3.3.1, for the markers of RFC 2697 and RFC 2698). The link
+//! is to carry both: the larger rate is admitted; where both buckets are filled at one rate a burst may empty both.
+//!
 //! Path Latency adds up, Preemption Priority is obeyed; other parameters are marked as not supported (N), and refused
 //! where they must be understood (M).
 
@@ -73,7 +76,14 @@ pub(super) fn judge(octets: &[u8], message: MessageType) -> Result<Wanted, Fault
             return Err(Fault { outcome, object: Some(object), parameter });
         }
     }
-    wanted(&qspec)
+    wanted(&qspec, message)
+}
+
+/// Whether QoS Available is an offer to which nodes add, and from which they take. In a RESERVE that answers a QUERY it is what
+/// that has found, and read only (RFC 5975 section 4.3.2, case 3).
+fn is_offer(procedure: Procedure, message: MessageType) -> bool {
+    let found = procedure.sequence == MessageSequence::ThreeWay && procedure.combination == 2;
+    message == MessageType::Query || !found
 }
 
 /// All parameters with the objects that they are in.
@@ -95,15 +105,17 @@ fn is_supported(parameter: ParameterId) -> bool {
     matches!(
         parameter,
         ParameterId::Tmod1
+            | ParameterId::Tmod2
             | ParameterId::PathLatency
             | ParameterId::PreemptionPriority
             | ParameterId::PhbClass
     )
 }
 
-fn wanted(qspec: &Qspec<'_>) -> Result<Wanted, Fault> {
-    let offered = qspec.available.and_then(|object| tmod(&object));
-    let desired = qspec.desired.and_then(|object| tmod(&object));
+fn wanted(qspec: &Qspec<'_>, message: MessageType) -> Result<Wanted, Fault> {
+    let offer = qspec.available.filter(|_| is_offer(qspec.procedure, message));
+    let offered = offer.and_then(|object| traffic(&object));
+    let desired = qspec.desired.and_then(|object| traffic(&object));
     let (bucket, from) = match (offered, desired) {
         (Some(bucket), _) => (bucket, ObjectType::QosAvailable),
         (None, Some(bucket)) => (bucket, ObjectType::QosDesired),
@@ -139,7 +151,7 @@ fn wanted(qspec: &Qspec<'_>) -> Result<Wanted, Fault> {
         _ => Priority::default(),
     };
     let minimum = (from == ObjectType::QosAvailable).then(|| {
-        let least = qspec.minimum.and_then(|object| tmod(&object));
+        let least = qspec.minimum.and_then(|object| traffic(&object));
         least.map_or(Rate::ZERO, |bucket| Rate::from_octets_per_second(bucket.rate))
     });
     Ok(Wanted { demand, minimum, priority, from })
@@ -152,30 +164,58 @@ fn tmod(object: &QosObject<'_>) -> Option<TokenBucket> {
     }
 }
 
-/// Writes what this node has to say into a QSPEC on its way: parameters that it does not support, its latency, and in
-/// QoS Available no more than `available`.
-pub(super) fn compose(octets: &mut [u8], available: Rate, latency_us: u32) {
+/// TMOD-1 and TMOD-2 in one.
+fn traffic(object: &QosObject<'_>) -> Option<TokenBucket> {
+    let average = tmod(object)?;
+    let burst = object.parameters.find(ParameterId::Tmod2).map(|parameter| parameter.value);
+    let Some(Value::Tmod2(burst)) = burst else { return Some(average) };
+    let larger = if burst.rate > average.rate { burst } else { average };
+    let depth = if burst.rate == average.rate { average.depth + burst.depth } else { larger.depth };
+    let max_packet_size = average.max_packet_size.max(burst.max_packet_size);
+    Some(TokenBucket { depth, max_packet_size, ..larger })
+}
+
+/// Writes what this node has to say into a QSPEC on its way: parameters that it does not support, and, where QoS Available is
+/// an offer, its latency and no more than `available`.
+pub(super) fn compose(octets: &mut [u8], message: MessageType, available: Rate, latency_us: u32) {
     let Ok(qspec) = Qspec::parse(octets) else { return };
     let unsupported: Vec<(ObjectType, ParameterId)> = parameters(&qspec)
         .map(|(object, parameter)| (object, parameter.value.id()))
         .filter(|(_, id)| !is_supported(*id))
         .collect();
-    let offer = qspec.available.map(|object| {
-        let bucket = tmod(&object).map(|bucket| at_most(bucket, available));
-        let latency = object.parameters.find(ParameterId::PathLatency);
-        (bucket, latency.and_then(|parameter| longer(&parameter, latency_us)))
-    });
+    let offer = qspec.available.filter(|_| is_offer(qspec.procedure, message));
+    let offered: Vec<Parameter<'static>> = offer
+        .iter()
+        .flat_map(|object| object.parameters.iter())
+        .filter_map(|parameter| offered(&parameter, available, latency_us))
+        .collect();
     let Ok(mut editor) = Editor::new(octets) else { return };
     for (object, parameter) in unsupported {
         editor.not_supported(object, parameter);
     }
-    let Some((bucket, latency)) = offer else { return };
-    if let Some(bucket) = bucket {
-        editor.replace(ObjectType::QosAvailable, &Parameter::mandatory(Value::Tmod1(bucket)));
+    for parameter in &offered {
+        editor.replace(ObjectType::QosAvailable, parameter);
     }
-    if let Some(latency) = latency {
-        editor.replace(ObjectType::QosAvailable, &latency);
-    }
+}
+
+/// What a parameter of QoS Available becomes, if this node has anything to say about it.
+fn offered(
+    parameter: &Parameter<'_>,
+    available: Rate,
+    latency_us: u32,
+) -> Option<Parameter<'static>> {
+    let Parameter { is_mandatory, is_failed, is_not_supported, .. } = *parameter;
+    let value = match parameter.value {
+        Value::Tmod1(bucket) => {
+            return Some(Parameter::mandatory(Value::Tmod1(at_most(bucket, available))));
+        }
+        Value::Tmod2(bucket) => Value::Tmod2(at_most(bucket, available)),
+        Value::PathLatency(so_far) if so_far != UNKNOWN_LATENCY => {
+            Value::PathLatency(so_far.saturating_add(latency_us))
+        }
+        _ => return None,
+    };
+    Some(Parameter { is_mandatory, is_failed, is_not_supported, value })
 }
 
 /// The bucket with no larger a rate; zero in all where that is nothing (RFC 5975 section 4.3.2).
@@ -199,17 +239,6 @@ fn octets_within(rate: Rate) -> f32 {
 /// All ones stand for a latency that is not known (RFC 5975 section 5.2.3).
 const UNKNOWN_LATENCY: u32 = u32::MAX;
 
-fn longer(parameter: &Parameter<'_>, by_us: u32) -> Option<Parameter<'static>> {
-    let Parameter { is_mandatory, is_failed, is_not_supported, .. } = *parameter;
-    match parameter.value {
-        Value::PathLatency(so_far) if so_far != UNKNOWN_LATENCY => {
-            let value = Value::PathLatency(so_far.saturating_add(by_us));
-            Some(Parameter { is_mandatory, is_failed, is_not_supported, value })
-        }
-        _ => None,
-    }
-}
-
 /// The QSPEC that refuses: the one that came, with E where it is not met, and with QoS Available that says what could be
 /// had, put in where it was not.
 pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Rate>) -> Vec<u8> {
@@ -228,17 +257,17 @@ pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Rate>) -> 
 
 fn with_available(octets: &[u8], available: Rate) -> Option<Vec<u8>> {
     let mut qspec = Qspec::parse(octets).ok()?;
-    let bucket = tmod(&qspec.available.or(qspec.desired)?)?;
-    let offer = [Parameter::mandatory(Value::Tmod1(at_most(bucket, available)))];
-    let is_there = qspec.available.is_some();
-    if !is_there {
-        qspec.available = Some(QosObject::new(&offer));
+    if qspec.available.is_some() {
+        let mut written = emitted(&qspec)?;
+        compose(&mut written, MessageType::Query, available, 0);
+        return Some(written);
     }
-    let mut written = emitted(&qspec)?;
-    if is_there {
-        compose(&mut written, available, 0);
-    }
-    Some(written)
+    let desired = qspec.desired?.parameters;
+    let traffic = desired.iter().filter(|parameter| is_traffic(parameter.value.id()));
+    let offer: Vec<Parameter<'_>> =
+        traffic.filter_map(|parameter| offered(&parameter, available, 0)).collect();
+    qspec.available = Some(QosObject::new(&offer)).filter(|_| !offer.is_empty());
+    emitted(&qspec)
 }
 
 fn emitted(qspec: &Qspec<'_>) -> Option<Vec<u8>> {
@@ -286,11 +315,8 @@ pub(super) fn answer(octets: &[u8], most: Rate) -> Option<Vec<u8>> {
         .collect();
     let minimum = qspec.minimum;
     // Combination 1: what is desired may be less, so the RESERVE collects.
-    let seed: Vec<Parameter<'_>> = desired
-        .iter()
-        .copied()
-        .filter(|parameter| parameter.value.id() == ParameterId::Tmod1)
-        .collect();
+    let seed: Vec<Parameter<'_>> =
+        desired.iter().copied().filter(|parameter| is_traffic(parameter.value.id())).collect();
     let available = match qspec.procedure.combination {
         1 => Some(QosObject::new(&seed)),
         _ => qspec.available,
@@ -323,9 +349,14 @@ pub(super) fn as_query(octets: &[u8]) -> Option<Vec<u8>> {
 fn limited(parameter: Parameter<'_>, most: Rate) -> Parameter<'_> {
     let value = match parameter.value {
         Value::Tmod1(bucket) => Value::Tmod1(at_most(bucket, most)),
+        Value::Tmod2(bucket) => Value::Tmod2(at_most(bucket, most)),
         other => other,
     };
     Parameter { value, ..parameter }
+}
+
+const fn is_traffic(parameter: ParameterId) -> bool {
+    matches!(parameter, ParameterId::Tmod1 | ParameterId::Tmod2)
 }
 
 /// What a message is written for.

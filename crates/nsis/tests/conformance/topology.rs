@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use earmark_core::{Hop, Interface, InterfaceId, Interfaces, Prefix, Rate, Route, RouteTable};
-use earmark_nsis::{Config, gist};
+use earmark_nsis::{Config, gist, qos};
 use serde::Deserialize;
 
 use crate::words::Fault;
@@ -18,6 +18,11 @@ pub(crate) struct Topology {
     /// Settings that differ from the defaults.
     #[serde(default)]
     gist: gist::Config,
+    #[serde(default)]
+    qos: qos::Config,
+    /// Whether reservations may displace each other.
+    #[serde(default)]
+    pub(crate) preemption: bool,
     #[serde(rename = "interface")]
     interfaces: Vec<Link>,
     #[serde(default, rename = "route")]
@@ -32,6 +37,11 @@ struct Link {
     addresses: Vec<String>,
     #[serde(default = "mtu")]
     mtu: u32,
+    /// What reservations may take together, as in `2Mbit`.
+    #[serde(default = "reservable")]
+    reservable: String,
+    #[serde(default)]
+    latency_us: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -50,13 +60,17 @@ fn mtu() -> u32 {
     1_500
 }
 
+fn reservable() -> String {
+    "8Mbit".into()
+}
+
 impl Topology {
     pub(crate) fn read(text: &str) -> Result<Topology, Fault> {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
     pub(crate) fn config(&self) -> Config {
-        Config { gist: self.gist.clone(), ..Config::default() }
+        Config { gist: self.gist.clone(), qos: self.qos.clone(), ..Config::default() }
     }
 
     pub(crate) fn interface(&self, name: &str) -> Result<InterfaceId, Fault> {
@@ -81,8 +95,8 @@ impl Topology {
                 mtu: link.mtu,
                 up: true,
                 bandwidth: Rate::from_mbps(10),
-                reservable: Rate::from_mbps(8),
-                latency_us: 0,
+                reservable: link.reservable.parse().map_err(|_| "reservable is no rate")?,
+                latency_us: link.latency_us,
             });
         }
         Ok(interfaces)

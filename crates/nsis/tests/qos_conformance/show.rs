@@ -1,0 +1,50 @@
+//! What the node tells applications and watchers, as lines of a story.
+
+use earmark_nsis::qos::{Event, Source};
+
+use crate::names::Names;
+
+/// A line for an event; none for what stands in another line already.
+pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
+    let breaks = |breaks: bool| if breaks { " break" } else { "" };
+    Some(match event {
+        Event::Reserved { application, session, rate, breaks: has_gaps } => {
+            let (session, gaps) = (names.of_long('s', session.0), breaks(*has_gaps));
+            format!("tell {} reserved {rate} session={session}{gaps}", application.0)
+        }
+        Event::Refused { application, outcome, source, available, reaction } => {
+            let available = available.map(|rate| format!(" available={rate}")).unwrap_or_default();
+            let from = match source {
+                Some(Source::Address(address)) => format!(" from={address}"),
+                Some(Source::Name(name)) => format!(" by={name}"),
+                None => String::new(),
+            };
+            let reaction = format!("{reaction:?}").to_lowercase();
+            let outcome = outcome.name();
+            format!("tell {} refused ({outcome}){available}{from}: {reaction}", application.0)
+        }
+        Event::Offered { application, rate, latency_us, breaks: has_gaps } => {
+            let latency = latency_us.map_or_else(|| "unknown".into(), |us| us.to_string());
+            let gaps = breaks(*has_gaps);
+            format!("tell {} offered {rate} latency={latency}{gaps}", application.0)
+        }
+        Event::TimedOut { application } => format!("tell {} nobody answers", application.0),
+        Event::Lost { application, outcome, .. } => {
+            format!("tell {} lost ({})", application.0, outcome.name())
+        }
+        Event::Released { application } => format!("tell {} released", application.0),
+        Event::Incoming { application, session, rate, .. } => {
+            let session = names.of_long('s', session.0);
+            format!("tell {} incoming {rate} session={session}", application.0)
+        }
+        Event::Gone { application, session } => {
+            format!("tell {} gone session={}", application.0, names.of_long('s', session.0))
+        }
+        Event::Rejected { application, reason } => {
+            format!("tell {} rejected ({reason:?})", application.0)
+        }
+        Event::Dropped { reason, .. } => format!("ignore ({})", reason.name()),
+        // The claim and the answer are told.
+        _ => return None,
+    })
+}
