@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use earmark_core::Flow;
+use hashbrown::HashTable;
 
 /// Where the packets of a flow go.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Classifier {
     places: BTreeMap<Flow, Place>,
     /// Those that are ranges, the narrowest first. A few.
     ranges: BTreeSet<(u32, Flow)>,
+    /// What was found for streams since something was changed, by their numbers, which are ours.
+    found: HashTable<(usize, Option<u32>)>,
 }
 
 impl Classifier {
@@ -31,11 +34,13 @@ impl Classifier {
             self.ranges.insert((flow.openness(), flow));
         }
         self.places.insert(flow, place);
+        self.found.clear();
     }
 
     pub(crate) fn remove(&mut self, flow: &Flow) {
         self.places.remove(flow);
         self.ranges.remove(&(flow.openness(), *flow));
+        self.found.clear();
     }
 
     /// Takes out those that `unwanted` names, in ascending order.
@@ -44,6 +49,7 @@ impl Classifier {
         for (flow, _) in &gone {
             self.ranges.remove(&(flow.openness(), *flow));
         }
+        self.found.clear();
         gone
     }
 
@@ -52,9 +58,19 @@ impl Classifier {
         self.places.iter()
     }
 
-    /// Likewise.
+    /// Likewise; classes must stay as they are.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Flow, &mut Place)> {
         self.places.iter_mut()
+    }
+
+    /// The class of a packet of a stream, all of which are of the same flow.
+    pub(crate) fn class_of(&mut self, stream: usize, flow: impl FnOnce() -> Flow) -> Option<u32> {
+        if let Some((_, class)) = self.found.find(hash(stream), |(other, _)| *other == stream) {
+            return *class;
+        }
+        let class = self.look_up(&flow()).map(|place| place.class);
+        self.found.insert_unique(hash(stream), (stream, class), |(stream, _)| hash(*stream));
+        class
     }
 
     /// The place of a packet, given as the flow that only its like are in, looked for as the kernel's classifier does: for
@@ -72,4 +88,9 @@ impl Classifier {
             self.get(range)
         })
     }
+}
+
+/// Numbers in a row spread over all bits (Knuth's multiplicative hashing).
+fn hash(stream: usize) -> u64 {
+    (stream as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -34,7 +34,7 @@ impl Network {
         host.expire_at = None;
         host.node = Some(Node::new(host.config.clone()));
         let mut updates = host.greeting();
-        for (&interface, port) in &mut host.ports {
+        for (interface, port) in host.ports.iter_mut() {
             let adopt = |(flow, rate)| HostUpdate::Adopted { interface, flow, rate };
             updates.extend(port.egress.orphan().into_iter().map(adopt));
         }
@@ -64,7 +64,7 @@ impl Network {
         }
         let ports = &mut self.hosts[node.0].ports;
         let mut gone = Vec::new();
-        for (&interface, port) in ports {
+        for (interface, port) in ports.iter_mut() {
             gone.extend(port.egress.reap().into_iter().map(|flow| (interface, flow)));
         }
         for (interface, flow) in gone {
@@ -137,7 +137,7 @@ impl Network {
             }
             Effect::Close(connection) => self.close_stream(node, *connection),
             Effect::Install(installation) => {
-                let port = host.ports.get_mut(&installation.interface);
+                let port = host.ports.get_mut(installation.interface);
                 match (host.refuse, port) {
                     (Some(errno), _) => refused.push((*installation, errno)),
                     (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
@@ -149,17 +149,15 @@ impl Network {
                 }
             }
             Effect::AddFlow(claim, flow) => {
-                host.ports.values_mut().for_each(|port| port.egress.add_flow(*claim, *flow));
+                host.ports.iter_mut().for_each(|(_, port)| port.egress.add_flow(*claim, *flow));
             }
             Effect::RemoveFlow(claim, flow) => {
-                host.ports.values_mut().for_each(|port| port.egress.remove_flow(*claim, flow));
+                host.ports.iter_mut().for_each(|(_, port)| port.egress.remove_flow(*claim, flow));
             }
             Effect::Remove(claim) => {
                 let ports = host.ports.iter_mut();
                 let freed: Vec<InterfaceId> = ports
-                    .filter_map(|(&interface, port)| {
-                        port.egress.remove(*claim).then_some(interface)
-                    })
+                    .filter_map(|(interface, port)| port.egress.remove(*claim).then_some(interface))
                     .collect();
                 self.note(node, What::Removed(*claim));
                 for interface in freed {
@@ -168,7 +166,7 @@ impl Network {
             }
             Effect::Notify(event) => {
                 if let Event::NotAdopted { interface, flow, .. } = event
-                    && let Some(port) = host.ports.get_mut(interface)
+                    && let Some(port) = host.ports.get_mut(*interface)
                 {
                     port.egress.reject(flow);
                 }

@@ -12,13 +12,12 @@ use core::time::Duration;
 use earmark_core::admission::{ClaimId, Demand};
 use earmark_core::{Flow, Installation, Rate, Time};
 
+use crate::class::Class;
 use crate::classifier::{Classifier, Place};
 use crate::packet::{Body, Packet};
 
 /// Ethernet header, octets of each packet that an IP length does not count.
 const FRAMING: u32 = 14;
-/// Largest packet of another class that a class may have to wait for, octets.
-const MTU: u32 = 1_500;
 /// Limit of the queue of a reserved class, packets.
 const RESERVED_QUEUE: usize = 200;
 /// Limit of the signalling queue, packets.
@@ -33,10 +32,8 @@ pub(crate) struct Egress {
     signalling: VecDeque<Packet>,
     /// By number; a class outlives the daemon that made it.
     classes: BTreeMap<u32, Class>,
-    /// Classes with packets waiting.
-    waiting: BTreeSet<u32>,
-    /// The class served last.
-    served: u32,
+    /// Classes with packets waiting, in the order of their turns.
+    waiting: VecDeque<u32>,
     next_class: u32,
     /// The classifier: which class a flow has.
     flows: Classifier,
@@ -53,18 +50,6 @@ pub struct Reserved {
     pub flows: Vec<Flow>,
     /// What they get.
     pub demand: Demand,
-}
-
-/// A queue behind a token bucket.
-#[derive(Debug)]
-struct Class {
-    demand: Demand,
-    /// Bucket depth, in 10^-9 bit.
-    depth: u128,
-    /// Tokens at `filled_at`, in 10^-9 bit.
-    tokens: u128,
-    filled_at: Time,
-    queue: VecDeque<Packet>,
 }
 
 /// What an egress does next.
@@ -86,8 +71,7 @@ impl Egress {
             best_effort: VecDeque::new(),
             signalling: VecDeque::new(),
             classes: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            served: 0,
+            waiting: VecDeque::new(),
             next_class: 1,
             flows: Classifier::default(),
             gone: Vec::new(),
@@ -101,8 +85,8 @@ impl Egress {
 
     /// A packet joins its queue; `false` where that is full.
     pub(crate) fn enqueue(&mut self, packet: Packet) -> bool {
-        let class = self.classify(&packet);
-        let (queue, limit) = match class.and_then(|number| self.classes.get_mut(&number)) {
+        let number = self.classify(&packet);
+        let (queue, limit) = match number.and_then(|number| self.classes.get_mut(&number)) {
             Some(class) => (&mut class.queue, RESERVED_QUEUE),
             None if packet.urgent => (&mut self.signalling, SIGNALLING_QUEUE),
             None => (&mut self.best_effort, self.best_effort_limit),
@@ -110,26 +94,35 @@ impl Egress {
         if queue.len() >= limit {
             return false;
         }
+        if let Some(number) = number
+            && queue.is_empty()
+        {
+            self.waiting.push_back(number);
+        }
         queue.push_back(packet);
-        self.waiting.extend(class);
         true
+    }
+
+    /// Whether a packet waits.
+    pub(crate) fn waits(&self) -> bool {
+        !(self.waiting.is_empty() && self.signalling.is_empty() && self.best_effort.is_empty())
     }
 
     /// The packet that goes now, if one may. The link must be free.
     pub(crate) fn next(&mut self, now: Time) -> Next {
         let mut earliest = Time::MAX;
-        let after = self.waiting.range(self.served + 1..);
-        let order: Vec<u32> = after.chain(self.waiting.range(..=self.served)).copied().collect();
-        for number in order {
+        for turn in 0..self.waiting.len() {
+            let number = self.waiting[turn];
             let Some(class) = self.classes.get_mut(&number) else {
                 continue;
             };
             match class.take(now) {
                 Ok(packet) => {
-                    if class.queue.is_empty() {
-                        self.waiting.remove(&number);
+                    // Those that were passed over have waited for tokens, and are the first to be asked again.
+                    self.waiting.remove(turn);
+                    if !class.queue.is_empty() {
+                        self.waiting.push_back(number);
                     }
-                    self.served = number;
                     return self.transmit(packet);
                 }
                 Err(ready) => earliest = earliest.min(ready),
@@ -237,7 +230,7 @@ impl Egress {
         for (flow, place) in self.flows.extract(|place| place.class == number) {
             self.gone.extend((!place.named).then_some(flow));
         }
-        self.waiting.remove(&number);
+        self.waiting.retain(|&waiting| waiting != number);
         if let Some(class) = self.classes.remove(&number) {
             let room = self.best_effort_limit.saturating_sub(self.best_effort.len());
             self.best_effort.extend(class.queue.into_iter().take(room));
@@ -245,11 +238,11 @@ impl Egress {
     }
 
     /// The class of a packet.
-    fn classify(&self, packet: &Packet) -> Option<u32> {
-        let Body::Data { source_port, destination_port, .. } = packet.body else {
+    fn classify(&mut self, packet: &Packet) -> Option<u32> {
+        let Body::Data { source_port, destination_port, stream, .. } = packet.body else {
             return None;
         };
-        let exact = Flow {
+        self.flows.class_of(stream, || Flow {
             destination: packet.destination,
             source: Some(packet.source),
             protocol: packet.protocol,
@@ -258,59 +251,14 @@ impl Egress {
             flow_label: 0,
             destination_open: 0,
             source_open: 0,
-        };
-        self.flows.look_up(&exact).map(|place| place.class)
+        })
     }
 
     fn transmit(&self, packet: Packet) -> Next {
         let bits = u64::from(packet.length + FRAMING) * 8;
-        let nanos = u128::from(bits) * 1_000_000_000 / u128::from(self.bandwidth.as_bps().max(1));
-        Next::Transmit(packet, Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        let nanos = bits.saturating_mul(1_000_000_000) / self.bandwidth.as_bps().max(1);
+        Next::Transmit(packet, Duration::from_nanos(nanos))
     }
-}
-
-impl Class {
-    fn new(now: Time, demand: Demand) -> Class {
-        Class { demand, depth: 0, tokens: 0, filled_at: now, queue: VecDeque::new() }
-    }
-
-    /// Sets rate and depth. A new bucket starts full; one that is there keeps what it holds.
-    fn set(&mut self, now: Time, demand: Demand) {
-        // A packet on the link is not interrupted, so a class may have to wait for one though it has tokens. Without
-        // room for what it gains meanwhile those tokens would be lost, and the class would get less than its rate.
-        let depth = scaled(demand.burst.max(demand.max_packet).max(MTU).saturating_add(MTU));
-        self.fill(now);
-        self.tokens = if self.depth == 0 { depth } else { self.tokens.min(depth) };
-        self.depth = depth;
-        self.demand = demand;
-    }
-
-    fn fill(&mut self, now: Time) {
-        let gained = u128::from(self.demand.rate.as_bps()) * now.since(self.filled_at).as_nanos();
-        self.tokens = (self.tokens + gained).min(self.depth);
-        self.filled_at = now;
-    }
-
-    /// The first packet if the bucket covers it, or when it will.
-    fn take(&mut self, now: Time) -> Result<Packet, Time> {
-        self.fill(now);
-        let Some(first) = self.queue.front() else {
-            return Err(Time::MAX);
-        };
-        // One longer than the bucket passes when that is full.
-        let price = scaled(first.length).min(self.depth);
-        if price > self.tokens {
-            let wait = (price - self.tokens).div_ceil(u128::from(self.demand.rate.as_bps().max(1)));
-            return Err(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)));
-        }
-        self.tokens -= price;
-        self.queue.pop_front().ok_or(Time::MAX)
-    }
-}
-
-/// Octets in 10^-9 bit.
-fn scaled(octets: u32) -> u128 {
-    u128::from(octets) * 8 * 1_000_000_000
 }
 
 #[cfg(test)]
@@ -337,7 +285,12 @@ mod tests {
             urgent: false,
             length: 986,
             damaged: false,
-            body: Body::Data { source_port: 1, destination_port: port, stream: 0, sequence },
+            body: Body::Data {
+                source_port: 1,
+                destination_port: port,
+                stream: port.into(),
+                sequence,
+            },
         }
     }
 
@@ -461,11 +414,11 @@ mod tests {
             ..installation(0, 1, Rate::from_bps(100_000))
         };
         egress.install(Time::ZERO, &wildcard);
-        let class_of = |egress: &Egress, port| egress.classify(&packet(port, 0));
-        let wild = class_of(&egress, 1);
-        assert!(wild.is_some() && class_of(&egress, 2).is_none());
+        let class_of = |egress: &mut Egress, port| egress.classify(&packet(port, 0));
+        let wild = class_of(&mut egress, 1);
+        assert!(wild.is_some() && class_of(&mut egress, 2).is_none());
         egress.install(Time::ZERO, &installation(1, 1, Rate::from_bps(100_000)));
-        assert_ne!(class_of(&egress, 1), wild);
+        assert_ne!(class_of(&mut egress, 1), wild);
     }
 
     /// Of the ranges that a packet is in the narrowest takes it, after every flow that names its addresses.

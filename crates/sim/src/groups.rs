@@ -208,7 +208,7 @@ impl Network {
             if from != root && !self.hosts[from.0].forwards {
                 continue;
             }
-            for (&leaving, port) in &self.hosts[from.0].ports {
+            for (leaving, port) in self.hosts[from.0].ports.iter() {
                 let (to, entering) = port.peer;
                 let known = to == root || reached.contains_key(&to);
                 if port.up && !known && usable(&(from, leaving)) {

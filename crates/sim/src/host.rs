@@ -1,21 +1,16 @@
 //! One node of the network: its daemon while it lives, its forwarding plane, and its ports.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use core::time::Duration;
 
-use earmark_core::random::Stream;
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
 use earmark_node::{HostUpdate, Node, NodeConfig};
 
-use crate::NodeId;
-use crate::egress::Egress;
-use crate::faults::Faults;
 use crate::log::Loss;
 use crate::packet::{Body, MessageKind, Packet};
+use crate::port::Ports;
 use crate::streams::{Streams, TCP};
 
 /// A host or router.
@@ -31,27 +26,13 @@ pub(crate) struct Host {
     /// What a new daemon is told of the routes; the table that forwards is `routes`.
     pub(crate) route_list: Vec<Route>,
     pub(crate) routes: RouteTable,
-    pub(crate) ports: BTreeMap<InterfaceId, Port>,
+    pub(crate) ports: Ports,
     /// Connections of the daemon.
     pub(crate) streams: Streams,
     /// When an `Expire` is due in the list of events already.
     pub(crate) expire_at: Option<Time>,
     /// The error number that traffic control answers every installation with, if it is to.
     pub(crate) refuse: Option<u16>,
-}
-
-/// Where a link is plugged in.
-pub(crate) struct Port {
-    pub(crate) peer: (NodeId, InterfaceId),
-    pub(crate) delay: Duration,
-    pub(crate) egress: Egress,
-    /// The link is occupied until then.
-    pub(crate) busy_until: Time,
-    /// Whether packets pass.
-    pub(crate) up: bool,
-    pub(crate) faults: Faults,
-    /// What the faults are drawn by.
-    pub(crate) dice: Stream,
 }
 
 /// What a node does with a packet that came in.
@@ -94,7 +75,7 @@ impl Host {
             interfaces: Interfaces::default(),
             route_list: Vec::new(),
             routes: RouteTable::new(),
-            ports: BTreeMap::new(),
+            ports: Ports::default(),
             streams: Streams::default(),
             expire_at: None,
             refuse: None,

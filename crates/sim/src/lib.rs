@@ -38,6 +38,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod agenda;
+mod class;
 mod classifier;
 mod daemons;
 mod egress;
@@ -48,6 +50,7 @@ mod log;
 mod measurement;
 mod network;
 mod packet;
+mod port;
 mod streams;
 mod tap;
 mod traffic;

@@ -15,12 +15,14 @@ use earmark_core::{
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use serde::Serialize;
 
+use crate::agenda::Agenda;
 use crate::egress::{Egress, Next, Reserved};
 use crate::faults::Faults;
 use crate::groups::Groups;
-use crate::host::{Host, Port, Verdict};
+use crate::host::{Host, Verdict};
 use crate::log::{Entry, Loss, What};
 use crate::packet::{Body, Packet};
+use crate::port::Port;
 use crate::streams::{Pair, Told};
 use crate::tap::Tapped;
 use crate::traffic::{Running, StreamId};
@@ -82,9 +84,8 @@ pub(crate) enum Happening {
 /// Nodes, links and streams, and what is going to happen to them. See the crate's text.
 pub struct Network {
     pub(crate) now: Time,
-    /// By time, then by the order of entering: a total order.
-    happenings: BTreeMap<(Time, u64), Happening>,
-    entered: u64,
+    agenda: Agenda<Happening>,
+    happened: u64,
     pub(crate) random: RandomStreams,
     pub(crate) hosts: Vec<Host>,
     pub(crate) streams: Vec<Running>,
@@ -100,8 +101,8 @@ impl Network {
     pub fn new(seed: u64) -> Network {
         Network {
             now: Time::ZERO,
-            happenings: BTreeMap::new(),
-            entered: 0,
+            agenda: Agenda::default(),
+            happened: 0,
             random: RandomStreams::new(seed),
             hosts: Vec::new(),
             streams: Vec::new(),
@@ -140,10 +141,9 @@ impl Network {
     /// Joins two nodes; returns the interfaces at both ends. The nodes are told of them and of the way to each other.
     pub fn add_link(&mut self, link: LinkSpec) -> [InterfaceId; 2] {
         let ids = [0, 1].map(|side: usize| {
-            let ports = &self.hosts[link.ends[side].node.0].ports;
             // Both ends may be at one node, which then needs two different indices.
             let before = side == 1 && link.ends[0].node == link.ends[1].node;
-            InterfaceId(ports.len() as u32 + 1 + u32::from(before))
+            self.hosts[link.ends[side].node.0].ports.next(before.into())
         });
         let LinkSpec { ends, prefix, bandwidth, reservable, delay, queue_packets } = link;
         let nodes = [ends[0].node, ends[1].node];
@@ -157,11 +157,12 @@ impl Network {
                 delay,
                 egress,
                 busy_until: Time::ZERO,
+                planned: None,
                 up: true,
                 faults: Faults::default(),
                 dice: self.random.stream(&dice),
             };
-            host.ports.insert(ids[side], port);
+            host.ports.push(port);
             let interface = Interface {
                 id: ids[side],
                 name: end.interface,
@@ -194,13 +195,13 @@ impl Network {
 
     /// Takes the link behind an interface down or up again, at both ends. What is on its way is lost.
     pub fn set_link_up(&mut self, node: NodeId, interface: InterfaceId, up: bool) {
-        let Some(port) = self.hosts[node.0].ports.get(&interface) else {
+        let Some(port) = self.hosts[node.0].ports.get(interface) else {
             return;
         };
         let peer = port.peer;
         for (node, interface) in [(node, interface), peer] {
             let host = &mut self.hosts[node.0];
-            if let Some(port) = host.ports.get_mut(&interface) {
+            if let Some(port) = host.ports.get_mut(interface) {
                 port.up = up;
             }
             host.routes.set_interface_up(interface, up);
@@ -222,7 +223,7 @@ impl Network {
             return;
         };
         (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
-        if let Some(port) = host.ports.get_mut(&interface) {
+        if let Some(port) = host.ports.get_mut(interface) {
             port.egress.set_bandwidth(bandwidth);
         }
         host.interfaces.set(changed.clone());
@@ -248,6 +249,11 @@ impl Network {
     /// The present.
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// How many events have happened so far: arrivals, transmissions that ended, timers, commands.
+    pub fn happened(&self) -> u64 {
+        self.happened
     }
 
     /// Lets everything happen that is due up to and including `until`; then it is `until`.
@@ -298,7 +304,7 @@ impl Network {
     /// What traffic control of a node holds reserved, by interface: classes that a dead daemon left as well.
     pub fn traffic_control(&self, node: NodeId) -> impl Iterator<Item = (InterfaceId, Reserved)> {
         let ports = self.hosts[node.0].ports.iter();
-        ports.flat_map(|(&id, port)| port.egress.reserved().map(move |reserved| (id, reserved)))
+        ports.flat_map(|(id, port)| port.egress.reserved().map(move |reserved| (id, reserved)))
     }
 
     /// All nodes, in the order they were added.
@@ -312,8 +318,7 @@ impl Network {
     }
 
     pub(crate) fn enter(&mut self, at: Time, happening: Happening) {
-        self.entered += 1;
-        self.happenings.insert((at.max(self.now), self.entered), happening);
+        self.agenda.enter(at.max(self.now), happening);
     }
 
     pub(crate) fn note(&mut self, node: NodeId, what: What) {
@@ -322,21 +327,23 @@ impl Network {
 
     /// The next happening, if it is due by `until`.
     fn step(&mut self, until: Time) -> bool {
-        let Some(entry) = self.happenings.first_entry() else {
+        let Some((at, happening)) = self.agenda.next(until) else {
             return false;
         };
-        let (at, _) = *entry.key();
-        if at > until {
-            return false;
-        }
         self.now = at;
-        match entry.remove() {
+        self.happened += 1;
+        match happening {
             Happening::Command(node, command) => {
                 self.note(node, What::Command(command.clone()));
                 self.drive(node, Input::Command(command));
             }
             Happening::Arrive(node, interface, packet) => self.arrive(node, interface, packet),
-            Happening::Port(node, interface) => self.serve(node, interface),
+            Happening::Port(node, interface) => {
+                if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
+                    port.planned = port.planned.filter(|&planned| planned != at);
+                }
+                self.serve(node, interface);
+            }
             Happening::Expire(node) => self.expire(node),
             Happening::Leave(stream) => self.leave_source(stream),
             Happening::Reap(node, generation) => self.reap(node, generation),
@@ -354,7 +361,7 @@ impl Network {
 
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         // What a node sends to itself never sees a link.
-        if !self.hosts[node.0].interfaces.is_local(packet.source) {
+        if self.is_tapped() && !self.hosts[node.0].interfaces.is_local(packet.source) {
             self.passes(node, &packet);
         }
         if packet.destination.is_multicast() {
@@ -412,7 +419,7 @@ impl Network {
     /// A packet joins the queue of an interface.
     pub(crate) fn send(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         let signalling = matches!(packet.body, Body::Signalling(_));
-        let loss = match self.hosts[node.0].ports.get_mut(&interface) {
+        let loss = match self.hosts[node.0].ports.get_mut(interface) {
             Some(port) if port.up => {
                 if port.egress.enqueue(packet) {
                     return self.serve(node, interface);
@@ -426,32 +433,61 @@ impl Network {
         }
     }
 
-    /// Starts the next transmission of an interface, if the link is free and a packet may go.
+    /// Starts the next transmission of an interface, if the link is free and a packet may go; else looks again when
+    /// that can be.
     pub(crate) fn serve(&mut self, node: NodeId, interface: InterfaceId) {
         let now = self.now;
-        let Some(port) = self.hosts[node.0].ports.get_mut(&interface) else {
+        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
             return;
         };
-        if now < port.busy_until || !port.up {
+        if !port.up {
             return;
+        }
+        if now < port.busy_until {
+            let free = port.busy_until;
+            return self.plan(node, interface, free);
         }
         match port.egress.next(now) {
             Next::Transmit(packet, occupied) => {
                 port.busy_until = now + occupied;
-                let (free, arrives, peer) =
-                    (port.busy_until, port.busy_until + port.delay, port.peer);
-                self.passes(node, &packet);
-                self.enter(free, Happening::Port(node, interface));
-                let copies = self.afflict(node, interface, packet);
-                if copies.is_empty() {
-                    self.note(node, What::Lost(Loss::Fault));
+                let (free, waits) = (port.busy_until, port.egress.waits());
+                if waits {
+                    self.plan(node, interface, free);
                 }
-                for (delay, copy) in copies {
-                    self.enter(arrives + delay, Happening::Arrive(peer.0, peer.1, copy));
-                }
+                self.transmit(node, interface, packet);
             }
-            Next::Wait(until) => self.enter(until, Happening::Port(node, interface)),
+            Next::Wait(until) => self.plan(node, interface, until),
             Next::Idle => {}
+        }
+    }
+
+    /// Sees to it that an interface is looked at by a time.
+    fn plan(&mut self, node: NodeId, interface: InterfaceId, at: Time) {
+        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
+            return;
+        };
+        if port.planned.is_none_or(|planned| at < planned) {
+            port.planned = Some(at);
+            self.enter(at, Happening::Port(node, interface));
+        }
+    }
+
+    /// A packet is on the link, which it leaves when that is free again.
+    fn transmit(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+        self.passes(node, &packet);
+        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
+            return;
+        };
+        let (arrives, peer) = (port.busy_until + port.delay, port.peer);
+        if !port.faults.concern(&packet) {
+            return self.enter(arrives, Happening::Arrive(peer.0, peer.1, packet));
+        }
+        let copies = port.faults.afflict(&mut port.dice, &packet);
+        if copies.is_empty() {
+            self.note(node, What::Lost(Loss::Fault));
+        }
+        for (delay, copy) in copies {
+            self.enter(arrives + delay, Happening::Arrive(peer.0, peer.1, copy));
         }
     }
 }

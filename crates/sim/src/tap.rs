@@ -35,6 +35,11 @@ impl Network {
         self.tapped.get_mut(&node).map(core::mem::take).unwrap_or_default()
     }
 
+    /// Whether any node has a tap.
+    pub(crate) fn is_tapped(&self) -> bool {
+        !self.tapped.is_empty()
+    }
+
     /// A packet passes a link of a node.
     pub(crate) fn passes(&mut self, node: NodeId, packet: &Packet) {
         if let Some(tapped) = self.tapped.get_mut(&node)

@@ -1,0 +1,165 @@
+//! What is going to happen: a list in total order, by time and, within one instant, by the order of entering.
+//!
+//! # Description
+//! A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster Algorithms for the Shortest Path Problem*, section 4), with
+//! digits of four bits: nothing is entered for a time that has passed, so an entry is put where its time first differs
+//! from the present one, by that digit and its value. Those that differ in the lowest digit alone are in order; when there
+//! are none, the first bucket of the next digit is spread over the lower ones. So entries move a few times, in rows, and
+//! are never compared. Entries of one time share their bucket as long as they live, and keep their order in it.
+//!
+//! What happens stays where it was put, in a slab; what moves is its time and its place.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use earmark_core::Time;
+use slab::Slab;
+
+/// Bits of a digit.
+const BITS: u32 = 4;
+/// Values of a digit.
+const VALUES: usize = 1 << BITS;
+/// Digits of a time.
+const DIGITS: usize = (u64::BITS / BITS) as usize;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Agenda<T> {
+    /// The present: the time of the entry that was taken last, nanoseconds.
+    now: u64,
+    /// For each digit the values that differ from the present one and have entries, as bits.
+    occupied: [u16; DIGITS],
+    /// Time and place of entries, by the highest digit in which they differ from the present, and its value.
+    buckets: Vec<Vec<(u64, u32)>>,
+    /// Places of what happens now, in order.
+    due: VecDeque<u32>,
+    entries: Slab<T>,
+}
+
+impl<T> Default for Agenda<T> {
+    fn default() -> Agenda<T> {
+        Agenda {
+            now: 0,
+            occupied: [0; DIGITS],
+            buckets: (0..DIGITS * VALUES).map(|_| Vec::new()).collect(),
+            due: VecDeque::new(),
+            entries: Slab::new(),
+        }
+    }
+}
+
+impl<T> Agenda<T> {
+    /// Enters something that happens at a time, after all that was entered before for the same time. What should have
+    /// happened before the entry that was taken last happens now.
+    pub(crate) fn enter(&mut self, at: Time, entry: T) {
+        let place = self.entries.insert(entry) as u32; // four thousand million at once fit no memory
+        self.put(at.as_nanos().max(self.now), place);
+    }
+
+    fn put(&mut self, at: u64, place: u32) {
+        if at == self.now {
+            return self.due.push_back(place);
+        }
+        let digit = ((u64::BITS - 1 - (at ^ self.now).leading_zeros()) / BITS) as usize;
+        let value = value(at, digit);
+        self.occupied[digit] |= 1 << value;
+        self.buckets[digit * VALUES + value].push((at, place));
+    }
+
+    /// Takes the next one out, with its time, if that is not after `until`.
+    pub(crate) fn next(&mut self, until: Time) -> Option<(Time, T)> {
+        let until = until.as_nanos();
+        loop {
+            if self.now > until {
+                return None;
+            }
+            if let Some(place) = self.due.pop_front() {
+                return Some((Time::from_nanos(self.now), self.entries.remove(place as usize)));
+            }
+            self.advance(until)?;
+        }
+    }
+
+    /// Makes the time of the next entry the present; `None` where that would be after `until`.
+    fn advance(&mut self, until: u64) -> Option<()> {
+        let digit = self.occupied.iter().position(|values| *values != 0)?;
+        let value = self.occupied[digit].trailing_zeros() as usize;
+        let number = digit * VALUES + value;
+        let first = self.buckets[number].iter().map(|(at, _)| *at).min()?;
+        if first > until {
+            return None;
+        }
+        self.now = first;
+        self.occupied[digit] &= !(1 << value);
+        let mut bucket = core::mem::take(&mut self.buckets[number]);
+        for (at, place) in bucket.drain(..) {
+            self.put(at, place);
+        }
+        self.buckets[number] = bucket; // with its room
+        Some(())
+    }
+}
+
+/// A digit of a time.
+fn value(at: u64, digit: usize) -> usize {
+    (at >> (digit as u32 * BITS)) as usize % VALUES
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn by_time_and_then_by_the_order_of_entering() {
+        let mut agenda = Agenda::default();
+        for (at, name) in [(3, "d"), (1, "a"), (2, "c"), (1, "b"), (9, "f")] {
+            agenda.enter(Time::from_secs(at), name);
+        }
+        let mut seen = Vec::new();
+        while let Some((at, name)) = agenda.next(Time::from_secs(3)) {
+            if name == "a" {
+                agenda.enter(Time::from_secs(3), "e");
+            }
+            seen.push((at.as_nanos() / 1_000_000_000, name));
+        }
+        assert_eq!(seen, [(1, "a"), (1, "b"), (2, "c"), (3, "d"), (3, "e")]);
+        assert_eq!(agenda.next(Time::MAX), Some((Time::from_secs(9), "f")));
+        assert_eq!(agenda.next(Time::MAX), None);
+    }
+
+    proptest! {
+        /// Whatever is entered, and however far it is looked ahead: it is the order of a sorted map.
+        #[test]
+        fn it_is_a_sorted_map(
+            steps in prop::collection::vec(
+                (prop::collection::vec((0..64_u32, any::<u64>()), 0..6), 0..64_u32, any::<u64>(), 0..8_usize),
+                1..60,
+            ),
+        ) {
+            let (mut agenda, mut model) = (Agenda::default(), BTreeMap::new());
+            let (mut now, mut entered) = (0_u64, 0_u64);
+            for (entries, scale, ahead, take) in steps {
+                for (scale, ahead) in entries {
+                    let at = now.saturating_add(ahead >> scale);
+                    entered += 1;
+                    agenda.enter(Time::from_nanos(at), entered);
+                    model.insert((at, entered), ());
+                }
+                let until = now.saturating_add(ahead >> scale);
+                for _ in 0..take {
+                    let expected = model.keys().next().copied().filter(|(at, _)| *at <= until);
+                    let expected = expected.map(|(at, number)| (Time::from_nanos(at), number));
+                    let taken = agenda.next(Time::from_nanos(until));
+                    prop_assert_eq!(taken, expected);
+                    let Some((at, number)) = taken else { break };
+                    now = at.as_nanos();
+                    model.remove(&(now, number));
+                }
+            }
+        }
+    }
+}
