@@ -77,6 +77,9 @@ impl QosNslp {
         }
         let is_same_peer = session.back == Some(peer);
         if session.is_initiator() || !is_same_peer && self.is_stale(turn.now, index, arrival) {
+            if reserve.tear {
+                self.forget_former(index, peer);
+            }
             return self.ignore(turn, message, DropReason::OtherPeer);
         }
         if reserve.tear {
@@ -96,12 +99,23 @@ impl QosNslp {
     }
 
     /// Whether a RESERVE of another peer than the one of the session is of the past: it was sent there by name, it tears
-    /// down (section 5.4.1), or it is of a peer that another has replaced not long ago (section 5.2.5.4).
+    /// down (section 5.4.1), or it is a refresh of a peer that another has replaced not long ago (section 5.2.5.4). Who wants
+    /// an answer from the end of the path asks anew: the way is the former one again.
     fn is_stale(&self, now: Time, index: Index, arrival: &Arrival<'_>) -> bool {
         let former = self.store.session(index).extra.as_ref().and_then(|extra| extra.former);
         arrival.reserve.tear
             || arrival.message.explicitly_routed
-            || former.is_some_and(|(peer, until)| peer == arrival.peer && now < until)
+            || arrival.reserve.rii.is_none()
+                && former.is_some_and(|(peer, until)| peer == arrival.peer && now < until)
+    }
+
+    /// The peer before has torn down what it had: what it says from now on is news.
+    fn forget_former(&mut self, index: Index, peer: PeerHandle) {
+        let session = self.store.session_mut(index);
+        if let Some(extra) = &mut session.extra {
+            extra.former.take_if(|(former, _)| *former == peer);
+            session.trim();
+        }
     }
 
     /// Says nothing new.

@@ -48,6 +48,33 @@ fn the_new_way_is_reserved_and_then_the_old_one_given_up() {
     assert_eq!(net.nodes[2].qos.session_count(), 1);
 }
 
+/// The way changes, and is the old one again a moment later, long before the state on the other would be over; be it that the
+/// old branch was torn down in between, or that this was lost.
+#[test]
+fn the_way_goes_back_to_where_it_was() {
+    for is_lost in [false, true] {
+        let mut net = before();
+        (net.right[0], net.right[4], net.left[4], net.left[2]) =
+            (Some(4), Some(2), Some(0), Some(4));
+        net.deaf = if is_lost { [1].into() } else { [].into() };
+        net.notify(0, path(), Net::good(4));
+        net.deaf.clear();
+        assert_eq!(net.nodes[1].qos.session_count(), usize::from(is_lost));
+        (net.right[0], net.left[2]) = (Some(1), Some(1));
+        net.pass(Duration::from_secs(1));
+        net.lines();
+        net.notify(0, path(), Net::good(1));
+        let lines = net.lines();
+        assert!(lines.contains(&"2>1 RESPONSE refresh successful".into()), "{lines:?}");
+        assert_eq!(net.nodes[4].qos.session_count(), 0, "the other branch is torn down");
+        net.pass(Duration::from_secs(600));
+        assert_eq!(net.all_held()[..4], [2, 2, 2, 0], "lost: {is_lost}");
+        net.command(0, Command::Release { application: APP });
+        net.pass(Duration::from_secs(1));
+        net.assert_nothing_left();
+    }
+}
+
 /// Figure 6 of RFC 5974: the handle is another one, the node is the same.
 #[test]
 fn a_change_that_is_none_tears_nothing_down() {
