@@ -26,7 +26,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 26] = [
+    let tests: [Test; 30] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -59,6 +59,13 @@ fn main() -> ExitCode {
         ("nsis_datagrams_reserve_and_refuse", nsis::datagrams_reserve_and_refuse),
         ("nsis_connections_reserve_and_are_shared", nsis::connections_reserve_and_are_shared),
         ("nsis_tls_reserves_for_those_who_are_let_in", nsis::tls_reserves_for_those_who_are_let_in),
+        ("nsis_receiver_reserves_the_way_back", nsis::a_receiver_reserves_the_way_back),
+        (
+            "nsis_neighbor_that_stands_still_hinders_nobody",
+            nsis::a_neighbor_that_stands_still_hinders_nobody,
+        ),
+        ("nsis_daemon_that_comes_back_is_found", nsis::a_daemon_that_comes_back_is_found),
+        ("nsis_settings_change", nsis::settings_of_nsis_change),
         ("an_interface_may_come_back", an_interface_may_come_back),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (

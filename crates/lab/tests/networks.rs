@@ -1,5 +1,5 @@
 //! What networks do for their streams: groups with branches, routes that change, neighbours that die, IPv6, ten
-//! thousand sessions; loops of Boomerang, and streams that YESSIR reserves for. Real daemons, real traffic control, real
+//! thousand sessions; loops of Boomerang, streams that YESSIR reserves for, and reservations by NSIS. Real daemons, real traffic control, real
 //! packets, each node in a network namespace of its own.
 //!
 //! Without the privileges for namespaces every test is shown as ignored, with the reason. They run one after the other,
@@ -21,6 +21,8 @@ mod interworking;
 mod multicast;
 #[path = "networks/net.rs"]
 mod net;
+#[path = "networks/qos.rs"]
+mod qos;
 #[path = "networks/reduction.rs"]
 mod reduction;
 #[path = "networks/stream.rs"]
@@ -40,7 +42,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 19] = [
+    let tests: [(&str, Test); 20] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -60,6 +62,7 @@ fn main() {
         ("reports_reserve_for_a_stream_over_ipv6", yessir::a_stream_over_ipv6),
         ("a_stream_may_have_a_part_of_its_way", yessir::a_stream_may_have_a_part_of_its_way),
         ("silence_ends_a_stream", yessir::silence_ends_a_stream),
+        ("a_reservation_by_nsis_follows_the_route", qos::a_reservation_by_nsis_follows_the_route),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),

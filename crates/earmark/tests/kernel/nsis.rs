@@ -1,13 +1,15 @@
 //! NSIS over four hops: h1 -- r1 -- r2 -- r3 -- h2, a daemon on each.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use earmark_linux::link;
 use libtest_mimic::Failed;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::host::{Host, Outcome, check, until};
+use crate::host::{Host, Outcome, check, log, until, wait};
 
 /// The last host's address.
 const FAR: &str = "10.0.4.2";
@@ -52,26 +54,46 @@ impl Row {
 
     /// Starts a daemon on each; `more` says what else its configuration has.
     pub(crate) fn start(&mut self, more: impl Fn(&Host, usize) -> String) -> Outcome {
-        let last = self.nodes.len() - 1;
-        for place in 0..=last {
-            let mut text = String::new();
-            for (name, is_there) in [("left", place > 0), ("right", place < last)] {
-                if is_there {
-                    text += &format!(
-                        "[[interface]]\nname = \"{name}\"\nbandwidth = \"10Mbit\"\nclasses = 16\n\
-                         protocols = [\"nsis\"]\n"
-                    );
-                }
-            }
-            text += &more(&self.nodes[place], place);
-            self.nodes[place].start(&text)?;
+        for place in 0..self.nodes.len() {
+            let more = more(&self.nodes[place], place);
+            self.start_one(place, &more)?;
         }
         Ok(())
+    }
+
+    fn start_one(&mut self, place: usize, more: &str) -> Outcome {
+        let text = self.settings(place, more);
+        self.nodes[place].start(&text)
+    }
+
+    /// The settings of a node: those of its links, and `more`.
+    fn settings(&self, place: usize, more: &str) -> String {
+        let mut text = String::new();
+        let last = self.nodes.len() - 1;
+        for (name, is_there) in [("left", place > 0), ("right", place < last)] {
+            if is_there {
+                text += &format!(
+                    "[[interface]]\nname = \"{name}\"\nbandwidth = \"10Mbit\"\nclasses = 16\n\
+                     protocols = [\"nsis\"]\n"
+                );
+            }
+        }
+        text + more
     }
 
     /// A command on the first host: its exit status, and what it said as JSON.
     fn ask(&self, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
         json(&self.nodes[0], arguments)
+    }
+
+    /// What each node has reserved of a link, bit/s; 0 where it has none of this name.
+    fn held(&self, link: &str) -> Result<Vec<u64>, Failed> {
+        let of_one = |host: &Host| {
+            let rows = host.client()?.show_links()?.rows;
+            let found = rows.iter().find(|row| row.interface == link);
+            Ok(found.map_or(0, |row| row.held_bps.as_bps()))
+        };
+        self.nodes.iter().map(of_one).collect()
     }
 
     /// What each node but the last has reserved, bit/s, all flows together.
@@ -222,6 +244,134 @@ pub(crate) fn tls_reserves_for_those_who_are_let_in() -> Outcome {
     let refused = counters["streams"]["not_authenticated"].as_u64();
     check(refused >= Some(1), &counters["streams"].to_string())?;
     until("nothing stays reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
+}
+
+/// The receiver reserves for the way back as well, for each sender that comes: every link has what leaves through it, and a
+/// release of the one session ends the other.
+pub(crate) fn a_receiver_reserves_the_way_back() -> Outcome {
+    let mut row = Row::new()?;
+    row.start(|_, _| String::new())?;
+    let to = format!("{FAR}:5001");
+    let listen = ["listen", "--protocol", "nsis", "--on", &to, "--back", "1Mbit"];
+    let (status, listening) = json(&row.nodes[4], &listen)?;
+    check(status == Some(0), &listening.to_string())?;
+    let reserve = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "2Mbit"];
+    let (status, outcome) = row.ask(&reserve)?;
+    check(status == Some(0) && outcome["rate_bps"] == 2_000_000, &outcome.to_string())?;
+    let held = |there: &[u64], back: &[u64]| -> Outcome {
+        until("both ways are as they should be", || {
+            let found = (row.held("right")?, row.held("left")?);
+            Ok((found == (there.to_vec(), back.to_vec())).then_some(()))
+        })
+    };
+    held(
+        &[2_000_000, 2_000_000, 2_000_000, 2_000_000, 0],
+        &[0, 1_000_000, 1_000_000, 1_000_000, 1_000_000],
+    )?;
+    let (status, _) = row.ask(&["release", &outcome["application"].to_string()])?;
+    check(status == Some(0), "released")?;
+    held(&[0; 5], &[0; 5])
+}
+
+/// The last node stands still with connections open: what waits for it waits, and what others ask of the node before it is
+/// done at once. When it goes on, so does everything.
+pub(crate) fn a_neighbor_that_stands_still_hinders_nobody() -> Outcome {
+    let mut row = Row::new()?;
+    row.start(|_, _| String::new())?;
+    let reserve = |to: &str, more: &[&str]| {
+        let start = ["reserve", "--protocol", "nsis", "--reliable", "--rate", "1Mbit", "--to", to];
+        row.ask(&[&start[..], more].concat())
+    };
+    let (status, first) = reserve(&format!("{FAR}:5001"), &[])?;
+    check(status == Some(0), &first.to_string())?;
+    let daemon = Pid::from_child(row.nodes[4].daemon.as_ref().ok_or("no daemon")?);
+    kill_process(daemon, Signal::STOP)?;
+    for port in 5_002..5_005 {
+        let (status, outcome) = reserve(&format!("{FAR}:{port}"), &["--timeout", "1s"])?;
+        check(status == Some(4), &outcome.to_string())?;
+        let (status, outcome) = reserve(&format!("10.0.3.2:{port}"), &["--timeout", "1s"])?;
+        check(status == Some(0), &outcome.to_string())?;
+    }
+    let (status, pong) = row.ask(&["ping", "10.0.3.2", "--reliable"])?;
+    check(status == Some(0) && pong["nodes"] == 4, &pong.to_string())?;
+    kill_process(daemon, Signal::CONT)?;
+    let (status, outcome) = reserve(&format!("{FAR}:5006"), &[])?;
+    check(status == Some(0), &outcome.to_string())
+}
+
+/// How often the nodes of the next test tell each other of what they hold.
+const OFTEN: &str = "[nsis]\nrefresh = \"1s\"\nvalidity = \"2s\"\n";
+
+/// The daemon in the middle dies. Its neighbours find each other across it, and keep the reservation alive; when another one
+/// starts there, it is found, and reserves what they have reserved.
+pub(crate) fn a_daemon_that_comes_back_is_found() -> Outcome {
+    let mut row = Row::new()?;
+    row.start(|_, _| OFTEN.to_owned())?;
+    let to = format!("{FAR}:5001");
+    let reserve = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "2Mbit"];
+    let (status, outcome) = row.ask(&reserve)?;
+    check(status == Some(0), &outcome.to_string())?;
+    check(row.reserved()? == [2_000_000; 4], &format!("{:?}", row.reserved()?))?;
+
+    row.nodes[2].end(Signal::KILL)?;
+    let peers = |place: usize, direction: &str| -> Result<Vec<String>, Failed> {
+        let (_, rows) = json(&row.nodes[place], &["show", "routing-state"])?;
+        let rows = rows.as_array().ok_or("rows")?.iter();
+        let good = rows.filter(|row| row["direction"] == direction && row["validity"] == "good");
+        Ok(good.filter_map(|row| Some(row["peer"].as_str()?.to_owned())).collect())
+    };
+    until("r1 finds r3", || Ok((peers(1, "downstream")? == ["10.0.3.2"]).then_some(())))?;
+    // Longer than state lives that nobody refreshes.
+    std::thread::sleep(Duration::from_secs(8));
+    for place in [0, 1, 3] {
+        let (_, rows) = json(&row.nodes[place], &["show", "reservations"])?;
+        check(rows[0]["rate_bps"] == 2_000_000, &format!("{place}: {rows}"))?;
+    }
+
+    row.start_one(2, OFTEN)?;
+    until("r2 has it again", || Ok((row.reserved()? == [2_000_000; 4]).then_some(())))?;
+    let (status, _) = row.ask(&["release", &outcome["application"].to_string()])?;
+    check(status == Some(0), "released")?;
+    until("nothing is reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
+}
+
+/// Other settings while a reservation stands: rules and limits count for what comes from then on, and what must wait for a
+/// restart is named.
+pub(crate) fn settings_of_nsis_change() -> Outcome {
+    let mut row = Row::new()?;
+    row.start(|_, _| String::new())?;
+    let reserve = |port: u16, rate: &str| {
+        let to = format!("{FAR}:{port}");
+        row.ask(&["reserve", "--protocol", "nsis", "--to", &to, "--rate", rate])
+    };
+    let (status, outcome) = reserve(5_001, "2Mbit")?;
+    check(status == Some(0), &outcome.to_string())?;
+    let renew = |text: &str| -> Outcome {
+        row.nodes[1].configure(&row.settings(1, text))?;
+        let daemon = row.nodes[1].daemon.as_ref().ok_or("no daemon")?;
+        Ok(kill_process(Pid::from_child(daemon), Signal::HUP)?)
+    };
+    renew(
+        "[nsis]\nlevel = 3\nhold = \"7s\"\n[[nsis.rule]]\nto = \"10.0.4.0/24\"\ntotal = \"3Mbit\"\n",
+    )?;
+    until("the rule counts what stands", || {
+        let (status, outcome) = reserve(5_002, "2Mbit")?;
+        if status == Some(0) {
+            row.ask(&["release", &outcome["application"].to_string()])?;
+        }
+        Ok((status == Some(3)).then_some(()))
+    })?;
+    let (status, outcome) = reserve(5_003, "1Mbit")?;
+    check(status == Some(0), &outcome.to_string())?;
+    renew("[[nsis.rule]]\nrefuse = true\n")?;
+    until("the rule refuses", || Ok((reserve(5_004, "64kbit")?.0 == Some(3)).then_some(())))?;
+    until("what stands stays", || Ok((row.reserved()? == [3_000_000; 4]).then_some(())))?;
+    let mut daemon = row.nodes[1].daemon.take().ok_or("no daemon")?;
+    kill_process(Pid::from_child(&daemon), Signal::TERM)?;
+    check(wait(&mut daemon)? == Some(0), "status 0")?;
+    let said = log(&mut daemon);
+    let named = ["restart of the daemon: nsis.level", "restart of the daemon: nsis.hold"];
+    check(named.iter().all(|words| said.contains(words)), &said)
 }
 
 /// Each node has one association with each of its neighbours, and they are of this kind.
