@@ -2,6 +2,7 @@
 
 mod certificates;
 mod flood;
+mod large;
 mod secured;
 
 use std::io::Read;
