@@ -15,33 +15,56 @@ pub enum EmitError {
 }
 
 /// Writes front to back. Every octet of what was written comes from the caller: the buffer's old octets never show.
+///
+/// A position has 32 bits, more than any message needs: so it is plain that it does not overflow when something is put, and
+/// one comparison tells whether there is room.
 pub(crate) struct Writer<'b> {
     buffer: &'b mut [u8],
-    at: usize,
+    at: u32,
 }
 
 impl<'b> Writer<'b> {
     #[inline]
     pub(crate) fn new(buffer: &'b mut [u8]) -> Self {
-        Writer { buffer, at: 0 }
+        let most = buffer.len().min(u32::MAX as usize);
+        Writer { buffer: &mut buffer[..most], at: 0 }
     }
 
     /// Appends `octets`.
     #[inline]
     pub(crate) fn put<const N: usize>(&mut self, octets: [u8; N]) -> Result<(), EmitError> {
-        let rest = self.buffer.get_mut(self.at..).ok_or(EmitError::BufferTooShort)?;
-        *rest.first_chunk_mut().ok_or(EmitError::BufferTooShort)? = octets;
-        self.at += N;
+        self.room(N)?.copy_from_slice(&octets);
+        Ok(())
+    }
+
+    /// Appends numbers, each in network order.
+    #[inline]
+    pub(crate) fn put_numbers<const N: usize>(
+        &mut self,
+        numbers: [u32; N],
+    ) -> Result<(), EmitError> {
+        let room = self.room(N * size_of::<u32>())?.as_chunks_mut().0;
+        for (octets, number) in room.iter_mut().zip(numbers) {
+            *octets = number.to_be_bytes();
+        }
         Ok(())
     }
 
     /// Appends `octets`.
     #[inline]
     pub(crate) fn put_slice(&mut self, octets: &[u8]) -> Result<(), EmitError> {
-        let rest = self.buffer.get_mut(self.at..).ok_or(EmitError::BufferTooShort)?;
-        rest.get_mut(..octets.len()).ok_or(EmitError::BufferTooShort)?.copy_from_slice(octets);
-        self.at += octets.len();
+        self.room(octets.len())?.copy_from_slice(octets);
         Ok(())
+    }
+
+    /// The next `len` octets, to be filled.
+    #[inline]
+    fn room(&mut self, len: usize) -> Result<&mut [u8], EmitError> {
+        let start = self.at as usize;
+        let end = start.wrapping_add(len);
+        let room = self.buffer.get_mut(start..end).ok_or(EmitError::BufferTooShort)?;
+        self.at = end as u32; // the end of a buffer, at most
+        Ok(room)
     }
 
     /// Overwrites what was written at `at`.
@@ -59,12 +82,12 @@ impl<'b> Writer<'b> {
     /// How many octets were written so far.
     #[inline]
     pub(crate) fn position(&self) -> usize {
-        self.at
+        self.at as usize
     }
 
     /// Octets written so far.
     #[inline]
     pub(crate) fn written(&self) -> &[u8] {
-        self.buffer.get(..self.at).unwrap_or_default()
+        self.buffer.get(..self.at as usize).unwrap_or_default()
     }
 }

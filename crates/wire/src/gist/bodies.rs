@@ -65,6 +65,11 @@ impl<'a> Known<'a> {
     /// Proposal and configuration, which go together.
     #[inline]
     fn stack(&self) -> Result<Option<Stack<'a>>, ParseError> {
+        if self.has(ObjectType::StackProposal) { self.read_stack() } else { Ok(None) }
+    }
+
+    #[inline(never)] // most messages have none
+    fn read_stack(&self) -> Result<Option<Stack<'a>>, ParseError> {
         let (Some(proposal), Some(configuration)) = (self.proposal()?, self.configuration()?)
         else {
             return Ok(None);
@@ -94,6 +99,7 @@ impl<'a> Known<'a> {
 }
 
 impl<'a> Query<'a> {
+    #[inline]
     pub(super) fn parse(known: &Known<'a>) -> Result<Query<'a>, ParseError> {
         known.check_groups(MessageType::Query)?;
         Ok(Query {
@@ -109,6 +115,7 @@ impl<'a> Query<'a> {
 }
 
 impl<'a> Response<'a> {
+    #[inline]
     pub(super) fn parse(known: &Known<'a>, flags: Flags) -> Result<Response<'a>, ParseError> {
         known.check_groups(MessageType::Response)?;
         let cookie = known.octets(ObjectType::ResponderCookie);
@@ -136,6 +143,7 @@ impl<'a> Response<'a> {
 }
 
 impl<'a> Confirm<'a> {
+    #[inline]
     pub(super) fn parse(known: &Known<'a>) -> Result<Confirm<'a>, ParseError> {
         known.check_groups(MessageType::Confirm)?;
         Ok(Confirm {
@@ -156,6 +164,7 @@ impl<'a> Confirm<'a> {
 }
 
 impl<'a> Data<'a> {
+    #[inline]
     pub(super) fn parse(known: &Known<'a>, flags: Flags) -> Result<Data<'a>, ParseError> {
         Ok(Data {
             nat_traversal: known.nat_traversal()?,

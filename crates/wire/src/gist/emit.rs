@@ -3,13 +3,13 @@
 use super::continuation::Continuation;
 use super::header::{Flags, HEADER, Header};
 use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
-use super::message::{Body, Extension, Message};
+use super::message::{Body, Extension, Extensions, Message};
 use super::mri::{Direction, Mri};
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
 use super::report::ErrorObject;
 use super::stack::{Profiles, Stack, StackConfiguration};
-use crate::nsis::object::{emit_object, object_len};
+use crate::nsis::object::{emit_object, object_len, put_header};
 use crate::nsis::{SessionId, Treatment, WORD};
 use crate::writer::{EmitError, Writer};
 
@@ -27,25 +27,32 @@ impl Message<'_> {
     /// each other, or are such as [`parse`](Message::parse) refuses.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
-        let mut header = Header {
+        writer.put([0; HEADER])?; // until the length is known
+        self.body.emit(&mut writer)?;
+        if !matches!(self.extensions, Extensions::Items([])) {
+            self.emit_extensions(&mut writer)?;
+        }
+        let len = writer.position();
+        let header = Header {
             hops: self.hops,
-            words: 0,
+            words: u16::try_from((len - HEADER) / WORD).map_err(|_| EmitError::TooLong)?,
             nslpid: self.nslpid,
             message_type: self.body.message_type(),
             flags: Flags { source_is_peer: self.source_is_peer, ..self.body.flags() },
         };
-        header.emit(&mut writer)?;
-        self.body.emit(&mut writer)?;
+        writer.patch(0, header.to_octets()?)?;
+        Ok(len)
+    }
+
+    #[inline(never)] // few messages have any
+    fn emit_extensions(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         for Extension { object_type, value } in self.extensions.iter() {
             if !matches!(ObjectType::from_code(object_type), ObjectType::Unknown(_)) {
                 return Err(EmitError::Contradiction);
             }
-            put_words(&mut writer, Treatment::Forward, object_type, value)?;
+            put_words(writer, Treatment::Forward, object_type, value)?;
         }
-        let len = writer.written().len();
-        header.words = u16::try_from((len - HEADER) / WORD).map_err(|_| EmitError::TooLong)?;
-        writer.patch(0, header.to_octets()?)?;
-        Ok(len)
+        Ok(())
     }
 }
 
@@ -80,12 +87,15 @@ impl Body<'_> {
 
     /// Octets of its objects.
     fn len(&self) -> usize {
-        self.parts().into_iter().flatten().map(|part| part.len()).sum()
+        let mut length = Length(0);
+        // Nothing of what adds lengths up can fail.
+        let _ = self.show(&mut length);
+        length.0
     }
 
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         self.check()?;
-        self.parts().iter().flatten().try_for_each(|part| part.emit(writer))
+        self.show(writer)
     }
 
     /// Whether anybody could read it.
@@ -115,76 +125,101 @@ impl Body<'_> {
         if sound { Ok(()) } else { Err(EmitError::Contradiction) }
     }
 
-    /// Its objects in the order of the grammar.
-    fn parts(&self) -> [Option<Part<'_>>; 9] {
-        let none = None;
+    /// Shows its objects in the order of the grammar.
+    #[inline]
+    fn show(&self, to: &mut impl Visitor) -> Result<(), EmitError> {
         match self {
-            Body::Query(body) => [
-                body.nat_traversal.as_ref().map(Part::NatTraversal),
-                Some(Part::Mri(&body.mri)),
-                Some(Part::Session(&body.session)),
-                Some(Part::Nli(&body.nli)),
-                Some(Part::Words(ObjectType::QueryCookie, body.query_cookie)),
-                body.stack.as_ref().map(|stack| Part::Proposal(&stack.proposal)),
-                body.stack.as_ref().map(|stack| Part::Configuration(&stack.configuration)),
-                body.nslp_data.map(|data| Part::Words(ObjectType::NslpData, data)),
-                none,
-            ],
+            Body::Query(body) => {
+                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
+                to.visit(Part::Mri(&body.mri))?;
+                to.visit(Part::Session(&body.session))?;
+                to.visit(Part::Nli(&body.nli))?;
+                to.visit(Part::Words(ObjectType::QueryCookie, body.query_cookie))?;
+                to.visit_stack(body.stack.as_ref())?;
+                to.visit_some(body.nslp_data.map(Part::data))
+            }
             Body::Response(body) => {
-                let stack = body.responder.as_ref().and_then(|part| part.stack.as_ref());
-                [
-                    body.nat_traversal.as_ref().map(Part::NatTraversal),
-                    Some(Part::Mri(&body.mri)),
-                    Some(Part::Session(&body.session)),
-                    Some(Part::Nli(&body.nli)),
-                    Some(Part::Words(ObjectType::QueryCookie, body.query_cookie)),
-                    body.responder
-                        .map(|part| Part::Words(ObjectType::ResponderCookie, part.cookie)),
-                    stack.map(|stack| Part::Proposal(&stack.proposal)),
-                    stack.map(|stack| Part::Configuration(&stack.configuration)),
-                    body.nslp_data.map(|data| Part::Words(ObjectType::NslpData, data)),
-                ]
+                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
+                to.visit(Part::Mri(&body.mri))?;
+                to.visit(Part::Session(&body.session))?;
+                to.visit(Part::Nli(&body.nli))?;
+                to.visit(Part::Words(ObjectType::QueryCookie, body.query_cookie))?;
+                if let Some(part) = &body.responder {
+                    to.visit(Part::Words(ObjectType::ResponderCookie, part.cookie))?;
+                    to.visit_stack(part.stack.as_ref())?;
+                }
+                to.visit_some(body.nslp_data.map(Part::data))
             }
             Body::Confirm(body) => {
-                let returned = body.returned.as_ref();
-                [
-                    Some(Part::Mri(&body.mri)),
-                    Some(Part::Session(&body.session)),
-                    Some(Part::Nli(&body.nli)),
-                    returned.map(|part| Part::Words(ObjectType::ResponderCookie, part.cookie)),
-                    returned.and_then(|part| part.proposal.as_ref()).map(Part::Proposal),
-                    returned.and_then(|part| part.configuration.as_ref()).map(Part::Configuration),
-                    body.nslp_data.map(|data| Part::Words(ObjectType::NslpData, data)),
-                    none,
-                    none,
-                ]
+                to.visit(Part::Mri(&body.mri))?;
+                to.visit(Part::Session(&body.session))?;
+                to.visit(Part::Nli(&body.nli))?;
+                if let Some(part) = &body.returned {
+                    to.visit(Part::Words(ObjectType::ResponderCookie, part.cookie))?;
+                    to.visit_some(part.proposal.as_ref().map(Part::Proposal))?;
+                    to.visit_some(part.configuration.as_ref().map(Part::Configuration))?;
+                }
+                to.visit_some(body.nslp_data.map(Part::data))
             }
-            Body::Data(body) => [
-                body.nat_traversal.as_ref().map(Part::NatTraversal),
-                Some(Part::Mri(&body.mri)),
-                Some(Part::Session(&body.session)),
-                body.nli.as_ref().map(Part::Nli),
-                Some(Part::Words(ObjectType::NslpData, body.nslp_data)),
-                Some(Part::Continuation(body.continuation)),
-                none,
-                none,
-                none,
-            ],
-            Body::Error(body) => [
-                body.nat_traversal.as_ref().map(Part::NatTraversal),
-                body.nli.as_ref().map(Part::Nli),
-                Some(Part::Error(&body.error)),
-                none,
-                none,
-                none,
-                none,
-                none,
-                none,
-            ],
-            Body::Hello(body) => {
-                [Some(Part::Hello(body.id)), none, none, none, none, none, none, none, none]
+            Body::Data(body) => {
+                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
+                to.visit(Part::Mri(&body.mri))?;
+                to.visit(Part::Session(&body.session))?;
+                to.visit_some(body.nli.as_ref().map(Part::Nli))?;
+                to.visit(Part::data(body.nslp_data))?;
+                if body.continuation.is_empty() {
+                    return Ok(());
+                }
+                to.visit(Part::Continuation(body.continuation))
             }
+            Body::Error(body) => {
+                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
+                to.visit_some(body.nli.as_ref().map(Part::Nli))?;
+                to.visit(Part::Error(&body.error))
+            }
+            Body::Hello(body) => to.visit(Part::Hello(body.id)),
         }
+    }
+}
+
+/// What the objects of a message are shown to, one after the other.
+trait Visitor {
+    fn visit(&mut self, part: Part<'_>) -> Result<(), EmitError>;
+
+    /// An object that need not be there.
+    #[inline(always)] // as `visit`
+    fn visit_some(&mut self, part: Option<Part<'_>>) -> Result<(), EmitError> {
+        match part {
+            Some(part) => self.visit(part),
+            None => Ok(()),
+        }
+    }
+
+    /// Proposal and configuration, which go together.
+    #[inline(always)] // as `visit`
+    fn visit_stack(&mut self, stack: Option<&Stack<'_>>) -> Result<(), EmitError> {
+        let Some(Stack { proposal, configuration }) = stack else { return Ok(()) };
+        self.visit(Part::Proposal(proposal))?;
+        self.visit(Part::Configuration(configuration))
+    }
+}
+
+/// Adds up how long objects are, octets, headers included.
+struct Length(usize);
+
+impl Visitor for Length {
+    #[inline]
+    fn visit(&mut self, part: Part<'_>) -> Result<(), EmitError> {
+        self.0 += part.len();
+        Ok(())
+    }
+}
+
+/// Writes them.
+impl Visitor for Writer<'_> {
+    #[inline(always)] // each call is about one kind of object, and needs no more than its code
+    fn visit(&mut self, part: Part<'_>) -> Result<(), EmitError> {
+        part.emit(self)
     }
 }
 
@@ -205,8 +240,14 @@ enum Part<'p> {
     Words(ObjectType, &'p [u8]),
 }
 
-impl Part<'_> {
+impl<'p> Part<'p> {
+    /// NSLP-Data.
+    fn data(data: &'p [u8]) -> Part<'p> {
+        Part::Words(ObjectType::NslpData, data)
+    }
+
     /// Octets of it, header included.
+    #[inline]
     fn len(&self) -> usize {
         match self {
             Part::Continuation(part) => part.buffer_len(),
@@ -244,41 +285,54 @@ impl Part<'_> {
         }
     }
 
+    #[inline(always)] // see `Visitor`
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let object_type = self.object_type().code();
-        if let Part::Continuation(part) = self {
-            return part.emit(writer);
-        }
-        if let Part::Words(_, value) = self {
-            return put_words(writer, Treatment::Mandatory, object_type, value);
-        }
-        emit_object(writer, Treatment::Mandatory, object_type, |writer| match self {
-            Part::NatTraversal(part) => part.emit(writer),
-            Part::Mri(part) => part.emit(writer),
-            Part::Session(part) => writer.put(part.0),
-            Part::Nli(part) => part.emit(writer),
-            Part::Proposal(part) => part.emit(writer),
-            Part::Configuration(part) => part.emit(writer),
-            Part::Error(part) => part.emit(writer),
-            Part::Hello(id) => writer.put(id.to_be_bytes()),
+        match self {
+            // The length of those that nearly every message has is known beforehand.
+            Part::Mri(part) => {
+                put_header(writer, Treatment::Mandatory, object_type, part.value_len())?;
+                part.emit(writer)
+            }
+            Part::Session(part) => {
+                put_header(writer, Treatment::Mandatory, object_type, SessionId::LEN)?;
+                writer.put(part.0)
+            }
+            Part::Nli(part) => {
+                put_header(writer, Treatment::Mandatory, object_type, part.value_len())?;
+                part.emit(writer)
+            }
+            Part::Words(_, value) => put_words(writer, Treatment::Mandatory, object_type, value),
             Part::Continuation(part) => part.emit(writer),
-            Part::Words(_, value) => writer.put_slice(value),
-        })
+            Part::NatTraversal(part) => self.emit_rare(writer, |writer| part.emit(writer)),
+            Part::Proposal(part) => self.emit_rare(writer, |writer| part.emit(writer)),
+            Part::Configuration(part) => self.emit_rare(writer, |writer| part.emit(writer)),
+            Part::Error(part) => self.emit_rare(writer, |writer| part.emit(writer)),
+            Part::Hello(id) => self.emit_rare(writer, |writer| writer.put_numbers([*id])),
+        }
+    }
+
+    /// One that few messages have.
+    #[inline(never)]
+    fn emit_rare(
+        &self,
+        writer: &mut Writer<'_>,
+        value: impl FnOnce(&mut Writer<'_>) -> Result<(), EmitError>,
+    ) -> Result<(), EmitError> {
+        emit_object(writer, Treatment::Mandatory, self.object_type().code(), value)
     }
 }
 
 /// An object whose value is taken as it is: whole words, since nothing inside says where it ends.
-#[inline]
+#[inline(always)] // see `Visitor`
 pub(super) fn put_words(
     writer: &mut Writer<'_>,
     treatment: Treatment,
     object_type: u16,
     value: &[u8],
 ) -> Result<(), EmitError> {
-    if !value.len().is_multiple_of(WORD) {
-        return Err(EmitError::Contradiction);
-    }
-    emit_object(writer, treatment, object_type, |writer| writer.put_slice(value))
+    put_header(writer, treatment, object_type, value.len())?;
+    writer.put_slice(value)
 }
 
 /// An MRI that no Q-mode message may have (RFC 5971 A.3.1.2).

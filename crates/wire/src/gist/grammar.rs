@@ -8,7 +8,7 @@ use super::error::{ErrorKind, Origin, ParseError};
 use super::header::{self, HEADER, Header};
 use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
 use super::reader::Reader;
-use crate::nsis::{Object, Treatment, WORD, objects};
+use crate::nsis::{Object, Treatment, WORD, object, objects};
 
 /// How a message travels (RFC 5971 section 5.5). Q-mode is D-mode with the C-flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,22 +37,20 @@ const ORDER: [ObjectType; TYPES] = [
     ObjectType::HelloId,
 ];
 
-/// The place in [`ORDER`] of each object type; the types are numbered without gaps.
-const PLACES: [u8; TYPES] = {
-    let (mut places, mut at) = ([0; TYPES], 0);
-    while at < TYPES {
-        places[ORDER[at].code() as usize] = at as u8;
-        at += 1;
+/// For each object type those that may stand behind it. The types are numbered without gaps: one is a place in a table, and a
+/// bit in a set.
+const BEHIND: [u16; TYPES] = {
+    let (mut behind, mut set, mut at) = ([0; TYPES], 0, TYPES);
+    while at > 0 {
+        at -= 1;
+        let code = ORDER[at].code() as usize;
+        behind[code] = set;
+        set |= 1 << code;
     }
-    places
+    behind
 };
 
-/// Place of an object in [`ORDER`]; none for types that are not known.
-const fn place(object_type: u16) -> Option<usize> {
-    if (object_type as usize) < TYPES { Some(PLACES[object_type as usize] as usize) } else { None }
-}
-
-/// What must and what may be in a message, as sets of places in [`ORDER`].
+/// What must and what may be in a message, as sets of object types.
 #[derive(Clone, Copy)]
 struct Grammar {
     required: u16,
@@ -61,17 +59,15 @@ struct Grammar {
 
 impl Grammar {
     const fn new(required: &[ObjectType], optional: &[ObjectType]) -> Grammar {
-        let required = places(required);
-        Grammar { required, permitted: required | places(optional) }
+        let required = set(required);
+        Grammar { required, permitted: required | set(optional) }
     }
 }
 
-const fn places(object_types: &[ObjectType]) -> u16 {
+const fn set(object_types: &[ObjectType]) -> u16 {
     let (mut set, mut at) = (0, 0);
     while at < object_types.len() {
-        if let Some(place) = place(object_types[at].code()) {
-            set |= 1 << place;
-        }
+        set |= 1 << object_types[at].code();
         at += 1;
     }
     set
@@ -119,7 +115,7 @@ fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
 pub(super) struct Known<'a> {
     /// The message.
     octets: &'a [u8],
-    /// Where each object begins, and how long it is, header included; 0 where it is not there.
+    /// Where the object of each type begins and where it ends; both 0 where it is not there.
     objects: [(u32, u32); TYPES],
     /// The objects that go on behind NSLP-Data.
     continuation: &'a [u8],
@@ -128,69 +124,94 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// Checks the header and walks the objects of a whole message.
-    pub(super) fn parse(octets: &'a [u8], mode: Mode) -> Result<(Header, Known<'a>), ParseError> {
-        let header = Header::parse(octets)?;
-        check_header(&header, mode)?;
+    /// Those of a message that is yet to be [walked](Known::walk).
+    pub(super) fn new(octets: &'a [u8]) -> Known<'a> {
+        Known { octets, objects: [(0, 0); TYPES], continuation: &[], extended: false }
+    }
+
+    /// Checks the header and finds the objects of the whole message.
+    pub(super) fn walk(&mut self, header: &Header, mode: Mode) -> Result<(), ParseError> {
+        check_header(header, mode)?;
+        let octets = self.octets;
         if header.message_len() != octets.len() {
             return Err(length_error(octets));
         }
-        let grammar = grammar(header.message_type, mode);
-        let mut known =
-            Known { octets, objects: [(0, 0); TYPES], continuation: &[], extended: false };
-        let (mut last, mut found) = (None, 0_u16);
+        let Grammar { permitted, mut required } = grammar(header.message_type, mode);
+        let mut next = permitted;
         for object in objects(octets.get(HEADER..).unwrap_or_default(), HEADER) {
             let Ok(object) = object else { return Err(length_error(octets)) };
-            let fail =
-                |kind| Err(ParseError::in_object(kind, object.offset(), Origin::of(&object)));
-            if object.treatment() == Treatment::Refresh {
-                return fail(ErrorKind::ExtensibilityFlags);
-            }
-            let Some(place) = place(object.object_type()) else {
-                if object.object_type() == NSLP_DATA_CONTINUATION
-                    && (header.message_type, mode) == (MessageType::Data, Mode::C)
-                {
-                    if !known.go_on(octets, &object) {
-                        return fail(ErrorKind::Order);
-                    }
-                    continue;
-                }
-                match object.treatment() {
-                    Treatment::Mandatory => return fail(ErrorKind::Unrecognised),
-                    Treatment::Forward => known.extended = true,
-                    Treatment::Ignore | Treatment::Refresh => {}
-                }
+            let code = usize::from(object.object_type());
+            let (Some(place), Some(behind)) = (self.objects.get_mut(code), BEHIND.get(code)) else {
+                self.take_unknown(object, (header.message_type, mode))?;
                 continue;
             };
-            if grammar.permitted >> place & 1 == 0 {
-                return fail(ErrorKind::InvalidObject);
+            if next >> code & 1 == 0 || object.treatment() == Treatment::Refresh {
+                return Err(self.misplaced(object, permitted));
             }
-            let Some(slot) = known.objects.get_mut(place) else { continue };
-            if found >> place & 1 != 0 {
-                return fail(ErrorKind::Duplicate);
-            }
-            if last > Some(place) {
-                return fail(ErrorKind::Order);
-            }
-            last = Some(place);
-            found |= 1 << place;
             // A message has at most 262 148 octets.
-            *slot = (object.offset() as u32, object.octets().len() as u32);
+            let start = object.offset();
+            *place = (start as u32, (start + object.octets().len()) as u32);
+            next &= behind;
+            required &= !(1 << code);
         }
-        let missing = (grammar.required & !found).trailing_zeros();
-        if let Some(object_type) = ORDER.get(missing as usize) {
-            known.need(*object_type)?;
+        if required != 0 {
+            let is_missing = |object_type: &&ObjectType| required >> object_type.code() & 1 != 0;
+            ORDER
+                .iter()
+                .find(is_missing)
+                .map_or(Ok(()), |missing| self.need(*missing).map(drop))?;
         }
-        Ok((header, known))
+        Ok(())
+    }
+
+    /// What is wrong with a known object that may not stand where it does.
+    #[cold]
+    fn misplaced(&self, object: Object<'a>, permitted: u16) -> ParseError {
+        let code = usize::from(object.object_type());
+        let kind = if object.treatment() == Treatment::Refresh {
+            ErrorKind::ExtensibilityFlags
+        } else if permitted >> code & 1 == 0 {
+            ErrorKind::InvalidObject
+        } else if self.objects.get(code).is_some_and(|(_, end)| *end != 0) {
+            ErrorKind::Duplicate
+        } else {
+            ErrorKind::Order
+        };
+        ParseError::in_object(kind, object.offset(), Origin::of(&object))
+    }
+
+    /// Does with an unknown object what its sender wants.
+    #[cold]
+    fn take_unknown(
+        &mut self,
+        object: Object<'a>,
+        message: (MessageType, Mode),
+    ) -> Result<(), ParseError> {
+        let is_data = message == (MessageType::Data, Mode::C);
+        let kind = match object.treatment() {
+            Treatment::Refresh => ErrorKind::ExtensibilityFlags,
+            _ if is_data && object.object_type() == NSLP_DATA_CONTINUATION => {
+                if self.go_on(&object) {
+                    return Ok(());
+                }
+                ErrorKind::Order
+            }
+            Treatment::Mandatory => ErrorKind::Unrecognised,
+            Treatment::Forward => {
+                self.extended = true;
+                return Ok(());
+            }
+            Treatment::Ignore => return Ok(()),
+        };
+        Err(ParseError::in_object(kind, object.offset(), Origin::of(&object)))
     }
 
     /// Takes up an object that goes on behind NSLP-Data; `false` where it does not stand there.
-    fn go_on(&mut self, octets: &'a [u8], object: &Object<'a>) -> bool {
-        let Some(data) = self.object(ObjectType::NslpData) else { return false };
-        let start = data.offset() + data.octets().len();
+    fn go_on(&mut self, object: &Object<'a>) -> bool {
+        let Some((_, start)) = self.found(ObjectType::NslpData) else { return false };
         let follows = start + self.continuation.len() == object.offset();
         let end = object.offset() + object.octets().len();
-        self.continuation = octets.get(start..end).unwrap_or_default();
+        self.continuation = self.octets.get(start..end).unwrap_or_default();
         follows
     }
 
@@ -202,7 +223,9 @@ impl<'a> Known<'a> {
     /// A reader of an object, if it is there.
     #[inline]
     pub(super) fn get(&self, object_type: ObjectType) -> Option<Reader<'a>> {
-        self.object(object_type).map(|object| Reader::of(&object))
+        let (start, end) = self.found(object_type)?;
+        let origin = Origin { object_type: object_type.code(), offset: start };
+        Some(Reader::new(self.octets.get(start + object::HEADER..end)?, origin))
     }
 
     /// A reader of an object.
@@ -215,19 +238,17 @@ impl<'a> Known<'a> {
         })
     }
 
-    #[inline]
-    fn object(&self, object_type: ObjectType) -> Option<Object<'a>> {
-        let &(start, len) = self.objects.get(place(object_type.code())?)?;
-        let octets = self.octets.get(start as usize..)?.get(..len as usize)?;
-        Object::at(octets, start as usize)
-    }
-
     /// Whether an object is there.
     #[inline]
-    fn has(&self, object_type: ObjectType) -> bool {
-        place(object_type.code())
-            .and_then(|place| self.objects.get(place))
-            .is_some_and(|(_, len)| *len != 0)
+    pub(super) fn has(&self, object_type: ObjectType) -> bool {
+        self.found(object_type).is_some()
+    }
+
+    /// Where an object begins and where it ends, if it is there.
+    #[inline]
+    fn found(&self, object_type: ObjectType) -> Option<(usize, usize)> {
+        let &(start, end) = self.objects.get(usize::from(object_type.code()))?;
+        (end != 0).then_some((start as usize, end as usize))
     }
 
     /// Objects that are there only with others (RFC 5971 section 5.1): a Stack-Proposal has its configuration beside it,

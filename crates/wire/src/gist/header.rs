@@ -3,7 +3,7 @@
 use super::error::{ErrorKind, ParseError};
 use super::iana::{MessageType, VERSION};
 use crate::nsis::WORD;
-use crate::writer::{EmitError, Writer};
+use crate::writer::EmitError;
 
 /// Octets of the common header.
 pub const HEADER: usize = 8;
@@ -103,9 +103,5 @@ impl Header {
             | bit(self.flags.reply_requested, R)
             | bit(self.flags.explicitly_routed, E);
         Ok([VERSION, self.hops, l0, l1, n0, n1, bit(self.flags.context_free, C) | kind, flags])
-    }
-
-    pub(super) fn emit(self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
-        writer.put(self.to_octets()?)
     }
 }

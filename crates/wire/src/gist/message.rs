@@ -5,7 +5,7 @@ use core::fmt;
 use super::continuation::Continuation;
 use super::error::{ErrorKind, ParseError};
 use super::grammar::{Known, Mode};
-use super::header::{HEADER, at};
+use super::header::{HEADER, Header, at};
 use super::iana::{MessageType, ObjectType};
 use super::mri::Mri;
 use super::nat::NatTraversal;
@@ -185,6 +185,7 @@ impl<'a> Extensions<'a> {
     pub const NONE: Extensions<'static> = Extensions::Items(&[]);
 
     /// The objects in order.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = Extension<'a>> + Clone + 'a {
         let (wire, items): (&'a [u8], &'a [Extension<'a>]) = match self {
             Extensions::Wire(wire) => (wire, &[]),
@@ -226,28 +227,41 @@ impl<'a> Message<'a> {
     /// # Errors
     /// The first thing that is wrong; [`ParseError::answer`] is what to say of it.
     pub fn parse(octets: &'a [u8], mode: Mode) -> Result<Message<'a>, ParseError> {
-        let (header, known) = Known::parse(octets, mode)?;
+        Message::parse_rest(Header::parse(octets)?, octets, mode)
+    }
+
+    /// Likewise, where the header that `octets` begin with was read before.
+    ///
+    /// # Errors
+    /// As [`parse`](Message::parse).
+    pub fn parse_rest(
+        header: Header,
+        octets: &'a [u8],
+        mode: Mode,
+    ) -> Result<Message<'a>, ParseError> {
+        let mut known = Known::new(octets);
+        known.walk(&header, mode)?;
         let flags = header.flags;
-        let body = match header.message_type {
-            MessageType::Query => Body::Query(Query::parse(&known)?),
-            MessageType::Response => Body::Response(Response::parse(&known, flags)?),
-            MessageType::Confirm => Body::Confirm(Confirm::parse(&known)?),
-            MessageType::Data => Body::Data(Data::parse(&known, flags)?),
-            MessageType::Error => Body::Error(Error::parse(&known)?),
-            MessageType::Hello => Body::Hello(Hello::parse(&known, flags)?),
-            MessageType::Unknown(_) => {
-                return Err(ParseError::header(ErrorKind::Type, at::TYPE));
-            }
+        let extensions = match known.extended {
+            true => Extensions::Wire(octets.get(HEADER..).unwrap_or_default()),
+            false => Extensions::NONE,
         };
-        Ok(Message {
+        // Each arm ends in the whole message: a body is large, and is written where it stays.
+        let message = |body| Message {
             hops: header.hops,
             nslpid: header.nslpid,
             source_is_peer: flags.source_is_peer,
             body,
-            extensions: match known.extended {
-                true => Extensions::Wire(octets.get(HEADER..).unwrap_or_default()),
-                false => Extensions::NONE,
-            },
-        })
+            extensions,
+        };
+        match header.message_type {
+            MessageType::Query => Ok(message(Body::Query(Query::parse(&known)?))),
+            MessageType::Response => Ok(message(Body::Response(Response::parse(&known, flags)?))),
+            MessageType::Confirm => Ok(message(Body::Confirm(Confirm::parse(&known)?))),
+            MessageType::Data => Ok(message(Body::Data(Data::parse(&known, flags)?))),
+            MessageType::Error => Ok(message(Body::Error(Error::parse(&known)?))),
+            MessageType::Hello => Ok(message(Body::Hello(Hello::parse(&known, flags)?))),
+            MessageType::Unknown(_) => Err(ParseError::header(ErrorKind::Type, at::TYPE)),
+        }
     }
 }

@@ -148,24 +148,24 @@ impl Mri {
         let start = reader.offset();
         let [method, n, b0, b1] = reader.take()?;
         let bits = u16::from_be_bytes([b0, b1]);
-        let mri = match RoutingMethod::from_code(method) {
-            RoutingMethod::PathCoupled => {
-                Mri::PathCoupled(PathCoupled::parse(&mut reader, bits, start + 2)?)
+        let end = |reader: &Reader<'_>| {
+            reader.finish()?;
+            if n & N == 0 {
+                Ok(())
+            } else {
+                Err(reader.error_at(ErrorKind::Combination, start + 1))
             }
+        };
+        match RoutingMethod::from_code(method) {
+            RoutingMethod::PathCoupled => PathCoupled::parse(reader, bits, start + 2, end),
             RoutingMethod::LooseEnd => {
                 let (source, destination) = addresses(&mut reader, bits, start + 2)?;
                 let direction = Direction::of(bits & flag::LOOSE_UPSTREAM != 0);
-                Mri::LooseEnd(LooseEnd { source, destination, direction })
+                end(&reader)?;
+                Ok(Mri::LooseEnd(LooseEnd { source, destination, direction }))
             }
-            RoutingMethod::Unknown(_) => {
-                return Err(reader.error_at(ErrorKind::NotSupported, start));
-            }
-        };
-        reader.finish()?;
-        if n & N != 0 {
-            return Err(reader.error_at(ErrorKind::Combination, start + 1));
+            RoutingMethod::Unknown(_) => Err(reader.error_at(ErrorKind::NotSupported, start)),
         }
-        Ok(mri)
     }
 
     #[inline]
@@ -173,26 +173,25 @@ impl Mri {
         match self {
             Mri::PathCoupled(mri) => mri.emit(writer),
             Mri::LooseEnd(LooseEnd { source, destination, direction }) => {
-                let bits =
-                    version(*source) | set(*direction == Direction::Upstream, flag::LOOSE_UPSTREAM);
-                let [b0, b1] = bits.to_be_bytes();
-                writer.put([RoutingMethod::LooseEnd.code(), 0, b0, b1])?;
-                put_addresses(writer, *source, *destination)
+                let bits = set(*direction == Direction::Upstream, flag::LOOSE_UPSTREAM);
+                put_head(writer, RoutingMethod::LooseEnd, bits, *source, *destination)
             }
         }
     }
 }
 
 impl PathCoupled {
-    /// Reads what is behind the first word, of which `bits` are the second half, at `bits_at`.
+    /// Reads what is behind the first word, of which `bits` are the second half, at `bits_at`; `end` looks whether that is
+    /// all.
     #[inline]
     fn parse(
-        reader: &mut Reader<'_>,
+        mut reader: Reader<'_>,
         bits: u16,
         bits_at: usize,
-    ) -> Result<PathCoupled, ParseError> {
+        end: impl Fn(&Reader<'_>) -> Result<(), ParseError>,
+    ) -> Result<Mri, ParseError> {
         let has = |flag: u16| bits & flag != 0;
-        let (source, destination) = addresses(reader, bits, bits_at)?;
+        let (source, destination) = addresses(&mut reader, bits, bits_at)?;
         let ports = has(flag::SOURCE_PORT | flag::DESTINATION_PORT);
         if has(flag::FLOW_LABEL) && source.is_ipv4()
             || (has(flag::SPI) || ports) && !has(flag::PROTOCOL)
@@ -213,7 +212,8 @@ impl PathCoupled {
         let flow_label = word(has(flag::FLOW_LABEL))?.map(|label| label & 0x000f_ffff);
         let spi = word(has(flag::SPI))?;
         let ports = word(ports)?.unwrap_or_default();
-        Ok(PathCoupled {
+        end(&reader)?;
+        Ok(Mri::PathCoupled(PathCoupled {
             source,
             destination,
             source_prefix,
@@ -225,23 +225,20 @@ impl PathCoupled {
             source_port: has(flag::SOURCE_PORT).then_some((ports >> 16) as u16),
             destination_port: has(flag::DESTINATION_PORT).then_some((ports & 0xffff) as u16),
             direction: Direction::of(has(flag::UPSTREAM)),
-        })
+        }))
     }
 
     #[inline]
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         self.check()?;
-        let bits = version(self.source)
-            | set(self.protocol.is_some(), flag::PROTOCOL)
+        let bits = set(self.protocol.is_some(), flag::PROTOCOL)
             | set(self.ds_field.is_some(), flag::DS_FIELD)
             | set(self.flow_label.is_some(), flag::FLOW_LABEL)
             | set(self.spi.is_some(), flag::SPI)
             | set(self.source_port.is_some(), flag::SOURCE_PORT)
             | set(self.destination_port.is_some(), flag::DESTINATION_PORT)
             | set(self.direction == Direction::Upstream, flag::UPSTREAM);
-        let [b0, b1] = bits.to_be_bytes();
-        writer.put([RoutingMethod::PathCoupled.code(), 0, b0, b1])?;
-        put_addresses(writer, self.source, self.destination)?;
+        put_head(writer, RoutingMethod::PathCoupled, bits, self.source, self.destination)?;
         writer.put([
             self.source_prefix,
             self.destination_prefix,
@@ -249,14 +246,15 @@ impl PathCoupled {
             self.ds_field.unwrap_or_default() << 2,
         ])?;
         if let Some(label) = self.flow_label {
-            writer.put(label.to_be_bytes())?;
+            writer.put_numbers([label])?;
         }
         if let Some(spi) = self.spi {
-            writer.put(spi.to_be_bytes())?;
+            writer.put_numbers([spi])?;
         }
         if self.source_port.is_some() || self.destination_port.is_some() {
-            writer.put(self.source_port.unwrap_or_default().to_be_bytes())?;
-            writer.put(self.destination_port.unwrap_or_default().to_be_bytes())?;
+            let [source, destination] = [self.source_port, self.destination_port]
+                .map(|port| u32::from(port.unwrap_or_default()));
+            writer.put_numbers([source << 16 | destination])?;
         }
         Ok(())
     }
@@ -280,16 +278,12 @@ fn address_bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The bits of IP-Ver.
-fn version(address: IpAddr) -> u16 {
-    if address.is_ipv4() { 0x4000 } else { 0x6000 }
-}
-
 fn set(set: bool, bits: u16) -> u16 {
     if set { bits } else { 0 }
 }
 
 /// Both addresses, of the version that is in the high bits of `bits`.
+#[inline]
 fn addresses(
     reader: &mut Reader<'_>,
     bits: u16,
@@ -327,15 +321,25 @@ pub(super) fn put_address(writer: &mut Writer<'_>, address: IpAddr) -> Result<()
     }
 }
 
+/// What an MRI begins with: the method, flags, IP-Ver in front of them, and both addresses.
 #[inline]
-fn put_addresses(
+fn put_head(
     writer: &mut Writer<'_>,
+    method: RoutingMethod,
+    bits: u16,
     source: IpAddr,
     destination: IpAddr,
 ) -> Result<(), EmitError> {
-    if source.is_ipv4() != destination.is_ipv4() {
-        return Err(EmitError::Contradiction);
+    let first = u32::from(method.code()) << 24 | u32::from(bits);
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            writer.put_numbers([first | 0x4000, source.to_bits(), destination.to_bits()])
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            writer.put_numbers([first | 0x6000])?;
+            writer.put(source.octets())?;
+            writer.put(destination.octets())
+        }
+        _ => Err(EmitError::Contradiction),
     }
-    put_address(writer, source)?;
-    put_address(writer, destination)
 }

@@ -49,8 +49,8 @@ impl<'a> NetworkLayerInformation<'a> {
             return Err(EmitError::Contradiction);
         }
         let version = if self.interface_address.is_ipv4() { 0x40 } else { 0x60 };
-        writer.put([len, self.ip_ttl, version, 0])?;
-        writer.put(self.routing_state_validity.to_be_bytes())?;
+        let first = u32::from_be_bytes([len, self.ip_ttl, version, 0]);
+        writer.put_numbers([first, self.routing_state_validity])?;
         writer.put_slice(self.peer_identity)?;
         pad(writer, self.peer_identity.len())?;
         put_address(writer, self.interface_address)

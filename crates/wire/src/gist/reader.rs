@@ -1,6 +1,7 @@
 //! A cursor over the value of an object; what is not there is an error with its place.
 
 use super::error::{ErrorKind, Origin, ParseError};
+use crate::nsis::object::HEADER;
 use crate::nsis::{Object, SessionId, WORD};
 
 /// Reads front to back.
@@ -15,7 +16,13 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn of(object: &Object<'a>) -> Reader<'a> {
-        Reader { rest: object.value(), offset: object.value_offset(), origin: Origin::of(object) }
+        Reader::new(object.value(), Origin::of(object))
+    }
+
+    /// One of the value of an object.
+    #[inline]
+    pub(super) fn new(value: &'a [u8], origin: Origin) -> Reader<'a> {
+        Reader { rest: value, offset: origin.offset + HEADER, origin }
     }
 
     /// The next `N` octets.
@@ -41,6 +48,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `len` octets, and what pads `in_front + len` octets to whole words, which is passed over.
+    #[inline]
     pub(super) fn take_padded(
         &mut self,
         in_front: usize,
@@ -78,6 +86,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The whole value, a session's name.
+    #[inline]
     pub(super) fn session(mut self) -> Result<SessionId, ParseError> {
         let id = self.take()?;
         self.finish()?;

@@ -78,14 +78,6 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// One that a walk has found already: its octets, header included, and where they begin.
-    #[inline]
-    pub(crate) fn at(octets: &'a [u8], offset: usize) -> Option<Object<'a>> {
-        let &[t0, t1, l0, l1] = octets.first_chunk()?;
-        let header = [u16::from_be_bytes([t0, t1]), u16::from_be_bytes([l0, l1])];
-        Some(Object { header, octets, offset })
-    }
-
     /// Which object it is, 12 bits.
     #[inline]
     pub fn object_type(&self) -> u16 {
@@ -236,6 +228,27 @@ pub struct ObjectError {
 #[inline]
 pub const fn object_len(value: usize) -> usize {
     HEADER + value.next_multiple_of(WORD)
+}
+
+/// Writes the header of an object whose value has `len` octets.
+///
+/// # Errors
+/// The type has more than twelve bits; the value is no whole words, or longer than [`MAXIMUM_VALUE`].
+#[inline]
+pub(crate) fn put_header(
+    writer: &mut Writer<'_>,
+    treatment: Treatment,
+    object_type: u16,
+    len: usize,
+) -> Result<(), EmitError> {
+    if object_type > TWELVE_BITS || !len.is_multiple_of(WORD) {
+        return Err(EmitError::Contradiction);
+    }
+    if len > MAXIMUM_VALUE {
+        return Err(EmitError::TooLong);
+    }
+    let words = (len / WORD) as u32; // at most twelve bits
+    writer.put_numbers([u32::from(treatment.code() | object_type) << 16 | words])
 }
 
 /// Writes an object whose value `value` writes; it is padded with zeros to whole words, and its length is filled in.
