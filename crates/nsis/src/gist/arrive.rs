@@ -73,7 +73,7 @@ impl Gist {
                 return self.unserved_arrives(work, received, &packet, &arrival, is_local);
             }
         }
-        match Message::parse(octets, Mode::D) {
+        match header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 self.message_arrives(work, received, &packet, &arrival, &message, is_local);
             }

@@ -1,13 +1,13 @@
 //! Cookies: what a message must bring back to show that its sender has seen the message before (RFC 5971 section 8.5).
 //!
 //! ```text
-//! Query-Cookie      number of the Query, 4      seal, 12
-//! Responder-Cookie  name of the secret, 4       interface, 4      seal, 16
+//! Query-Cookie      number of the Query, 4      seal, 8
+//! Responder-Cookie  name of the secret, 4       interface, 4      seal, 8
 //! ```
 //!
-//! Both are sealed with SipHash-2-4 and its 128 bits of result, as TCP's SYN cookies are: a keyed function made for short
-//! inputs, of which a cookie must withstand guessing for a minute. The seal of a Query-Cookie covers the routing state and
-//! the number, which is another one in each Query and begins at random for each routing state: nothing is drawn and nothing
+//! Both are sealed with SipHash-2-4, as TCP's SYN cookies and the cookies of DNS servers (RFC 9018) are: a keyed function made
+//! for short inputs. Its 64 bits must withstand guessing, message by message, for a minute. The seal of a Query-Cookie covers
+//! the routing state and the number, which is another one in each Query and begins at random for each routing state: nothing is drawn and nothing
 //! kept for a cookie beyond the last number. The seal of a Responder-Cookie covers who has asked (Peer-Identity and
 //! Interface-Address), MRI, SID, NSLPID, and the interface on which the Query came. Its secret changes from time to time;
 //! the name of a secret is drawn at random, so that most cookies that somebody makes up are refused by a comparison.
@@ -18,15 +18,15 @@ use core::time::Duration;
 use earmark_core::random::Stream;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::{Direction, Mri, NetworkLayerInformation, SessionId};
-use siphasher::sip128::SipHasher24;
+use siphasher::sip::SipHasher24;
 use zeroize::Zeroize;
 
 use super::state::Key;
 
 /// Octets of a Query-Cookie.
-pub(crate) const QUERY_COOKIE: usize = 16;
+pub(crate) const QUERY_COOKIE: usize = 12;
 /// Octets of a Responder-Cookie.
-pub(crate) const RESPONDER_COOKIE: usize = 24;
+pub(crate) const RESPONDER_COOKIE: usize = 16;
 
 /// How many Queries back a Response may be for.
 const WINDOW: u32 = 16;
@@ -38,8 +38,10 @@ pub(crate) struct Cookies {
     query: Secret,
     /// The secret in use, and the one before.
     responder: [Secret; 2],
-    /// When the one in use came into use.
-    since: Time,
+    /// When the one in use is replaced.
+    until: Time,
+    /// How long each is in use.
+    lifetime: Duration,
 }
 
 /// A key, and the name that cookies know it by.
@@ -77,10 +79,15 @@ pub(crate) struct Binding<'a> {
 
 impl Cookies {
     /// Draws secrets from a stream that shows nothing else to the network.
-    pub(crate) fn new(mut dice: Stream) -> Cookies {
+    pub(crate) fn new(mut dice: Stream, lifetime: Duration) -> Cookies {
         let query = Secret::draw(&mut dice);
         let responder = [Secret::draw(&mut dice), Secret::draw(&mut dice)];
-        Cookies { dice, query, responder, since: Time::ZERO }
+        Cookies { dice, query, responder, until: Time::ZERO + lifetime, lifetime }
+    }
+
+    /// Secrets are in use for so long, from the next one on.
+    pub(crate) fn renew(&mut self, lifetime: Duration) {
+        self.lifetime = lifetime;
     }
 
     /// The number of the first Query of a routing state.
@@ -90,13 +97,13 @@ impl Cookies {
 
     /// The cookie of the Query with this number.
     pub(crate) fn query(&self, key: &Key, number: u32) -> [u8; QUERY_COOKIE] {
-        let mut sealed = Sealed::new(&key.mri, key.session, key.nslpid);
+        let mut sealed = Sealed::new(&key.mri, key.session, key.nslpid, 0);
         sealed.put(number.into());
         let seal = sealed.seal(&self.query.key);
         let mut cookie = [0; QUERY_COOKIE];
         let (place, rest) = cookie.split_at_mut(4);
         place.copy_from_slice(&number.to_be_bytes());
-        rest.copy_from_slice(&seal[..QUERY_COOKIE - 4]);
+        rest.copy_from_slice(&seal);
         cookie
     }
 
@@ -111,11 +118,12 @@ impl Cookies {
     pub(crate) fn responder(
         &mut self,
         now: Time,
-        lifetime: Duration,
         binding: &Binding<'_>,
         interface: InterfaceId,
     ) -> [u8; RESPONDER_COOKIE] {
-        self.rotate(now, lifetime);
+        if now >= self.until {
+            self.rotate(now);
+        }
         seal(&self.responder[0], binding, interface)
     }
 
@@ -124,11 +132,12 @@ impl Cookies {
     pub(crate) fn open(
         &mut self,
         now: Time,
-        lifetime: Duration,
         binding: &Binding<'_>,
         cookie: &[u8],
     ) -> Option<InterfaceId> {
-        self.rotate(now, lifetime);
+        if now >= self.until {
+            self.rotate(now);
+        }
         let &[n0, n1, n2, n3, i0, i1, i2, i3] = cookie.first_chunk()?;
         let name = u32::from_be_bytes([n0, n1, n2, n3]);
         let interface = InterfaceId(u32::from_be_bytes([i0, i1, i2, i3]));
@@ -136,32 +145,29 @@ impl Cookies {
         is_same(&seal(secret, binding, interface), cookie).then_some(interface)
     }
 
-    /// Changes secrets when it is time.
-    fn rotate(&mut self, now: Time, lifetime: Duration) {
-        let age = now.since(self.since);
-        if age < lifetime {
-            return;
-        }
+    /// Changes secrets; the one that was in use is still known for one lifetime.
+    #[cold]
+    fn rotate(&mut self, now: Time) {
         self.responder.swap(0, 1);
         self.responder[0] = Secret::draw(&mut self.dice);
-        if age >= lifetime.saturating_mul(2) {
+        if now >= self.until + self.lifetime {
             self.responder[1] = Secret::draw(&mut self.dice);
         }
-        self.since = now;
+        self.until = now + self.lifetime;
     }
 }
 
 fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; RESPONDER_COOKIE] {
-    let mut sealed = Sealed::new(binding.mri, binding.session, binding.nslpid);
     let NetworkLayerInformation { interface_address, peer_identity, .. } = *binding.nli;
     let length = peer_identity.len() as u64; // at most 255
+    let more = length << 1 | u64::from(interface_address.is_ipv6());
+    let mut sealed = Sealed::new(binding.mri, binding.session, binding.nslpid, more);
     match interface_address {
         IpAddr::V4(address) => {
-            sealed.put(u64::from(interface.0) << 32 | length << 1);
-            sealed.put(address.to_bits().into());
+            sealed.put(u64::from(interface.0) << 32 | u64::from(address.to_bits()));
         }
         IpAddr::V6(address) => {
-            sealed.put(u64::from(interface.0) << 32 | length << 1 | 1);
+            sealed.put(interface.0.into());
             sealed.put_long(address.to_bits());
         }
     }
@@ -170,34 +176,33 @@ fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; 
     if length > 8 {
         sealed.put(identity as u64);
     }
-    let seal = sealed.seal(&secret.key);
     let mut cookie = [0; RESPONDER_COOKIE];
     cookie[..4].copy_from_slice(&secret.name.to_be_bytes());
     cookie[4..8].copy_from_slice(&interface.0.to_be_bytes());
-    cookie[8..].copy_from_slice(&seal);
+    cookie[8..].copy_from_slice(&sealed.seal(&secret.key));
     cookie
 }
 
-/// The most words that are sealed: 8 for the routing state, 5 for who has asked.
+/// The most words that are sealed: 8 for the routing state, 5 for who has asked and where.
 const LONGEST: usize = 13;
 
 /// What is sealed: words, each field always in the same bits of the same one.
 struct Sealed {
-    words: [u64; LONGEST],
+    words: [[u8; 8]; LONGEST],
     length: usize,
 }
 
 impl Sealed {
-    /// All that names a routing state.
-    #[inline]
-    fn new(mri: &Mri, session: SessionId, nslpid: u16) -> Sealed {
-        let mut sealed = Sealed { words: [0; LONGEST], length: 0 };
+    /// All that names a routing state; `more`, nine bits, has room in the first word.
+    #[inline(always)] // it is cheaper to make where it is used than to hand over
+    fn new(mri: &Mri, session: SessionId, nslpid: u16, more: u64) -> Sealed {
+        let mut sealed = Sealed { words: [[0; 8]; LONGEST], length: 0 };
         let (source, destination) = mri.addresses();
         let session = u128::from_be_bytes(session.0);
         let (selectors, kind) = details(mri);
         let upstream = u64::from(mri.direction() == Direction::Upstream);
         let six = u64::from(source.is_ipv6());
-        sealed.put(u64::from(nslpid) << 48 | kind | upstream << 1 | six);
+        sealed.put(u64::from(nslpid) << 48 | kind | more << 15 | upstream << 1 | six);
         sealed.put_long(session);
         sealed.put(selectors);
         match (source, destination) {
@@ -215,7 +220,7 @@ impl Sealed {
     #[inline]
     fn put(&mut self, word: u64) {
         if let Some(place) = self.words.get_mut(self.length) {
-            *place = word;
+            *place = word.to_le_bytes();
             self.length += 1;
         }
     }
@@ -226,13 +231,9 @@ impl Sealed {
         self.put(long as u64);
     }
 
-    fn seal(&self, key: &[u8; 16]) -> [u8; 16] {
-        let mut octets = [0; LONGEST * 8];
-        for (room, word) in octets.as_chunks_mut().0.iter_mut().zip(self.words) {
-            *room = word.to_be_bytes();
-        }
-        let octets = octets.get(..self.length * 8).unwrap_or_default();
-        SipHasher24::new_with_key(key).hash(octets).as_bytes()
+    fn seal(&self, key: &[u8; 16]) -> [u8; 8] {
+        let words = self.words.get(..self.length).unwrap_or_default();
+        SipHasher24::new_with_key(key).hash(words.as_flattened()).to_be_bytes()
     }
 }
 
@@ -245,11 +246,11 @@ fn identity(key: &[u8; 16], identity: &[u8]) -> u128 {
             room.copy_from_slice(identity);
             u128::from_be_bytes(octets)
         }
-        None => SipHasher24::new_with_key(key).hash(identity).as_u128(),
+        None => SipHasher24::new_with_key(key).hash(identity).into(),
     }
 }
 
-/// What an MRI has besides addresses and direction: selectors, and in bits 2 to 47 of the other word the rest.
+/// What an MRI has besides addresses and direction: selectors, and in bits 8 to 14 and 24 to 47 of the other word the rest.
 #[inline]
 fn details(mri: &Mri) -> (u64, u64) {
     let Mri::PathCoupled(mri) = mri else { return (0, 0) };
@@ -319,7 +320,7 @@ mod tests {
     }
 
     fn cookies() -> Cookies {
-        Cookies::new(RandomStreams::new(1).stream("gist/cookies"))
+        Cookies::new(RandomStreams::new(1).stream("gist/cookies"), LIFETIME)
     }
 
     #[test]
@@ -328,8 +329,8 @@ mod tests {
         let now = Time::from_secs(1);
         let (interface, peer, flow) = (InterfaceId(3), nli(b"abcd", 1), mri(2));
         let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
-        let cookie = cookies.responder(now, LIFETIME, &binding, interface);
-        assert_eq!(cookies.open(now, LIFETIME, &binding, &cookie), Some(interface));
+        let cookie = cookies.responder(now, &binding, interface);
+        assert_eq!(cookies.open(now, &binding, &cookie), Some(interface));
         let (identity, address, other_flow) = (nli(b"abce", 1), nli(b"abcd", 2), mri(3));
         let (longer, long) = (nli(b"abcd\0", 1), nli(&[b'a'; 40], 1));
         let upstream = flow.inverted();
@@ -343,16 +344,16 @@ mod tests {
             Binding { session: SessionId([8; 16]), ..binding },
             Binding { nslpid: 2, ..binding },
         ] {
-            assert_eq!(cookies.open(now, LIFETIME, &stolen, &cookie), None, "{stolen:?}");
+            assert_eq!(cookies.open(now, &stolen, &cookie), None, "{stolen:?}");
         }
         for bit in 0..cookie.len() * 8 {
             let mut forged = cookie;
             forged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(cookies.open(now, LIFETIME, &binding, &forged), None, "bit {bit}");
+            assert_eq!(cookies.open(now, &binding, &forged), None, "bit {bit}");
         }
-        assert_eq!(cookies.open(now, LIFETIME, &binding, &cookie[..20]), None);
-        assert_eq!(cookies.open(now, LIFETIME, &binding, &[]), None);
-        assert_eq!(self::cookies().open(now, LIFETIME, &binding, &cookie), Some(interface));
+        assert_eq!(cookies.open(now, &binding, &cookie[..12]), None);
+        assert_eq!(cookies.open(now, &binding, &[]), None);
+        assert_eq!(self::cookies().open(now, &binding, &cookie), Some(interface));
     }
 
     #[test]
@@ -366,10 +367,10 @@ mod tests {
             changed[length - 1] = 8;
             let (peer, other) = (nli(&octets, 1), nli(&changed, 1));
             let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
-            let cookie = cookies.responder(now, LIFETIME, &binding, InterfaceId(3));
-            assert!(cookies.open(now, LIFETIME, &binding, &cookie).is_some(), "{length}");
+            let cookie = cookies.responder(now, &binding, InterfaceId(3));
+            assert!(cookies.open(now, &binding, &cookie).is_some(), "{length}");
             let stolen = Binding { nli: &other, ..binding };
-            assert!(cookies.open(now, LIFETIME, &stolen, &cookie).is_none(), "{length}");
+            assert!(cookies.open(now, &stolen, &cookie).is_none(), "{length}");
         }
     }
 
@@ -379,13 +380,13 @@ mod tests {
         let (peer, flow) = (nli(b"abcd", 1), mri(2));
         let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
         let at = Time::from_secs;
-        let cookie = cookies.responder(at(29), LIFETIME, &binding, InterfaceId(1));
-        let newer = cookies.responder(at(31), LIFETIME, &binding, InterfaceId(1));
+        let cookie = cookies.responder(at(29), &binding, InterfaceId(1));
+        let newer = cookies.responder(at(31), &binding, InterfaceId(1));
         assert_ne!(cookie, newer);
-        assert!(cookies.open(at(60), LIFETIME, &binding, &cookie).is_some());
-        assert!(cookies.open(at(62), LIFETIME, &binding, &cookie).is_none());
-        assert!(cookies.open(at(62), LIFETIME, &binding, &newer).is_some());
-        assert!(cookies.open(at(200), LIFETIME, &binding, &newer).is_none());
+        assert!(cookies.open(at(60), &binding, &cookie).is_some());
+        assert!(cookies.open(at(62), &binding, &cookie).is_none());
+        assert!(cookies.open(at(62), &binding, &newer).is_some());
+        assert!(cookies.open(at(200), &binding, &newer).is_none());
     }
 
     #[test]
@@ -398,12 +399,12 @@ mod tests {
             let cookie = cookies.query(&key, number);
             assert!(cookies.is_query(&key, last, &cookie), "{number}");
             assert!(!cookies.is_query(&other, last, &cookie));
-            assert!(!cookies.is_query(&key, last, &cookie[..12]));
+            assert!(!cookies.is_query(&key, last, &cookie[..8]));
         }
         assert!(!cookies.is_query(&key, last, &cookies.query(&key, last + 1)), "not sent yet");
         assert!(!cookies.is_query(&key, 100, &cookies.query(&key, 84)), "too old");
         let mut forged = cookies.query(&key, last);
-        forged[15] ^= 1;
+        forged[11] ^= 1;
         assert!(!cookies.is_query(&key, last, &forged));
     }
 }

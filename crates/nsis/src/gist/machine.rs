@@ -232,20 +232,21 @@ pub struct Transition {
 #[derive(Debug)]
 pub struct Table {
     rows: &'static [Transition],
-    /// Where the rows of each state begin.
-    starts: [u8; STATES],
+    /// The first row of each state and event; past the end where there is none.
+    starts: [[u8; EVENTS]; STATES],
 }
 
-/// How many states there are.
-const STATES: usize = 6;
+/// How many states there are, and how many events.
+const STATES: usize = State::EstablishedUpstream as usize + 1;
+const EVENTS: usize = Event::Error as usize + 1;
 
 impl Table {
     const fn new(rows: &'static [Transition]) -> Table {
-        let mut starts = [u8::MAX; STATES];
+        let mut starts = [[u8::MAX; EVENTS]; STATES];
         let mut row = rows.len();
         while row > 0 {
             row -= 1;
-            starts[rows[row].from as usize] = row as u8;
+            starts[rows[row].from as usize][rows[row].event as usize] = row as u8;
         }
         Table { rows, starts }
     }
@@ -263,7 +264,7 @@ impl Table {
         event: Event,
         facts: Facts,
     ) -> Option<&'static Transition> {
-        let start = usize::from(self.starts[from as usize]);
+        let start = usize::from(self.starts[from as usize][event as usize]);
         let rows = self.rows.get(start..)?.iter().take_while(|row| row.from == from);
         rows.filter(|row| row.event == event)
             .find(|row| row.guards.iter().all(|guard| guard.holds(facts)))

@@ -69,6 +69,7 @@ pub use self::config::{
 use self::cookie::Cookies;
 pub use self::counters::{Counters, DropReason, Messages};
 use self::peer::Peers;
+use self::querying::millis;
 use self::store::Store;
 use self::transmit::Identity;
 pub use self::view::{AssociationView, PeerView, RoutingStateView};
@@ -77,6 +78,7 @@ pub use self::view::{AssociationView, PeerView, RoutingStateView};
 #[derive(Debug)]
 pub struct Gist {
     config: Config,
+    validities: Validities,
     store: Store,
     peers: Peers,
     associations: Associations,
@@ -118,12 +120,14 @@ impl Gist {
             Some(IpAddr::V6(address)) => Identity::new(&address.octets()),
             None => Identity::new(&drawn),
         };
+        let lifetime = config.secret_lifetime;
         Gist {
+            validities: Validities::of(&config),
             config,
             store: Store::new(KeyedHash::draw(&mut keys)),
-            peers: Peers::new(&mut keys),
+            peers: Peers::new(KeyedHash::draw(&mut keys)),
             associations: Associations::default(),
-            cookies: Cookies::new(random.stream("gist/cookies")),
+            cookies: Cookies::new(random.stream("gist/cookies"), lifetime),
             counters: Counters::default(),
             identity,
             jitter: random.stream("gist/jitter"),
@@ -144,10 +148,30 @@ impl Gist {
     /// Takes other settings: see [`Config::renewed`].
     pub(crate) fn renew(&mut self, new: Config) {
         self.config = self.config.renewed(new);
+        self.validities = Validities::of(&self.config);
+        self.cookies.renew(self.config.secret_lifetime);
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+}
+
+/// Settings as messages have them, milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Validities {
+    /// `validity`.
+    configured: u32,
+    /// `shortest_validity`.
+    shortest: u32,
+}
+
+impl Validities {
+    fn of(config: &Config) -> Validities {
+        Validities {
+            configured: millis(config.validity),
+            shortest: millis(config.shortest_validity),
+        }
     }
 }

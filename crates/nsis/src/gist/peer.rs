@@ -5,15 +5,13 @@
 //! is another one now (RFC 5971 section 7.1.4).
 
 use alloc::boxed::Box;
-use core::hash::Hasher;
 use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
-use earmark_core::random::Stream;
+use earmark_core::hash::KeyedHash;
 use earmark_core::timer::TimerId;
 use earmark_wire::gist::NetworkLayerInformation;
 use hashbrown::HashTable;
-use siphasher::sip::SipHasher24;
 use slab::Slab;
 
 use super::state::{Index, NONE};
@@ -52,16 +50,16 @@ impl Peer {
 #[derive(Debug)]
 pub(crate) struct Peers {
     pub(crate) slab: Slab<Peer>,
-    /// By identity, address and interface; the first two are what peers say, so that the hash is SipHash.
+    /// By identity, address and interface; the first two are what peers say, so that the hash is keyed.
     by_name: HashTable<Index>,
-    key: (u64, u64),
+    hash: KeyedHash,
     /// Of the next place that is given away.
     generation: u32,
 }
 
 impl Peers {
-    pub(crate) fn new(keys: &mut Stream) -> Peers {
-        Peers { slab: Slab::new(), by_name: HashTable::new(), key: keys.hash_key(), generation: 0 }
+    pub(crate) fn new(hash: KeyedHash) -> Peers {
+        Peers { slab: Slab::new(), by_name: HashTable::new(), hash, generation: 0 }
     }
 
     pub(crate) fn get(&self, index: Index) -> Option<&Peer> {
@@ -82,8 +80,8 @@ impl Peers {
             let peer = &self.slab[index as usize];
             peer.interface == interface && peer.is(nli)
         };
-        let hash = self.hash(nli.peer_identity, nli.interface_address, interface);
-        self.by_name.find(hash, same).copied()
+        let place = hash(&self.hash, nli.peer_identity, nli.interface_address, interface);
+        self.by_name.find(place, same).copied()
     }
 
     /// The peer that a message names, which is entered if it is new and there are fewer than `limit`.
@@ -114,20 +112,20 @@ impl Peers {
             generation: self.generation,
             timer: None,
         }) as Index;
-        let hash = self.hash(nli.peer_identity, nli.interface_address, interface);
-        let (slab, key) = (&self.slab, self.key);
+        let (slab, keyed) = (&self.slab, &self.hash);
+        let place = hash(keyed, nli.peer_identity, nli.interface_address, interface);
         let hasher = |&other: &Index| {
             let peer: &Peer = &slab[other as usize];
-            hash_of(key, &peer.identity, peer.address, peer.interface)
+            hash(keyed, &peer.identity, peer.address, peer.interface)
         };
-        self.by_name.insert_unique(hash, index, hasher);
+        self.by_name.insert_unique(place, index, hasher);
         Some(index)
     }
 
     pub(crate) fn remove(&mut self, index: Index) -> Option<Peer> {
         let peer = self.slab.try_remove(index as usize)?;
-        let hash = self.hash(&peer.identity, peer.address, peer.interface);
-        if let Ok(entry) = self.by_name.find_entry(hash, |&other| other == index) {
+        let place = hash(&self.hash, &peer.identity, peer.address, peer.interface);
+        if let Ok(entry) = self.by_name.find_entry(place, |&other| other == index) {
             entry.remove();
         }
         Some(peer)
@@ -145,19 +143,26 @@ impl Peers {
         let peer = self.get(handle.slot)?;
         (handle.slot != NONE && peer.generation == handle.generation).then_some(handle.slot)
     }
-
-    fn hash(&self, identity: &[u8], address: IpAddr, interface: InterfaceId) -> u64 {
-        hash_of(self.key, identity, address, interface)
-    }
 }
 
-fn hash_of(key: (u64, u64), identity: &[u8], address: IpAddr, interface: InterfaceId) -> u64 {
-    let mut hasher = SipHasher24::new_with_keys(key.0, key.1);
-    match address {
-        IpAddr::V4(address) => hasher.write(&address.octets()),
-        IpAddr::V6(address) => hasher.write(&address.octets()),
+/// Three words of an identity at a time, and as a rule all of it.
+fn hash(key: &KeyedHash, identity: &[u8], address: IpAddr, interface: InterfaceId) -> u64 {
+    let (address, is_six) = match address {
+        IpAddr::V4(address) => (address.to_bits().into(), 0),
+        IpAddr::V6(address) => (address.to_bits(), 1 << 63),
+    };
+    // What is behind the end of an identity counts as zeros, so that its length must count too.
+    let mut hash = is_six | (identity.len() as u64) << 32 | u64::from(interface.0);
+    let mut rest = identity;
+    loop {
+        let (now, later) = rest.split_at(rest.len().min(24));
+        let mut words = [[0; 8]; 3];
+        words.as_flattened_mut()[..now.len()].copy_from_slice(now);
+        let [a, b, c] = words.map(u64::from_be_bytes);
+        hash = key.of_six([(address >> 64) as u64, address as u64, hash, a, b, c]);
+        if later.is_empty() {
+            return hash;
+        }
+        rest = later;
     }
-    hasher.write(&interface.0.to_be_bytes());
-    hasher.write(identity);
-    hasher.finish()
 }

@@ -19,7 +19,7 @@ use super::step::{At, Occasion};
 use super::transmit::{UPSTREAM_TTL, Way, message, own_address, target};
 use crate::PORT;
 use crate::instance::Work;
-use crate::nslp::{Notification, SendFailure, Validity};
+use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
 
 impl Gist {
     /// Whether a peer can be asked for in this direction (RFC 5971 section 5.8).
@@ -234,15 +234,7 @@ impl Gist {
         self.use_association(at, arrival, peer);
         self.refresh_response(work, at, arrival, response);
         if before != peer || !was_good {
-            self.counters.established += 1;
-            self.tell_good(work, at);
-        }
-        if before != NONE
-            && before != peer
-            && let Some(old) = handle
-        {
-            self.counters.rerouted += 1;
-            self.tell(work, at, Notification::RouteDeletion(old));
+            self.tell_installed(work, at, handle.filter(|_| before != peer));
         }
     }
 
@@ -395,6 +387,21 @@ impl Gist {
         }
     }
 
+    /// Tells that routing state is right now, and whom it has led to before, if that was another one.
+    pub(super) fn tell_installed(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        old: Option<PeerHandle>,
+    ) {
+        self.counters.established += 1;
+        self.tell_good(work, at);
+        if let Some(old) = old {
+            self.counters.rerouted += 1;
+            self.tell(work, at, Notification::RouteDeletion(old));
+        }
+    }
+
     /// Tells that routing state is right.
     pub(super) fn tell_good(&mut self, work: &mut Work<'_, '_>, at: &At) {
         let peer = self.peers.handle(self.store.half(at.place()).peer);
@@ -417,5 +424,6 @@ pub(super) fn ip_distance(arrival: &Arrival<'_>, direction: Direction, ip_ttl: u
 
 /// A time as state blocks have it.
 pub(super) fn millis(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+    let millis = time.as_secs().saturating_mul(1_000).saturating_add(time.subsec_millis().into());
+    u32::try_from(millis).unwrap_or(u32::MAX)
 }

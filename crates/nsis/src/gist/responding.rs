@@ -1,7 +1,6 @@
 //! The responding node: is asked whether it takes part, and keeps who has asked (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
 
 use core::mem;
-use core::time::Duration;
 
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
@@ -15,12 +14,12 @@ use super::config::Installation;
 use super::cookie::Binding;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
-use super::querying::{ip_distance, millis};
+use super::querying::ip_distance;
 use super::state::{Arrival, Index, Key, NONE, Needs};
 use super::step::{At, Occasion};
 use super::transmit::{Way, message, own_address};
 use crate::instance::Work;
-use crate::nslp::{Attributes, Notification, Peering, Received, Validity};
+use crate::nslp::{Attributes, Peering, Received, Validity};
 
 /// TTL below which a Query against the flow has come over more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
@@ -212,41 +211,9 @@ impl Gist {
         at: &At,
         occasion: &Occasion<'_>,
     ) {
-        let Occasion::Query { arrival, query, answer, confirm, over, .. } = occasion else {
-            return;
-        };
-        let Some(way) = self.way_back(work, arrival, &query.nli) else { return };
-        let binding = Binding {
-            nli: &query.nli,
-            mri: &query.mri,
-            session: query.session,
-            nslpid: arrival.nslpid,
-        };
-        let lifetime = self.config.secret_lifetime;
-        let cookie = self.cookies.responder(work.now, lifetime, &binding, arrival.interface);
-        let mri = at.mri();
-        let distance = ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
-        let validity = self.granted_ms(query.nli.routing_state_validity);
-        let identity = self.identity;
-        let mut response = Response {
-            nat_traversal: query.nat_traversal,
-            mri,
-            session: query.session,
-            nli: self.nli(&identity, way.source, mri.direction(), distance, validity),
-            query_cookie: query.query_cookie,
-            responder: confirm.then_some(ResponderPart { cookie: &cookie, stack: None }),
-            confirm_requested: *confirm,
-            nslp_data: (!answer.is_empty()).then_some(*answer),
-        };
-        let (hops, nslpid) = (self.config.hops, arrival.nslpid);
-        if *over != NONE {
-            let response = message(hops, nslpid, true, Body::Response(response));
-            self.write_message(work, *over, &response);
-            return;
-        }
-        if query.stack.is_none() {
-            self.send_datagram(work, &way, &message(hops, nslpid, true, Body::Response(response)));
-            return;
+        let Occasion::Query { query, over, .. } = occasion else { return };
+        if query.stack.is_none() || *over != NONE {
+            return self.respond(work, at, occasion, None);
         }
         let ports = self.ports();
         let (profiles, options) = self.proposal(&ports);
@@ -255,10 +222,49 @@ impl Gist {
             options: ProtocolOptionsList::new(&options[..profiles.len()]),
         };
         let stack = Stack { proposal: Profiles::new(profiles), configuration };
-        if let Some(responder) = &mut response.responder {
-            responder.stack = (!profiles.is_empty()).then_some(stack);
-        }
-        self.send_datagram(work, &way, &message(hops, nslpid, true, Body::Response(response)));
+        self.respond(work, at, occasion, (!profiles.is_empty()).then_some(stack));
+    }
+
+    fn respond(
+        &mut self,
+        work: &mut Work<'_, '_>,
+        at: &At,
+        occasion: &Occasion<'_>,
+        stack: Option<Stack<'_>>,
+    ) {
+        let Occasion::Query { arrival, query, answer, confirm, over, .. } = occasion else {
+            return;
+        };
+        let Some(way) = self.way_back(work, arrival, &query.nli) else { return };
+        // A refresh that nobody has to confirm goes without one.
+        let cookie = confirm.then(|| {
+            let binding = Binding {
+                nli: &query.nli,
+                mri: &query.mri,
+                session: query.session,
+                nslpid: arrival.nslpid,
+            };
+            self.cookies.responder(work.now, &binding, arrival.interface)
+        });
+        let mri = at.mri();
+        let distance = ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
+        let validity = self.granted_ms(query.nli.routing_state_validity);
+        let identity = self.identity;
+        let response = Response {
+            nat_traversal: query.nat_traversal,
+            mri,
+            session: query.session,
+            nli: self.nli(&identity, way.source, mri.direction(), distance, validity),
+            query_cookie: query.query_cookie,
+            responder: cookie.as_ref().map(|cookie| ResponderPart { cookie, stack }),
+            confirm_requested: *confirm,
+            nslp_data: (!answer.is_empty()).then_some(*answer),
+        };
+        let response = message(self.config.hops, arrival.nslpid, true, Body::Response(response));
+        match *over {
+            NONE => self.send_datagram(work, &way, &response),
+            over => self.write_message(work, over, &response),
+        };
     }
 
     /// The way to whoever sent a message that is answered, by its NLI (RFC 5971 section 4.4.1).
@@ -282,7 +288,7 @@ impl Gist {
     /// How long state is kept for somebody who proposes so much, milliseconds.
     fn granted_ms(&self, proposed: u32) -> u32 {
         let most = self.validity_ms();
-        proposed.clamp(millis(self.config.shortest_validity).clamp(1, most), most)
+        proposed.clamp(self.validities.shortest.clamp(1, most), most)
     }
 
     /// A Confirm has come.
@@ -305,10 +311,8 @@ impl Gist {
             session: confirm.session,
             nslpid: arrival.nslpid,
         };
-        let lifetime = self.config.secret_lifetime;
-        let opened = confirm
-            .returned
-            .map(|returned| self.cookies.open(work.now, lifetime, &binding, returned.cookie));
+        let opened =
+            confirm.returned.map(|returned| self.cookies.open(work.now, &binding, returned.cookie));
         let interface = match opened {
             Some(Some(interface)) => interface,
             Some(None) => return self.refuse_cookie(work, arrival),
@@ -390,20 +394,12 @@ impl Gist {
         let half = self.store.half_mut(at.place());
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
         half.lifetime_ms = validity;
-        half.expires_at = work.now + Duration::from_millis(validity.into());
+        half.expires_at = work.now.after_millis(validity.into());
         half.next_at = earmark_core::Time::MAX;
         half.ip_distance = distance.unwrap_or(half.ip_distance);
         self.arm(at.place());
         if before != peer || !was_good {
-            self.counters.established += 1;
-            self.tell_good(work, at);
-        }
-        if before != NONE
-            && before != peer
-            && let Some(old) = handle
-        {
-            self.counters.rerouted += 1;
-            self.tell(work, at, Notification::RouteDeletion(old));
+            self.tell_installed(work, at, handle.filter(|_| before != peer));
         }
     }
 

@@ -149,9 +149,8 @@ impl Gist {
     pub(super) fn validity_ms(&self) -> u32 {
         let states = self.store.states.len() as u64;
         let rate = u64::from(self.config.limits.datagrams_per_second.max(1));
-        let configured = self.config.validity.as_millis();
         let needed = 2_000 * states / rate;
-        u32::try_from(configured).unwrap_or(u32::MAX).max(needed as u32).max(1)
+        self.validities.configured.max(needed as u32).max(1)
     }
 
     /// The largest GIST message that a datagram takes to the peer of a half, octets.
@@ -167,6 +166,7 @@ impl Gist {
 const USUAL: usize = 2_048;
 
 /// Writes a message behind room for a UDP header, and gives the length of both.
+#[inline]
 fn write_aside(aside: &mut Vec<u8>, message: &Message<'_>) -> Option<usize> {
     const IN_FRONT: usize = udp::HEADER + MAGIC_LEN;
     if aside.len() < USUAL {

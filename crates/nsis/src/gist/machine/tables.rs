@@ -204,6 +204,7 @@ pub static QUERYING: Table = Table::new(&[
 
 /// The responding node (RFC 5972 appendix A.2, RFC 5971 sections 6.1 and 6.3).
 pub static RESPONDING: Table = Table::new(&[
+    row("5971 6.1:1", Idle, Event::Query, &[If(Delayed)], &[SendResponse], Idle),
     row(
         "1",
         Idle,
@@ -212,7 +213,6 @@ pub static RESPONDING: Table = Table::new(&[
         &[SendResponse, Install],
         EstablishedUpstream,
     ),
-    row("5971 6.1:1", Idle, Event::Query, &[If(Delayed)], &[SendResponse], Idle),
     row("2", Idle, Event::Query, &[], &[SendResponse, StartNoConfirm], WaitConfirm),
     row(
         "5971 6.1:3",
