@@ -1,0 +1,216 @@
+//! How messages travel: what is put around them, how often they leave, and what is only passed on (RFC 5971 sections 4.4.4,
+//! 5.3 and 5.8).
+
+mod common;
+
+use std::time::Duration;
+
+use common::application::{Do, Handle};
+use common::{Network, Packet, Place, address, session};
+use earmark_core::Outgoing;
+use earmark_nsis::gist::machine::State;
+use earmark_nsis::nslp::SendFailure;
+use earmark_nsis::{Command, Config, PORT};
+use earmark_wire::gist::{Body, Direction, LooseEnd, MessageType, Mri};
+use earmark_wire::udp;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn line(count: usize, change: impl Fn(&mut earmark_nsis::gist::Config)) -> (Network, Vec<Handle>) {
+    let mut config = Config::default();
+    change(&mut config.gist);
+    let mut network = Network::line(&vec![Place::Aware(config); count]);
+    let handles: Vec<Handle> = (0..count).map(|_| Handle::default()).collect();
+    for (node, handle) in network.nodes.iter_mut().zip(&handles) {
+        node.engine.as_mut().expect("NSIS").add(handle.application());
+    }
+    (network, handles)
+}
+
+fn states(network: &Network, node: usize) -> Vec<State> {
+    network.engine(node).gist().routing_states(0).map(|(_, view)| view.state).collect()
+}
+
+/// RS-validity-time of each Query of a node, milliseconds.
+fn validities(network: &Network, node: usize) -> Vec<u32> {
+    let queries = network.sent(node, MessageType::Query);
+    queries
+        .iter()
+        .map(|seen| match seen.packet.message().expect("a Query").body {
+            Body::Query(query) => query.nli.routing_state_validity,
+            body => panic!("{body:?}"),
+        })
+        .collect()
+}
+
+/// Section 5.3.2.1: where all that is on the way intercepts by port, Queries may go without router alert. In IPv6 none do.
+#[test]
+fn queries_go_without_router_alert_where_a_setting_says_so() {
+    let (mut network, apps) = line(3, |config| {
+        config.without_router_alert =
+            ["10.0.0.0/8", "fd00::/16"].map(|p| p.parse().unwrap()).into();
+    });
+    network.nodes[1].by_port = true;
+    let (four, six) = (network.flow(), network.flow_six());
+    apps[0].send(four, session(1), b"four");
+    apps[0].send(six, session(2), b"six.");
+    network.run(SECOND);
+    let alerts: Vec<(bool, bool)> = network
+        .sent(0, MessageType::Query)
+        .iter()
+        .map(|seen| (seen.packet.how.destination.is_ipv4(), seen.packet.how.router_alert))
+        .collect();
+    assert_eq!(alerts, [(true, false), (false, true)]);
+    assert_eq!(apps[1].received(), [b"four", b"six."], "the next node takes both up");
+
+    let (mut network, apps) = line(3, |config| {
+        config.without_router_alert = vec!["192.0.2.0/24".parse().unwrap()];
+    });
+    apps[0].send(network.flow(), session(1), b"four");
+    network.run(SECOND);
+    assert!(network.seen[0].packet.how.router_alert, "not for this destination");
+}
+
+/// Section 5.3.2.3: what interception has taken by mistake goes on as if nobody had looked at it.
+#[test]
+fn what_is_no_gist_goes_on_as_it_came() {
+    let (mut network, _) = line(3, |_| {});
+    let (source, destination) = (address("10.0.0.1"), address("10.0.1.2"));
+    let payload = b"no magic number";
+    let mut octets = vec![0; udp::HEADER + payload.len()];
+    octets[udp::HEADER..].copy_from_slice(payload);
+    let header = udp::Repr { source, destination, source_port: 4_000, destination_port: PORT };
+    header.emit(&mut octets).expect("room");
+    let how = Outgoing {
+        protocol: udp::PROTOCOL,
+        interface: None,
+        source,
+        destination,
+        ttl: 9,
+        router_alert: true,
+        encapsulated: false,
+        neighbor: None,
+    };
+    network.inject(1, 1, Packet { how, octets: octets.clone() });
+    let [passed] = &network.seen[..] else { panic!("{:?}", network.seen) };
+    assert_eq!((passed.node, passed.packet.octets.as_slice()), (1, &octets[..]));
+    let how = passed.packet.how;
+    assert_eq!((how.source, how.destination, how.ttl), (source, destination, 8));
+    assert!(how.router_alert);
+    // Its last hop ends here.
+    let how = Outgoing { ttl: 1, interface: None, ..how };
+    network.inject(1, 1, Packet { how, octets });
+    assert_eq!(network.seen.len(), 1);
+}
+
+/// Section 5.3.3: one limit for all datagrams of a node. What it holds back is repeated like what is lost.
+#[test]
+fn a_node_sends_so_many_datagrams_a_second() {
+    let (mut network, apps) = line(2, |config| config.limits.datagrams_per_second = 5);
+    let mri = network.flow();
+    for number in 1..=8 {
+        apps[0].send(mri, session(number), &[number; 4]);
+    }
+    network.run(Duration::from_millis(400));
+    let sent = |network: &Network| network.seen.iter().filter(|seen| seen.node == 0).count();
+    // Five at once, and by then two more that were earned.
+    assert!((5..=7).contains(&sent(&network)), "{}", sent(&network));
+    assert!(network.engine(0).gist().counters().held_back > 0);
+    network.run(9 * SECOND);
+    assert_eq!(states(&network, 0), [State::EstablishedDownstream; 8]);
+    assert!(sent(&network) <= 5 * 11, "{}", sent(&network));
+}
+
+/// Section 4.4.4: a node with so many routing states that their refreshes would exceed the limit proposes a longer validity.
+#[test]
+fn validity_is_longer_where_refreshes_would_be_too_many() {
+    let (mut network, apps) = line(2, |config| {
+        config.limits.datagrams_per_second = 2;
+        config.inactivity = 1_000 * SECOND;
+    });
+    let mri = network.flow();
+    for number in 1..=40 {
+        apps[0].send(mri, session(number), b"one.");
+        network.run(3 * SECOND);
+    }
+    let proposed = validities(&network, 0);
+    assert_eq!(proposed.first(), Some(&30_000));
+    let states = states(&network, 0).len() as u32;
+    assert!(states > 30, "{states}");
+    let longest = proposed.iter().copied().max();
+    assert_eq!(longest, Some(1_000 * states), "a refresh of each takes as long as half of it");
+}
+
+/// Settings that are taken over while GIST runs count from the next message on.
+#[test]
+fn another_validity_is_proposed_and_granted() {
+    let (mut network, apps) = line(2, |_| {});
+    let mri = network.flow();
+    apps[0].send(mri, session(1), b"one.");
+    network.run(SECOND);
+    for node in [0, 1] {
+        let mut config = Config::default();
+        config.gist.validity = Duration::from_secs(if node == 0 { 60 } else { 50 });
+        network.command(node, Command::Renew(Box::new(config)));
+    }
+    apps[0].send(mri, session(2), b"two.");
+    network.run(SECOND);
+    assert_eq!(validities(&network, 0), [30_000, 60_000]);
+    let response = network.sent(1, MessageType::Response)[1].packet.clone();
+    let Some(Body::Response(response)) = response.message().map(|message| message.body) else {
+        panic!("{response:?}")
+    };
+    assert_eq!(response.nli.routing_state_validity, 50_000);
+}
+
+/// Section 5.8.1.3: what a Query along the flow has found counts more than what one against it says.
+#[test]
+fn a_query_along_the_flow_counts_more() {
+    let (mut network, apps) = line(2, |_| {});
+    let mri = network.flow();
+    apps[0].send(mri, session(1), b"down");
+    network.run(SECOND);
+    // The responder forgets, and asks against the flow: it is answered, and nothing else comes of it.
+    apps[1].task(Do::Lifetime(mri.inverted(), session(1), Duration::ZERO));
+    network.run(SECOND);
+    let before = network.seen.len();
+    apps[1].send(mri.inverted(), session(1), b"up..");
+    network.run(SECOND);
+    assert_eq!(network.log(before), ["n1 Query", "n0 Response", "n1 Confirm"]);
+    assert_eq!(states(&network, 0), [State::EstablishedDownstream]);
+
+    // Who has asked against the flow is asked along it: the latter stays.
+    let (mut network, apps) = line(2, |_| {});
+    apps[1].send(mri.inverted(), session(1), b"up..");
+    network.run(SECOND);
+    assert_eq!(states(&network, 1), [State::EstablishedDownstream]);
+    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    network.run(SECOND);
+    apps[0].send(mri, session(1), b"down");
+    network.run(SECOND);
+    assert_eq!(apps[1].received(), [b"down"]);
+    assert_eq!(states(&network, 1), [State::EstablishedUpstream]);
+}
+
+/// Section 5.8.2: a loose end is looked for towards its destination, and only there.
+#[test]
+fn a_loose_end_is_found_downstream_only() {
+    let (mut network, apps) = line(3, |_| {});
+    let mri = Mri::LooseEnd(LooseEnd {
+        source: address("10.0.0.1"),
+        destination: address("10.0.1.2"),
+        direction: Direction::Downstream,
+    });
+    apps[0].send(mri, session(1), b"out.");
+    network.run(SECOND);
+    assert_eq!(network.log(0), ["n0 Query", "n1 Response", "n0 Confirm"]);
+    let how = network.seen[0].packet.how;
+    assert_eq!((how.source, how.destination), (address("10.0.0.1"), address("10.0.1.2")));
+    assert_eq!(apps[1].received(), [b"out."]);
+    apps[1].send(mri.inverted(), session(1), b"back");
+    network.run(SECOND);
+    assert_eq!(apps[0].received(), [b"back"], "to who has asked");
+    apps[1].send(mri.inverted(), session(2), b"back");
+    network.run(SECOND);
+    assert_eq!(apps[1].failures(), [SendFailure::NoUpstreamState], "nobody is asked for");
+}
