@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
 use earmark_node::{Command, NodeConfig};
-use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId, Source};
+use earmark_sim::{Keep, LinkEnd, LinkSpec, Network, NodeId, Shape, Source};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
@@ -96,10 +96,11 @@ impl Net {
             port,
             destination,
             destination_port: port,
-            rate: Rate::from_bps(kbps * 1_000),
+            shape: Shape::Constant(Rate::from_bps(kbps * 1_000)),
             packet_octets: 125,
             from: Time::ZERO,
             until: Time::MAX,
+            keep: Keep::Packets,
         });
         if !reserved {
             return;

@@ -9,6 +9,7 @@ use core::time::Duration;
 use earmark_core::InterfaceId;
 use earmark_core::random::Stream;
 
+use crate::dice::happens;
 use crate::network::{Network, NodeId};
 use crate::packet::{Body, Packet};
 
@@ -64,13 +65,6 @@ impl Faults {
             })
             .collect()
     }
-}
-
-/// Whether something happens that does so with this probability.
-fn happens(dice: &mut Stream, probability: f64) -> bool {
-    // 53 bits are what a float can tell apart.
-    let drawn = (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-    drawn < probability
 }
 
 fn turn_a_bit(dice: &mut Stream, packet: &mut Packet) {

@@ -16,7 +16,8 @@
 //!   all sources share; the trees follow members that come and go, and links that fail ([`Network::join`]).
 //! - **Faults** are rules for the signalling on a link: loss, duplication, damage, and delays by which messages overtake
 //!   one another ([`Network::set_faults`]); besides, links go down and daemons die.
-//! - **Traffic** is constant-rate UDP with jitter; a [`Trace`] keeps when each packet left and when it arrived.
+//! - **Traffic** is UDP at a constant rate with jitter, in bursts of a token bucket, on and off by turns, or at given
+//!   times ([`Shape`]); a [`Trace`] keeps when each packet left and when it arrived.
 //! - **Connections** between daemons run over packets of these links, in TCP's octets, without congestion control; TLS costs
 //!   what its handshake does, and hides nothing. Nodes can refuse them, or stop reading ([`Network::welcome`],
 //!   [`Network::set_reading`]).
@@ -42,6 +43,7 @@ mod agenda;
 mod class;
 mod classifier;
 mod daemons;
+pub mod dice;
 mod egress;
 mod faults;
 mod groups;
@@ -51,6 +53,7 @@ mod measurement;
 mod network;
 mod packet;
 mod port;
+mod shape;
 mod streams;
 mod tap;
 mod traffic;
@@ -60,6 +63,7 @@ pub use faults::Faults;
 pub use log::{Entry, Loss, What};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
 pub use network::{LinkEnd, LinkSpec, Network, NodeId};
+pub use shape::Shape;
 pub use streams::Welcome;
 pub use tap::Tapped;
-pub use traffic::{Source, StreamId};
+pub use traffic::{Keep, Source, StreamId};

@@ -2,24 +2,21 @@
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
-use core::time::Duration;
 
+use earmark_core::Time;
 use earmark_core::random::Stream;
-use earmark_core::{Rate, Time};
 
 use crate::measurement::Trace;
 use crate::network::{Happening, Network, NodeId};
 use crate::packet::{Body, Packet, UDP, USUAL_TTL};
+use crate::shape::{Departures, Shape};
 
 /// A stream of the network that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub(crate) usize);
 
-/// A stream of UDP packets of equal length at a constant rate.
-///
-/// Packet n leaves within `n * g .. (n + 1) * g` after `from`, where g is the time of one packet at the rate; where in
-/// it is drawn anew each time. So the rate is exact, and streams do not run in lock-step.
-#[derive(Clone, Debug)]
+/// A stream of UDP packets of equal length.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     /// Where it starts.
     pub node: NodeId,
@@ -29,14 +26,26 @@ pub struct Source {
     pub destination: IpAddr,
     /// Destination port.
     pub destination_port: u16,
-    /// Rate, counted in IP packet octets.
-    pub rate: Rate,
+    /// How it sends. Rates count IP packet octets.
+    pub shape: Shape,
     /// Octets of each IP packet.
     pub packet_octets: u32,
     /// When it starts.
     pub from: Time,
     /// When it ends.
     pub until: Time,
+    /// What is kept of it.
+    pub keep: Keep,
+}
+
+/// What is kept of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// How many packets left and arrived; 16 octets.
+    Counts,
+    /// When each packet left and arrived, too: 24 octets a packet.
+    #[default]
+    Packets,
 }
 
 /// A source at work.
@@ -44,6 +53,9 @@ pub(crate) struct Running {
     source: Source,
     address: Option<IpAddr>,
     dice: Stream,
+    departures: Departures,
+    sent: u64,
+    received: u64,
     trace: Trace,
     /// What of a stream to a group arrived at each member that it reached.
     at_members: BTreeMap<NodeId, Trace>,
@@ -54,13 +66,20 @@ impl Network {
     pub fn add_source(&mut self, source: Source) -> StreamId {
         let id = StreamId(self.streams.len());
         let name = alloc::format!("stream {}", id.0);
-        let dice = self.random.stream(&name);
+        let mut dice = self.random.stream(&name);
         let address = self.hosts[source.node.0].source_for(source.destination);
         let trace = Trace::new(source.packet_octets);
         let starts = source.from.max(self.now);
-        let at_members = BTreeMap::new();
-        self.streams.push(Running { source, address, dice, trace, at_members });
-        self.enter(starts, Happening::Leave(id));
+        let shape = source.shape.clone();
+        let mut departures = Departures::new(shape, source.packet_octets, starts, &mut dice);
+        let first = departures.next(&mut dice);
+        let (at_members, sent, received) = (BTreeMap::new(), 0, 0);
+        let running =
+            Running { source, address, dice, departures, sent, received, trace, at_members };
+        self.streams.push(running);
+        if let Some(first) = first {
+            self.enter(first, Happening::Leave(id));
+        }
         id
     }
 
@@ -69,7 +88,14 @@ impl Network {
         self.streams[stream.0].source.until = self.now;
     }
 
-    /// What became of a stream so far. A packet to a group has arrived when the first member has it; see
+    /// How many packets of a stream have left so far, and how many of them have arrived. A packet to a group has arrived
+    /// when the first member has it, and may be counted once for each.
+    pub fn counts(&self, stream: StreamId) -> (u64, u64) {
+        let Running { sent, received, .. } = self.streams[stream.0];
+        (sent, received)
+    }
+
+    /// What became of a stream so far; nothing where only counts are kept. A packet to a group has arrived when the first member has it; see
     /// [`trace_at`](Network::trace_at).
     pub fn trace(&self, stream: StreamId) -> &Trace {
         &self.streams[stream.0].trace
@@ -85,7 +111,11 @@ impl Network {
         let Body::Data { stream, sequence, .. } = packet.body else {
             return;
         };
-        let Running { trace, at_members, .. } = &mut self.streams[stream];
+        let Running { source, received, trace, at_members, .. } = &mut self.streams[stream];
+        *received += 1;
+        if source.keep == Keep::Counts {
+            return;
+        }
         if packet.destination.is_multicast() {
             let at_member = at_members.entry(node).or_insert_with(|| trace.unheard());
             at_member.arrive(sequence, self.now);
@@ -95,24 +125,18 @@ impl Network {
 
     /// The next packet of a stream is made, and the one after it planned.
     pub(crate) fn leave_source(&mut self, stream: StreamId) {
+        let now = self.now;
         let running = &mut self.streams[stream.0];
-        let (source, now) = (&running.source, self.now);
-        let Some(address) = running.address else {
+        let source = &running.source;
+        let Some(address) = running.address.filter(|_| now < source.until) else {
             return;
         };
-        if now >= source.until {
-            return;
+        let sequence = running.sent;
+        running.sent += 1;
+        if source.keep == Keep::Packets {
+            running.trace.leave(now);
+            running.at_members.values_mut().for_each(|trace| trace.leave(now));
         }
-        let sequence = running.trace.sent();
-        running.trace.leave(now);
-        running.at_members.values_mut().for_each(|trace| trace.leave(now));
-        let bits = u128::from(source.packet_octets) * 8 * 1_000_000_000;
-        let begins = |number: u64| {
-            let nanos = u128::from(number) * bits / u128::from(source.rate.as_bps().max(1));
-            source.from + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-        };
-        let (slot, end) = (begins(sequence + 1), begins(sequence + 2));
-        let jitter = running.dice.uniform(Duration::ZERO, end.since(slot));
         let packet = Packet {
             source: address,
             destination: source.destination,
@@ -130,7 +154,9 @@ impl Network {
             },
         };
         let node = source.node;
-        self.enter(slot + jitter, Happening::Leave(stream));
+        if let Some(next) = running.departures.next(&mut running.dice) {
+            self.enter(next, Happening::Leave(stream));
+        }
         if let Some(interface) = self.hosts[node.0].routes_to(packet.destination) {
             self.send(node, interface, packet);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{Bench, Family};
 use earmark_core::{MulticastRoute, Rate, Time};
-use earmark_sim::{Faults, NodeId, Source, StreamId};
+use earmark_sim::{Faults, Keep, NodeId, Shape, Source, StreamId};
 
 /// A ring of four routers with a host at each: r0 - r1 - r2 - r3 - r0, links 0 to 3; h0 to h3, links 4 to 7.
 struct Ring {
@@ -44,10 +44,11 @@ impl Ring {
             port: 1,
             destination: self.group,
             destination_port: 2,
-            rate: Rate::from_bps(800_000),
+            shape: Shape::Constant(Rate::from_bps(800_000)),
             packet_octets: 1_000,
             from: self.bench.network.now(),
             until: Time::MAX,
+            keep: Keep::Packets,
         })
     }
 
@@ -137,7 +138,8 @@ fn a_shared_tree_is_one_tree() {
     ring.run(1);
     let after = ring.received(stream);
     for host in [1, 3] {
-        assert!((97..=100).contains(&(after[host] - before[host])), "{before:?} {after:?}");
+        // A hundred a second, each somewhere in its slot, and what was on its way when the tree changed.
+        assert!((97..=101).contains(&(after[host] - before[host])), "{before:?} {after:?}");
     }
 }
 

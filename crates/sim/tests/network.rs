@@ -7,7 +7,7 @@ use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp::integrity::{Algorithm, HandshakeMode, Key, Purpose, Secret, Secured, Settings};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{Entry, LinkEnd, LinkSpec, Network, NodeId, Source, StreamId, What};
+use earmark_sim::{Entry, Keep, LinkEnd, LinkSpec, Network, NodeId, Shape, Source, StreamId, What};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::ipv4;
 use earmark_wire::rsvp::{FilterSpec, Message, MessageType, Session, SourceSelector};
@@ -80,10 +80,11 @@ impl Net {
             port,
             destination: address("10.0.1.2"),
             destination_port: port,
-            rate: Rate::from_mbps(mbps),
+            shape: Shape::Constant(Rate::from_mbps(mbps)),
             packet_octets,
             from: Time::ZERO,
             until: Time::MAX,
+            keep: Keep::Packets,
         })
     }
 

@@ -287,10 +287,11 @@ impl Stage for OnSimulator {
                 port,
                 destination,
                 destination_port,
-                rate,
+                shape: earmark_sim::Shape::Constant(rate),
                 packet_octets,
                 from,
                 until,
+                keep: earmark_sim::Keep::Packets,
             };
             self.streams.push(self.network.add_source(source));
         }
