@@ -2,10 +2,11 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use earmark_boomerang as boomerang;
 use earmark_boomerang::Boomerang;
-use earmark_core::admission::{Ledger, Owner, Protocol};
+use earmark_core::admission::{Attempt, Ledger, Owner, Protocol};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, HostEvent, Input as EngineInput, Interfaces,
@@ -175,6 +176,16 @@ impl Node {
     /// What its links can bear, and who holds how much of it.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// See [`Ledger::keep_journal`].
+    pub fn keep_journal(&mut self, keep: bool) {
+        self.ledger.keep_journal(keep);
+    }
+
+    /// See [`Ledger::take_attempts`].
+    pub fn take_attempts(&mut self) -> Vec<Attempt> {
+        self.ledger.take_attempts()
     }
 
     /// Its engine of RSVP, to be looked at.

@@ -32,7 +32,9 @@ impl Network {
         host.generation = generation;
         host.config.seed = seed;
         host.expire_at = None;
-        host.node = Some(Node::new(host.config.clone()));
+        let mut daemon = Node::new(host.config.clone());
+        daemon.keep_journal(self.attempts);
+        host.node = Some(daemon);
         let mut updates = host.greeting();
         for (interface, port) in host.ports.iter_mut() {
             let adopt = |(flow, rate)| HostUpdate::Adopted { interface, flow, rate };
@@ -84,6 +86,10 @@ impl Network {
         let mut effects = core::mem::take(&mut self.effects);
         engine.handle(self.now, input, &mut effects);
         engine.bundle(&mut effects);
+        let attempts = engine.take_attempts();
+        for attempt in attempts {
+            self.note(node, What::Attempt(attempt));
+        }
         let mut refused = Vec::new();
         for effect in effects.iter() {
             self.carry_out(node, &effects, effect, &mut refused);

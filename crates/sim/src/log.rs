@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::admission::ClaimId;
+use earmark_core::admission::{Attempt, ClaimId};
 use earmark_core::{CloseReason, ConnectionId, Installation, InterfaceId, Time, Transport};
 use earmark_node::{Command, Event};
 use serde::Serialize;
@@ -45,6 +45,9 @@ pub enum What {
     Refused(Installation, u16),
     /// The node took a reservation out of traffic control.
     Removed(ClaimId),
+    /// Somebody asked a link of the node for a reservation; only where that is wanted
+    /// ([`Network::watch_attempts`](crate::Network::watch_attempts)).
+    Attempt(Attempt),
     /// A connection of the node stands, or is no more.
     Connection(ConnectionId, Result<Transport, CloseReason>),
     /// The node reported something.

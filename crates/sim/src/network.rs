@@ -91,6 +91,8 @@ pub struct Network {
     pub(crate) streams: Vec<Running>,
     pub(crate) groups: Groups,
     log: Vec<Entry>,
+    /// Whether attempts to reserve go into the log.
+    pub(crate) attempts: bool,
     /// What passed the nodes that have a tap.
     pub(crate) tapped: BTreeMap<NodeId, Vec<Tapped>>,
     pub(crate) effects: Effects<Event>,
@@ -108,6 +110,7 @@ impl Network {
             streams: Vec::new(),
             groups: Groups::default(),
             log: Vec::new(),
+            attempts: false,
             tapped: BTreeMap::new(),
             effects: Effects::new(),
         }
@@ -125,7 +128,11 @@ impl Network {
 
     fn add_host(&mut self, name: &str, forwards: bool, config: NodeConfig, daemon: bool) -> NodeId {
         let config = NodeConfig { name: name.to_string(), seed: self.node_seed(name, 0), ..config };
-        self.hosts.push(Host::new(config, forwards, daemon));
+        let mut host = Host::new(config, forwards, daemon);
+        if let Some(node) = &mut host.node {
+            node.keep_journal(self.attempts);
+        }
+        self.hosts.push(host);
         NodeId(self.hosts.len() - 1)
     }
 
@@ -233,6 +240,14 @@ impl Network {
     /// From now on traffic control of a node answers every installation with this error number; `None`: it obeys again.
     pub fn refuse_installations(&mut self, node: NodeId, errno: Option<u16>) {
         self.hosts[node.0].refuse = errno;
+    }
+
+    /// From now on each attempt to reserve something of a link is in the log, granted or not, whichever protocol makes it.
+    pub fn watch_attempts(&mut self) {
+        self.attempts = true;
+        for node in self.hosts.iter_mut().filter_map(|host| host.node.as_mut()) {
+            node.keep_journal(true);
+        }
     }
 
     /// A user of a node asks for something, now.

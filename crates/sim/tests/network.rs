@@ -223,6 +223,7 @@ fn signed_by(secret: &[u8]) -> Settings {
 #[test]
 fn what_does_not_fit_is_refused() {
     let mut net = net(1);
+    net.network.watch_attempts();
     net.reserve(10);
     let h2 = net.h2;
     let refused = |node, event: &Event| {
@@ -234,6 +235,15 @@ fn what_does_not_fit_is_refused() {
     };
     assert_eq!((error.node, error.code.code()), (address("10.0.1.1"), 1));
     assert_eq!(net.entries(net.r1, |what| matches!(what, What::Installed(_))).len(), 0);
+    let attempts = net.entries(net.r1, |what| matches!(what, What::Attempt(_)));
+    let [What::Attempt(attempt)] = attempts.iter().map(|entry| &entry.what).collect::<Vec<_>>()[..]
+    else {
+        panic!("{attempts:?}");
+    };
+    assert_eq!(
+        (attempt.link, attempt.rate, attempt.granted),
+        (net.narrow, Rate::from_mbps(10), false)
+    );
 }
 
 /// The daemon of r1 dies; its class works on. The next daemon finds it, and knows of the reservation again with the

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::journal::Attempt;
 use super::lanes::Lanes;
 use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
@@ -32,6 +33,8 @@ pub struct Ledger {
     pub(super) preemption: Option<Box<Preemption>>,
     /// Where some flows claim instead.
     pub(super) lanes: Lanes,
+    /// Where attempts are written down; see [`Ledger::keep_journal`].
+    pub(super) journal: Option<Vec<Attempt>>,
 }
 
 /// A place for a claim. The parts of a [`Claim`] stand in it one by one, so that nothing is lost between them.
@@ -184,7 +187,12 @@ impl Ledger {
         let adopted =
             if entry.adopted.is_empty() { None } else { entry.adopted.get(flow).copied() };
         let old = adopted.unwrap_or(Rate::ZERO);
-        entry.admit(old, &demand)?;
+        let admitted = entry.admit(old, &demand);
+        if let Some(journal) = &mut self.journal {
+            let (flow, rate, granted) = (*flow, demand.rate, admitted.is_ok());
+            journal.push(Attempt { link, owner, flow, rate, granted });
+        }
+        admitted?;
         if adopted.is_some() {
             entry.adopted.remove(flow);
         }

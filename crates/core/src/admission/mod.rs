@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Rate;
 
 mod demand;
+mod journal;
 mod lanes;
 mod ledger;
 mod link;
@@ -25,6 +26,7 @@ mod queue;
 mod tests;
 
 pub use demand::{guaranteed_delay_us, guaranteed_rate};
+pub use journal::Attempt;
 pub use ledger::{Ledger, LostLink};
 pub use link::{AdoptError, LinkCapacity, LinkStatus};
 pub use preemption::{Displaced, PreemptionPolicy, Priority};

@@ -208,6 +208,27 @@ fn adoption_has_bounds() {
     assert_eq!(ledger.adopt(LINK, one_more, Rate::ZERO), Err(AdoptError::TooMany));
 }
 
+/// Attempts are written down from when that is wanted, refused ones too, and changes of what is held are none.
+#[test]
+fn a_journal_has_every_attempt() {
+    let mut ledger = ledger();
+    let first = ledger.claim(LINK, owner(1), &flow(1), demand(1)).expect("fits");
+    assert_eq!(ledger.take_attempts(), []);
+    ledger.keep_journal(true);
+    assert!(ledger.claim(LINK, owner(2), &flow(2), demand(4)).is_ok());
+    assert!(ledger.claim(LINK, owner(3), &flow(3), demand(1)).is_err());
+    assert!(ledger.change(first, demand(2)).is_err());
+    let attempt = |number: u16, rate, granted| {
+        let (owner, rate) = (owner(number.into()), mbps(rate));
+        Attempt { link: LINK, owner, flow: flow(number), rate, granted }
+    };
+    assert_eq!(ledger.take_attempts(), [attempt(2, 4, true), attempt(3, 1, false)]);
+    assert_eq!(ledger.take_attempts(), [], "they are told once");
+    ledger.keep_journal(false);
+    assert!(ledger.claim(LINK, owner(3), &flow(3), demand(1)).is_err());
+    assert_eq!(ledger.take_attempts(), []);
+}
+
 fn waiting(block: u32, rate: u64) -> Waiting {
     Waiting { owner: owner(block), demand: demand(rate), refusals: 1 }
 }

@@ -1,0 +1,37 @@
+//! A journal of the attempts to claim something, for those who study how reservations come about.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ledger, Owner};
+use crate::{Flow, InterfaceId, Rate};
+
+/// Somebody has asked a link for something that was not held before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Which link, or which lane of one.
+    pub link: InterfaceId,
+    /// Who.
+    pub owner: Owner,
+    /// For whose packets.
+    pub flow: Flow,
+    /// How much.
+    pub rate: Rate,
+    /// Whether it was granted.
+    pub granted: bool,
+}
+
+impl Ledger {
+    /// From now on keeps a journal, or none any more. Who has it kept must take what is in it
+    /// ([`take_attempts`](Ledger::take_attempts)), since it grows with each attempt.
+    pub fn keep_journal(&mut self, keep: bool) {
+        self.journal = keep.then(Vec::new);
+    }
+
+    /// Takes the attempts that were made since this was last asked, in order; nothing where no journal is kept. An attempt
+    /// for which room is made by preemption is there twice: refused, then granted.
+    pub fn take_attempts(&mut self) -> Vec<Attempt> {
+        self.journal.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+}
