@@ -15,7 +15,7 @@ use std::io;
 use earmark_core::InterfaceId;
 use earmark_linux::clock::Clock;
 use earmark_linux::{
-    Access, ClassifierChoice, InterfaceError, InterfaceState, LinkPlan, Mirror, OpenError,
+    Access, Adopted, ClassifierChoice, InterfaceError, InterfaceState, LinkPlan, Mirror, OpenError,
     SignallingSocket, TcError, TrafficControl, Update, capabilities,
 };
 use earmark_node::NodeConfig;
@@ -97,18 +97,7 @@ impl DaemonError {
 /// # Errors
 /// It could not start, or lost a socket that it cannot do without.
 pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
-    let access = if config.udp_only { Access::UdpOnly } else { Access::Raw };
-    let programs_queues =
-        config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
-    let missing = capabilities::missing(access, programs_queues)
-        .map_err(DaemonError::system("look at the process's capabilities"))?;
-    if !missing.is_empty() {
-        return Err(DaemonError::Privileges(missing));
-    }
-    let socket = SignallingSocket::open_with(access).map_err(|error| match error {
-        OpenError::AlreadyRunning => DaemonError::AlreadyRunning,
-        other => DaemonError::System { doing: "open the RSVP sockets", cause: with_cause(&other) },
-    })?;
+    let socket = claim(config)?;
     let user = config.user.as_deref().map(find_user).transpose()?;
     let listener = Listener::prepare(&config.control)?;
     let mut event_loop = start(config, socket, listener)?;
@@ -127,6 +116,22 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
     ended
 }
 
+/// Claims the network namespace, if this process may do what the settings ask for.
+fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
+    let access = if config.udp_only { Access::UdpOnly } else { Access::Raw };
+    let programs_queues =
+        config.interfaces.iter().any(|interface| interface.queues.plan().is_some());
+    let missing = capabilities::missing(access, programs_queues)
+        .map_err(DaemonError::system("look at the process's capabilities"))?;
+    if !missing.is_empty() {
+        return Err(DaemonError::Privileges(missing));
+    }
+    SignallingSocket::open_with(access).map_err(|error| match error {
+        OpenError::AlreadyRunning => DaemonError::AlreadyRunning,
+        other => DaemonError::System { doing: "open the RSVP sockets", cause: with_cause(&other) },
+    })
+}
+
 fn find_user(name: &str) -> Result<User, DaemonError> {
     User::find(name)
         .map_err(DaemonError::system("read /etc/passwd"))?
@@ -138,8 +143,48 @@ fn start(
     socket: SignallingSocket,
     listener: Listener,
 ) -> Result<EventLoop, DaemonError> {
-    let clock = Clock::start();
-    let origin = Timestamp::now();
+    let Station { clock, origin, driver, watch } = Station::start(config, socket)?;
+    let reload = Reload::new(config, origin);
+    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), reload)
+        .map_err(DaemonError::system("wait for events"))
+}
+
+/// What a daemon is without its clients: a node, the kernel under it, and the watch over the host.
+pub(crate) struct Station {
+    pub(crate) clock: Clock,
+    /// When the clock began.
+    origin: Timestamp,
+    pub(crate) driver: Driver<System>,
+    pub(crate) watch: Watch,
+}
+
+impl Station {
+    /// Starts one in the network namespace of the calling thread.
+    pub(crate) fn open(config: &Config) -> Result<Station, DaemonError> {
+        Station::start(config, claim(config)?)
+    }
+
+    fn start(config: &Config, socket: SignallingSocket) -> Result<Station, DaemonError> {
+        let (clock, origin) = (Clock::start(), Timestamp::now());
+        let (mut driver, Findings { mirror, initial, adopted }) = node(config, socket, origin)?;
+        let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver);
+        Ok(Station { clock, origin, driver, watch })
+    }
+}
+
+/// What the kernel has shown at the start.
+struct Findings {
+    mirror: Mirror,
+    initial: Vec<Update>,
+    adopted: Vec<Adopted>,
+}
+
+/// The node on its kernel, which knows nothing of the host yet.
+fn node(
+    config: &Config,
+    socket: SignallingSocket,
+    origin: Timestamp,
+) -> Result<(Driver<System>, Findings), DaemonError> {
     let keys = config.load_keys()?;
     let netlink = |error: &dyn std::error::Error| DaemonError::System {
         doing: "read the kernel's interfaces and routes",
@@ -184,11 +229,7 @@ fn start(
         }
     };
     info!(node = %node_config.name, seed = node_config.seed, "the node");
-    let mut driver = Driver::new(node_config, system, recorder);
-    let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver);
-    let reload = Reload::new(config, origin);
-    EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), reload)
-        .map_err(DaemonError::system("wait for events"))
+    Ok((Driver::new(node_config, system, recorder), Findings { mirror, initial, adopted }))
 }
 
 /// What connections are for: none where nobody speaks NSIS.

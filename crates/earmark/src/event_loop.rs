@@ -24,12 +24,12 @@ use crate::system::System;
 use crate::watch::Watch;
 
 /// Batches of messages that are served before the others get their turn.
-const BATCHES: usize = 8;
+pub(crate) const BATCHES: usize = 8;
 /// Clients that are let in a turn.
 const ACCEPTS: usize = 16;
 /// Timers are served at multiples of this, so that refreshes leave, and arrive at neighbours, in bursts: waking up for each
 /// costs more than the refresh. Nothing that a timer of a protocol starts is in such a hurry.
-const TIMER_GRAIN: Duration = Duration::from_millis(10);
+pub(crate) const TIMER_GRAIN: Duration = Duration::from_millis(10);
 /// How long new clients wait when the process has no descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -150,12 +150,7 @@ impl EventLoop {
 
     /// When the node's timers are served next.
     fn timers_due(&self) -> Option<Time> {
-        self.driver.next_deadline().map(|deadline| {
-            let grain = TIMER_GRAIN.as_nanos() as u64; // a constant that fits
-            Time::from_nanos(
-                deadline.as_nanos().checked_next_multiple_of(grain).unwrap_or(u64::MAX),
-            )
-        })
+        self.driver.next_deadline().map(|deadline| next_multiple(deadline, TIMER_GRAIN))
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -168,6 +163,12 @@ impl EventLoop {
         ];
         deadlines.into_iter().flatten().min()
     }
+}
+
+/// The first multiple of `grain` that is no earlier.
+pub(crate) fn next_multiple(time: Time, grain: Duration) -> Time {
+    let grain = u64::try_from(grain.as_nanos()).unwrap_or(u64::MAX).max(1);
+    Time::from_nanos(time.as_nanos().checked_next_multiple_of(grain).unwrap_or(u64::MAX))
 }
 
 /// What can become ready.

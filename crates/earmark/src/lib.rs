@@ -2,7 +2,8 @@
 //!
 //! [`daemon::run`] is the daemon: one thread and one epoll loop between the kernel, the clients of the control socket
 //! and a [`Node`](earmark_node::Node), which holds all protocol logic. [`client::Client`] talks to it;
-//! [`cli::main`] is the `earmark` command, made of both.
+//! [`cli::main`] is the `earmark` command, made of both. A program that wants to be a node itself has
+//! [`embedded::Embedded`].
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -13,6 +14,7 @@ pub mod daemon;
 pub mod decode;
 pub mod describe;
 pub mod driver;
+pub mod embedded;
 mod event_loop;
 pub mod record;
 mod reload;

@@ -8,6 +8,7 @@
 //!
 //! - [`resident`]: two neighbours that hold many sessions and do nothing but refresh them.
 //! - [`setup`]: sessions offered to a chain of three daemons, from the first Path to the ResvConf.
+//! - [`nsis`](mod@nsis): set-ups, resident sessions and pings of NSIS, over a chain of daemons.
 //! - [`messages`]: what each kind of message of a protocol costs one router ([`router`]), and what a session takes.
 //! - [`bytes`]: of how many octets the messages of GIST are, layer by layer.
 //! - [`life`]: sessions of one router from set-up to expiry.
@@ -22,6 +23,7 @@ pub mod host;
 pub mod life;
 pub mod messages;
 pub mod network;
+pub mod nsis;
 pub mod process;
 pub mod published;
 pub mod resident;
@@ -41,7 +43,7 @@ use anyhow::{Result, bail};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Somebody who wants to know how far a measurement is, and may end it.
-pub trait Watcher {
+pub trait Watcher: Sync {
     /// A step begins, in words, that ends when `total` is reached.
     fn begin(&self, what: &str, total: u64);
     /// It has come so far.

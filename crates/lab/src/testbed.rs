@@ -55,6 +55,10 @@ pub struct Settings {
     pub boomerang: String,
     /// Of the table `[yessir]`.
     pub yessir: String,
+    /// Of the table `[nsis]`.
+    pub nsis: String,
+    /// Likewise, of the node of this name; tables below it, such as `[nsis.tls]`, may follow.
+    pub own_nsis: BTreeMap<String, String>,
     /// Of every `[[interface]]`.
     pub interface: String,
     /// Of the `[[interface]]` of this node and name.
@@ -134,6 +138,11 @@ impl Testbed {
     /// The control socket of a node's daemon.
     pub fn control(&self, node: usize) -> PathBuf {
         self.state.control(&self.topology.nodes[node].name)
+    }
+
+    /// The configuration file of a node, whether it has a daemon or not.
+    pub fn configuration(&self, node: usize) -> PathBuf {
+        self.state.configuration(&self.topology.nodes[node].name)
     }
 
     /// The process of a node's daemon, while there is one.

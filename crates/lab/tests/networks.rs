@@ -21,6 +21,8 @@ mod interworking;
 mod multicast;
 #[path = "networks/net.rs"]
 mod net;
+#[path = "networks/nsis.rs"]
+mod nsis;
 #[path = "networks/qos.rs"]
 mod qos;
 #[path = "networks/reduction.rs"]
@@ -42,7 +44,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 20] = [
+    let tests: [(&str, Test); 24] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -63,6 +65,10 @@ fn main() {
         ("a_stream_may_have_a_part_of_its_way", yessir::a_stream_may_have_a_part_of_its_way),
         ("silence_ends_a_stream", yessir::silence_ends_a_stream),
         ("a_reservation_by_nsis_follows_the_route", qos::a_reservation_by_nsis_follows_the_route),
+        ("nsis_sets_up_by_every_transport", nsis::set_ups_by_every_transport),
+        ("nsis_associations_end_without_use", nsis::associations_end_without_use),
+        ("nsis_sessions_are_refreshed", nsis::resident_sessions_are_refreshed),
+        ("nsis_pings_come_back", nsis::pings_come_back),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),

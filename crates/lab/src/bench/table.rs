@@ -245,7 +245,7 @@ pub fn published(figures: &[Published]) -> String {
     table.to_string()
 }
 
-fn table(headers: &[&str]) -> Table {
+pub(super) fn table(headers: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(headers.iter().copied());
@@ -253,7 +253,7 @@ fn table(headers: &[&str]) -> Table {
 }
 
 /// Adds a row; the first `words` columns are words, the others numbers.
-fn add<const N: usize>(table: &mut Table, words: usize, cells: [String; N]) {
+pub(super) fn add<const N: usize>(table: &mut Table, words: usize, cells: [String; N]) {
     let cells = cells.into_iter().map(Cell::new).enumerate();
     table.add_row(cells.map(|(column, cell)| match column < words {
         true => cell,
@@ -262,7 +262,7 @@ fn add<const N: usize>(table: &mut Table, words: usize, cells: [String; N]) {
 }
 
 /// A number with a space between groups of three digits.
-fn spaced(number: u64) -> String {
+pub(super) fn spaced(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

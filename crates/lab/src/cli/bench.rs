@@ -3,6 +3,7 @@
 mod bytes;
 mod life;
 mod messages;
+mod nsis;
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -26,7 +27,7 @@ use crate::bench::{Supervision, Watcher, table};
 use crate::testbed::{self, Settings};
 
 const EXAMPLES: &str = "\
-Two measurements, with real daemons in network namespaces (needs root):
+Measurements with real daemons in network namespaces (needs root). With RSVP:
 
   resident   s - r1 - r2 - d: so many sessions stand, and r1 and r2 refresh them every R. What do the messages, the
              processor and the memory of each daemon come to? Once with every session refreshed by itself, once with
@@ -37,20 +38,31 @@ Two measurements, with real daemons in network namespaces (needs root):
 The hosts s and d are no daemons but one light process each, so that their cost does not count; but they run on the same
 machine. Messages are counted by the kernel's interfaces. Processor time contains the kernel's work for the daemon.
 
+With NSIS (--protocol nsis), over h1 - r1 - .. - h2, of which h1 is this program and all others are daemons:
+
+  set-up     reservations by QoS NSLP one after the other: how long does each take, and what does it cost r1? In datagrams, and
+             over TCP and TLS with new associations in every hop, and with those that are there.
+  resident   so many reservations stand, refreshed by QoS NSLP every R and by GIST before their validity ends. What do
+             packets, processor and memory of each daemon come to, and how long does a ping take meanwhile?
+  ping       how many messages of Ping NSLP a second go there and back without a loss?
+
 Examples:
   earmark-lab bench scale
   earmark-lab bench scale --json | jq '.set_up[].rate'
   earmark-lab bench scale --part set-up --set-ups 10000 --offers 4000,20000,all
   earmark-lab bench scale --sessions 1000 --set-ups 1000 --refresh 2s --window 2s    some seconds: a smoke test
+  earmark-lab bench scale --protocol nsis                                            20 minutes
+  earmark-lab bench scale --protocol nsis --part set-up --hops 2 --transport datagram
+  earmark-lab bench scale --protocol nsis --part resident --sessions 60000 --transport datagram,tcp
 
-Exit status: 0 every session was installed, 1 it could not run, 3 a session was not installed.";
+Exit status: 0 every session was installed, and none lost; 1 it could not run, 3 a session was not installed, or was lost.";
 
 pub(super) use messages::CountedMessages;
 
 /// Measure real daemons, or one router without I/O
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Bench {
-    Scale(Scale),
+    Scale(Box<Scale>),
     Messages(messages::Messages),
     Life(life::Life),
     Bytes(bytes::Bytes),
@@ -63,17 +75,44 @@ pub(super) struct Scale {
     /// The protocol.
     #[arg(long, value_enum, default_value = "rsvp")]
     protocol: Protocol,
-    /// What to measure; both where nothing is said.
+    /// What to measure; everything where nothing is said.
     #[arg(long, value_enum)]
     part: Option<Part>,
-    /// Resident sessions.
-    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    sessions: u32,
-    /// Sessions to set up; one measurement for each number and each offer.
-    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', default_value = "10000,60000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    /// Resident sessions; one measurement for each number. [default: 100000; with NSIS 45000,60000]
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    sessions: Vec<u32>,
+    /// Sessions to set up; one measurement for each number, and for each offer or transport. [default: 10000,60000; with
+    /// NSIS, one after the other, 2000]
+    #[arg(long, value_name = "COUNT,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     set_ups: Vec<u32>,
-    /// How they are offered: so many a second; `all` at once; or as fast as they are answered, with at most so many
-    /// unanswered (`unanswered:1000`).
+    /// Refresh period R of the daemons; with NSIS that of QoS NSLP.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration)]
+    refresh: Duration,
+    /// What the daemons do with the kernel's queues: nothing, so that signalling alone is measured, or one class and a token
+    /// bucket for each session.
+    #[arg(long, value_enum, default_value = "none")]
+    queues: Queues,
+    /// How long resident sessions are watched, after a warm-up; at least R makes sense.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration)]
+    window: Duration,
+    /// How long resident sessions are left alone before. [default: 1.5 R; with NSIS the validity]
+    #[arg(long, value_name = "TIME", value_parser = super::duration)]
+    warm_up: Option<Duration>,
+    #[command(flatten)]
+    rsvp: RsvpScale,
+    #[command(flatten)]
+    nsis: nsis::NsisScale,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What only RSVP has.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "RSVP only")]
+struct RsvpScale {
+    /// How sessions to set up are offered: so many a second; `all` at once; or as fast as they are answered, with at most so
+    /// many unanswered (`unanswered:1000`).
     #[arg(
         long,
         value_name = "OFFER,...",
@@ -81,30 +120,18 @@ pub(super) struct Scale {
         default_value = "4000,20000,unanswered:1000,all"
     )]
     offers: Vec<OfferArgument>,
-    /// Refresh period R of the daemons.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = super::duration)]
-    refresh: Duration,
-    /// What the daemons do with the kernel's queues: nothing, so that signalling alone is measured, or one class and a token
-    /// bucket for each session.
-    #[arg(long, value_enum, default_value = "none")]
-    queues: Queues,
     /// Whether sessions are set up with refresh reduction (RFC 2961); resident ones are measured without it and with it.
     #[arg(long, value_enum, default_value = "on")]
     reduction: Reduction,
-    /// How long resident sessions are watched, after a warm-up of 1.5 R; at least R makes sense.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::duration)]
-    window: Duration,
     /// When to give up a set-up.
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = super::duration)]
     patience: Duration,
-    /// Print one JSON object instead of tables.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Protocol {
     Rsvp,
+    Nsis,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -123,6 +150,8 @@ enum Reduction {
 enum Part {
     Resident,
     SetUp,
+    /// NSIS only.
+    Ping,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -187,20 +216,30 @@ impl Scale {
         let interrupted = interruption()?;
         let bar = Bar::new();
         let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
+        match self.protocol {
+            Protocol::Rsvp => self.run_rsvp(&bar, &supervision),
+            Protocol::Nsis => self.run_nsis(&bar, &supervision),
+        }
+    }
+
+    fn run_rsvp(&self, bar: &Bar, supervision: &Supervision<'_>) -> Result<ExitCode> {
+        if self.part == Some(Part::Ping) {
+            bail!("RSVP has no pings\n  help: --protocol nsis");
+        }
         let mut report = Report { protocol: "rsvp", ..Report::default() };
         if self.part != Some(Part::SetUp) {
             for plan in self.residents() {
-                report.resident.push(resident::measure(&plan, &supervision)?);
+                report.resident.push(resident::measure(&plan, supervision)?);
             }
             report.published.extend(published::RESIDENT);
-            self.show(&bar, || table::residents(&report.resident), &published::RESIDENT);
+            self.show(bar, || table::residents(&report.resident), &published::RESIDENT);
         }
         if self.part != Some(Part::Resident) {
             for plan in self.plans() {
-                report.set_up.push(setup::measure(&plan, &supervision)?);
+                report.set_up.push(setup::measure(&plan, supervision)?);
             }
             report.published.extend(published::SET_UP);
-            self.show(&bar, || table::set_ups(&report.set_up), &published::SET_UP);
+            self.show(bar, || table::set_ups(&report.set_up), &published::SET_UP);
         }
         bar.0.finish_and_clear();
         if self.json {
@@ -216,48 +255,64 @@ impl Scale {
 
     /// Tables appear as soon as they are whole.
     fn show(&self, bar: &Bar, own: impl FnOnce() -> String, others: &[Published]) {
-        if !self.json {
-            bar.0.suspend(|| println!("{}\n{}\n", own(), table::published(others)));
+        if self.json {
+            return;
         }
+        bar.0.suspend(|| {
+            println!("{}\n", own());
+            if !others.is_empty() {
+                println!("{}\n", table::published(others));
+            }
+        });
     }
 
-    fn residents(&self) -> [resident::Plan; 2] {
-        [("each refreshed", false), ("in summaries", true)].map(|(name, reduction)| {
-            resident::Plan {
-                sessions: self.sessions,
-                name,
-                set: Set { reduction, ..self.set(resident::ROUTERS) },
-                host_refresh: self.refresh,
-                warm_up: self.refresh * 3 / 2,
-                window: self.window,
-                patience: self.patience,
-            }
-        })
+    fn residents(&self) -> Vec<resident::Plan> {
+        let plan = |sessions, (name, reduction)| resident::Plan {
+            sessions,
+            name,
+            set: Set { reduction, ..self.set(resident::ROUTERS) },
+            host_refresh: self.refresh,
+            warm_up: self.warm_up.unwrap_or(self.refresh * 3 / 2),
+            window: self.window,
+            patience: self.rsvp.patience,
+        };
+        let kinds = [("each refreshed", false), ("in summaries", true)];
+        let counts = or(&self.sessions, &[100_000]).iter();
+        counts.flat_map(|&sessions| kinds.map(|kind| plan(sessions, kind))).collect()
     }
 
     fn plans(&self) -> Vec<setup::Plan> {
         let mut plans = Vec::new();
-        for &sessions in &self.set_ups {
-            plans.extend(self.offers.iter().map(|&OfferArgument(offer)| setup::Plan {
+        for &sessions in or(&self.set_ups, &[10_000, 60_000]) {
+            plans.extend(self.rsvp.offers.iter().map(|&OfferArgument(offer)| setup::Plan {
                 sessions,
                 offer,
                 set: self.set(setup::ROUTERS),
-                patience: self.patience,
+                patience: self.rsvp.patience,
             }));
         }
         plans
     }
 
     fn set(&self, routers: usize) -> Set {
+        let settings = Settings { interface: self.interface(), ..Settings::default() };
+        let reduction = self.rsvp.reduction == Reduction::On;
+        Set { routers, refresh: self.refresh, reduction, settings }
+    }
+
+    /// What every `[[interface]]` says.
+    fn interface(&self) -> String {
         let queues = match self.queues {
             Queues::None => "none",
             Queues::Aggregate => "aggregate",
         };
-        let settings =
-            Settings { interface: format!("queues = \"{queues}\"\n"), ..Settings::default() };
-        let reduction = self.reduction == Reduction::On;
-        Set { routers, refresh: self.refresh, reduction, settings }
+        format!("queues = \"{queues}\"\n")
     }
+}
+
+/// What was asked for, or what is usual.
+fn or<'l, T>(asked: &'l [T], usual: &'l [T]) -> &'l [T] {
+    if asked.is_empty() { usual } else { asked }
 }
 
 /// Is set when somebody wants the program to end.

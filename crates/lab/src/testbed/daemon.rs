@@ -29,12 +29,14 @@ pub(super) fn configuration(
     let name = &topology.nodes[node].name;
     let mut text = format!(
         "[node]\nname = \"{name}\"\n\n[control]\nsocket = \"{}\"\n\n[rsvp]\nrefresh = \"{}ms\"\n{}\n\
-         [boomerang]\n{}\n[yessir]\n{}",
+         [boomerang]\n{}\n[yessir]\n{}\n[nsis]\n{}{}",
         control.display(),
         options.refresh.as_millis(),
         options.settings.rsvp,
         options.settings.boomerang,
-        options.settings.yessir
+        options.settings.yessir,
+        options.settings.nsis,
+        options.settings.own_nsis.get(name).map_or("", String::as_str)
     );
     for (end, link) in topology.interfaces(node) {
         // Writing to a string does not fail.
@@ -114,6 +116,8 @@ mod tests {
             rsvp: "lifetime_factor = 5\n".to_owned(),
             boomerang: "refresh = \"2s\"\n".to_owned(),
             yessir: "refresh = \"3s\"\n".to_owned(),
+            nsis: "refresh = \"4s\"\n".to_owned(),
+            own_nsis: [("r1".to_owned(), "validity = \"5s\"\n".to_owned())].into(),
             interface: "queues = \"none\"\n".to_owned(),
             own: [(("r1".to_owned(), "eth0".to_owned()), "faces_core = true\n".to_owned())].into(),
         };
@@ -124,6 +128,9 @@ mod tests {
         assert_eq!(config.timing.refresh, Duration::from_secs(2));
         assert_eq!(config.timing.lifetime_factor, 5);
         assert_eq!((config.boomerang.refresh_interval, config.yessir.interval), (2, 3));
+        let nsis = &config.nsis.engine;
+        assert_eq!(nsis.qos.refresh, Duration::from_secs(4));
+        assert_eq!(nsis.gist.validity, Duration::from_secs(5));
         assert!(config.interfaces.iter().all(|interface| interface.queues == Queueing::None));
         let faces_core = config.interfaces.iter().map(|interface| interface.border.is_some());
         assert!(faces_core.eq([true, false]));

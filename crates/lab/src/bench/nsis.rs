@@ -1,0 +1,100 @@
+//! Measurements of NSIS: real daemons that find each other by GIST, reserve by QoS NSLP, and pass Ping NSLP on.
+//!
+//! ```text
+//!   h1 --- r1 --- r2 --- r3 --- h2        four hops: namespaces, veth pairs of 100 Gbit/s
+//! ```
+//!
+//! Every node but h1 is a daemon of its own, h2 too: it answers as the last node of the path. h1 is this very program
+//! ([`sender`]), which has a node in it ([`earmark::embedded`]) and gives that its commands without a socket between; so
+//! an application costs nothing but what the protocol does for it.
+//!
+//! - [`set_up`]: reservations one after the other, as somebody sees them who waits for each.
+//! - [`resident`]: many sessions stand and are refreshed; what does each daemon pay, and how long is a round trip meanwhile?
+//! - [`ping`]: how many messages of Ping NSLP a second go through without a loss.
+
+pub mod chain;
+mod keys;
+pub mod ping;
+pub mod resident;
+pub mod sender;
+pub mod set_up;
+pub mod table;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use chain::{Chain, Set};
+
+/// By what messages of applications travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// In datagrams (D-mode).
+    Datagram,
+    /// Over connections (C-mode).
+    Tcp,
+    /// Over connections whose ends have proved who they are.
+    Tls,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Transport; 3] = [Transport::Datagram, Transport::Tcp, Transport::Tls];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Datagram => "datagrams",
+            Transport::Tcp => "TCP",
+            Transport::Tls => "TLS",
+        }
+    }
+
+    /// What the settings of a daemon have every message need (`nsis.require`).
+    fn need(self) -> &'static str {
+        match self {
+            Transport::Datagram => "nothing",
+            Transport::Tcp => "reliable",
+            Transport::Tls => "secure",
+        }
+    }
+}
+
+/// How long many of the same thing took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// How many.
+    pub count: usize,
+    /// Half of them took no longer, milliseconds.
+    pub p50_ms: f64,
+    /// 95 of 100, milliseconds.
+    pub p95_ms: f64,
+    /// All, milliseconds.
+    pub max_ms: f64,
+}
+
+impl Times {
+    /// Of these; all zero where there are none.
+    pub fn of(mut times: Vec<Duration>) -> Times {
+        times.sort_unstable();
+        let rank = |part: f64| ((times.len() as f64 * part).ceil() as usize).saturating_sub(1);
+        let at = |part: f64| times.get(rank(part)).copied().unwrap_or_default();
+        let millis = |part: f64| at(part).as_secs_f64() * 1e3;
+        let (p50_ms, p95_ms, max_ms) = (millis(0.5), millis(0.95), millis(1.0));
+        Times { count: times.len(), p50_ms, p95_ms, max_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_ranked() {
+        let times = Times::of((1..=100).rev().map(Duration::from_millis).collect());
+        assert_eq!(times, Times { count: 100, p50_ms: 50.0, p95_ms: 95.0, max_ms: 100.0 });
+        assert_eq!(Times::of(vec![Duration::from_millis(2)]).p50_ms, 2.0);
+        assert_eq!(Times::of(Vec::new()), Times::default());
+    }
+}

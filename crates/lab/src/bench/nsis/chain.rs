@@ -1,0 +1,245 @@
+//! The network of a measurement of NSIS: a chain of daemons, and a first host that is this program.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use earmark::client::Client;
+use earmark::config::Config;
+use earmark::control::protocol::Listing;
+use earmark_node::AssociationRow;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::process::Sample;
+use super::Transport;
+use super::keys::Keys;
+use super::sender::Sender;
+use crate::testbed::{Options, Settings, Testbed};
+use crate::topology::Topology;
+
+/// How the nodes of a chain are set.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// From host to host; one more than there are routers.
+    pub hops: usize,
+    /// By what messages travel.
+    pub transport: Transport,
+    /// How often QoS NSLP refreshes.
+    pub refresh: Duration,
+    /// How many sessions one refresh speaks of besides its own, at most.
+    pub summary: u32,
+    /// How long routing state of GIST holds without a refresh.
+    pub validity: Duration,
+    /// How long a node holds an association open on which nothing comes.
+    pub hold: Duration,
+    /// What else the `[[interface]]`s say.
+    pub interface: String,
+}
+
+impl Set {
+    /// So many hops by this transport, with QoS NSLP refreshed every 30 s and GIST every 180 s, as in the published
+    /// measurement; the kernel's queues are left alone.
+    pub fn new(hops: usize, transport: Transport) -> Set {
+        Set {
+            hops,
+            transport,
+            refresh: Duration::from_secs(30),
+            summary: 0,
+            validity: Duration::from_secs(180),
+            hold: Duration::from_secs(30),
+            interface: "queues = \"none\"\n".to_owned(),
+        }
+    }
+}
+
+/// A chain that is up. It goes down when it is dropped.
+pub struct Chain {
+    testbed: Testbed,
+    /// The daemons read them at the start, and this host when it begins.
+    _keys: Option<Keys>,
+    last: usize,
+}
+
+impl Chain {
+    /// Builds one of this very program.
+    ///
+    /// # Errors
+    /// Namespaces are not to be had; a daemon does not start.
+    pub fn up(set: &Set) -> Result<Chain> {
+        Chain::of(std::env::current_exe().context("cannot find this program's own file")?, set)
+    }
+
+    /// Likewise, for another program that runs `earmark-lab`.
+    ///
+    /// # Errors
+    /// As of [`Chain::up`].
+    pub fn of(program: PathBuf, set: &Set) -> Result<Chain> {
+        let topology = topology(set.hops)?;
+        let nodes = || topology.nodes.iter().map(|node| node.name.as_str());
+        let keys = (set.transport == Transport::Tls)
+            .then(|| Keys::make(&topology.name, nodes()))
+            .transpose()?;
+        let own_nsis: BTreeMap<String, String> = keys
+            .iter()
+            .flat_map(|keys| nodes().map(|node| (node.to_owned(), keys.settings(node))))
+            .collect();
+        let millis = |time: Duration| time.as_millis();
+        let settings = Settings {
+            nsis: format!(
+                "refresh = \"{}ms\"\nsummary = {}\nvalidity = \"{}ms\"\nhold = \"{}ms\"\nrequire = \"{}\"\n",
+                millis(set.refresh),
+                set.summary,
+                millis(set.validity),
+                millis(set.hold),
+                set.transport.need()
+            ),
+            own_nsis,
+            interface: format!("protocols = [\"nsis\"]\n{}", set.interface),
+            ..Settings::default()
+        };
+        // RSVP's refresh period, of which there is none here.
+        let options = Options::new(program, Duration::from_secs(30));
+        let options = Options { bound: true, bare_hosts: true, settings, ..options };
+        let mut testbed = Testbed::up(topology, options)?;
+        testbed.start_daemon(set.hops)?;
+        testbed.await_daemon(set.hops)?;
+        Ok(Chain { testbed, _keys: keys, last: set.hops })
+    }
+
+    /// The nodes that are daemons, in the order of the path: the routers, and the last host.
+    pub fn daemons(&self) -> impl Iterator<Item = usize> + use<> {
+        1..=self.last
+    }
+
+    /// The name of a node.
+    pub fn name(&self, node: usize) -> &str {
+        &self.testbed.topology().nodes[node].name
+    }
+
+    /// What a daemon has cost so far.
+    pub fn sample(&self, node: usize) -> Result<Sample> {
+        let process = self.testbed.process(node).context("the daemon has ended")?;
+        Sample::of(process)
+            .with_context(|| format!("the daemon of {} does not run", self.name(node)))
+    }
+
+    /// What all daemons have cost so far.
+    pub fn samples(&self) -> Result<Vec<Sample>> {
+        self.daemons().map(|node| self.sample(node)).collect()
+    }
+
+    /// The control socket of a daemon.
+    pub fn client(&self, node: usize) -> Result<Client> {
+        Ok(Client::connect(self.testbed.control(node))?)
+    }
+
+    /// Associations with peers that stand at the daemons, each counted at both ends.
+    pub fn associations(&self) -> Result<usize> {
+        let count = |node| {
+            let rows = self.client(node)?.show::<AssociationRow>(Listing::Associations)?.rows;
+            Ok(rows.len())
+        };
+        self.daemons().map(count).sum()
+    }
+
+    /// What was lost so far at all daemons.
+    pub fn losses(&self) -> Result<Losses> {
+        let mut losses = Losses::default();
+        for node in self.daemons() {
+            let counters = self.client(node)?.show_counters()?;
+            let count =
+                |path: &str| counters.pointer(path).and_then(Value::as_u64).unwrap_or_default();
+            losses.overflowed += count("/socket/overflowed");
+            losses.unsent += count("/driver/send_failed");
+            losses.expired += count("/qos_nslp/sessions/expired");
+            losses.repeated +=
+                count("/qos_nslp/messages/repeated") + count("/gist/routing/repeated");
+        }
+        Ok(losses)
+    }
+
+    /// Does something on a thread inside the first host, with the node there.
+    ///
+    /// # Errors
+    /// The node cannot start there, or what is to be done fails.
+    pub fn in_first_host<T: Send>(
+        &self,
+        work: impl FnOnce(&mut Sender) -> Result<T> + Send,
+    ) -> Result<T> {
+        let config = Config::load(&self.testbed.configuration(0))?;
+        let (from, to) = (self.address(0)?, self.address(self.last)?);
+        self.testbed.namespace(0).run_in(|| work(&mut Sender::start(&config, from, to)?))?
+    }
+
+    fn address(&self, node: usize) -> Result<Ipv4Addr> {
+        self.testbed.topology().address(node).context("a node without a link")
+    }
+}
+
+/// What went wrong at daemons, as they count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Messages lost because the socket's receive buffer was full.
+    pub overflowed: u64,
+    /// Messages that the kernel would not take.
+    pub unsent: u64,
+    /// Sessions that were not refreshed in time.
+    pub expired: u64,
+    /// Messages sent again because no answer came.
+    pub repeated: u64,
+}
+
+impl Losses {
+    /// What has been added since an earlier moment.
+    #[must_use]
+    pub fn since(self, earlier: Losses) -> Losses {
+        Losses {
+            overflowed: self.overflowed - earlier.overflowed,
+            unsent: self.unsent - earlier.unsent,
+            expired: self.expired - earlier.expired,
+            repeated: self.repeated - earlier.repeated,
+        }
+    }
+
+    /// Messages that were lost for sure, and sessions.
+    pub fn total(self) -> u64 {
+        self.overflowed + self.unsent + self.expired
+    }
+}
+
+/// A chain of this many hops between the hosts `h1` and `h2`.
+fn topology(hops: usize) -> Result<Topology> {
+    let mut names = vec!["h1".to_owned()];
+    names.extend((1..hops).map(|n| format!("r{n}")));
+    names.push("h2".to_owned());
+    let mut text = format!("name = \"earmark-bench-{}\"\n", std::process::id());
+    for name in &names {
+        // Writing to a string does not fail.
+        let _ = write!(text, "[[node]]\nname = \"{name}\"\n");
+    }
+    for pair in names.windows(2) {
+        let _ = write!(
+            text,
+            "[[link]]\nends = [\"{}\", \"{}\"]\nbandwidth = \"100Gbit\"\nqueue_packets = 1000\n",
+            pair[0], pair[1]
+        );
+    }
+    Ok(Topology::parse(&text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_has_one_router_less_than_hops() {
+        let topology = topology(4).unwrap();
+        let names: Vec<_> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["h1", "r1", "r2", "r3", "h2"]);
+        assert_eq!(topology.links.len(), 4);
+    }
+}

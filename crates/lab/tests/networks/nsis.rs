@@ -1,0 +1,96 @@
+//! The measurements of NSIS, as small as they go: that they run, and what they say of a chain that loses nothing.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use earmark_lab::bench::nsis::resident::{self, Residents};
+use earmark_lab::bench::nsis::set_up::{self, Associations};
+use earmark_lab::bench::nsis::{Chain, Set, Transport, ping};
+use earmark_lab::bench::{Supervision, Unwatched};
+
+use crate::Outcome;
+
+const SET_UPS: u32 = 30;
+const SESSIONS: u32 = 200;
+/// Longer than the refresh period of QoS NSLP and the validity of GIST, so that only refreshes keep sessions.
+const WATCHED: Duration = Duration::from_secs(5);
+
+fn chain(set: &Set) -> anyhow::Result<Chain> {
+    Chain::of(PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab")), set)
+}
+
+fn supervised<T>(work: impl FnOnce(&Supervision<'_>) -> T) -> T {
+    work(&Supervision { watcher: &Unwatched, interrupted: &AtomicBool::new(false) })
+}
+
+/// ```text
+///   h1 ---- r1 ---- h2
+/// ```
+///
+/// Reservations over two hops, one after the other: in datagrams, over TCP and over TLS, where each hop makes its association
+/// with the first of them.
+pub(crate) fn set_ups_by_every_transport() -> Outcome {
+    for transport in Transport::ALL {
+        let associations = match transport {
+            Transport::Datagram => Associations::None,
+            Transport::Tcp | Transport::Tls => Associations::Existing,
+        };
+        let chain = chain(&Set::new(2, transport))?;
+        let plan = set_up::Plan { hops: 2, transport, associations, count: SET_UPS };
+        let result = supervised(|supervision| set_up::measure_on(&chain, &plan, supervision))?;
+        assert_eq!(result.times.count, SET_UPS as usize, "{transport:?}");
+        assert!(result.rate.is_some_and(|rate| rate > 0.0) && result.times.p50_ms > 0.0);
+        assert_eq!(result.losses.total(), 0, "{transport:?}");
+    }
+    Ok(())
+}
+
+/// Two set-ups over TCP, each with associations of its own: those before end for want of use.
+pub(crate) fn associations_end_without_use() -> Outcome {
+    let hold = Duration::from_secs(1);
+    let chain = chain(&Set { hold, ..Set::new(2, Transport::Tcp) })?;
+    let associations = Associations::New;
+    let plan = set_up::Plan { hops: 2, transport: Transport::Tcp, associations, count: 2 };
+    let result = supervised(|supervision| set_up::measure_on(&chain, &plan, supervision))?;
+    assert_eq!((result.times.count, chain.associations()?), (2, 0));
+    Ok(())
+}
+
+/// ```text
+///   h1 ---- r1 ---- r2 ---- h2
+/// ```
+///
+/// Two hundred sessions outlive their refresh period and the validity of routing state, each refreshed by itself and in
+/// summaries, while pings go through.
+pub(crate) fn resident_sessions_are_refreshed() -> Outcome {
+    let mut received = Vec::new();
+    for summary in [0, 100] {
+        let (refresh, validity) = (Duration::from_secs(1), Duration::from_secs(3));
+        let set = Set { refresh, validity, summary, ..Set::new(3, Transport::Datagram) };
+        let chain = chain(&set)?;
+        let (sessions, name) = (SESSIONS, "refreshed");
+        let plan = resident::Plan { sessions, name, set, warm_up: WATCHED, window: WATCHED };
+        let result = supervised(|supervision| resident::measure_on(&chain, &plan, supervision))?;
+        let Residents { daemons, round_trips, .. } = &result;
+        let nodes: Vec<_> = daemons.iter().map(|daemon| daemon.node.as_str()).collect();
+        assert_eq!(nodes, ["r1", "r2", "h2"]);
+        assert!(daemons.iter().all(|daemon| daemon.packets_in > 0.0 && daemon.processor > 0.0));
+        assert!(round_trips.count > 0);
+        assert_eq!((result.pings_lost, result.sessions_lost, result.losses.total()), (0, 0, 0));
+        received.push(daemons[1].packets_in);
+    }
+    // One by one that is 200 RESERVEs a second more.
+    assert!(received[0] > received[1] + 50.0, "{received:?} packets a second");
+    Ok(())
+}
+
+/// Some pings a second over two hops come back, all of them.
+pub(crate) fn pings_come_back() -> Outcome {
+    let chain = chain(&Set::new(2, Transport::Datagram))?;
+    let window = Duration::from_millis(500);
+    let step = supervised(|supervision| ping::attempt_on(&chain, 100, window, supervision))?;
+    assert_eq!((step.lost, step.offered), (0, 100));
+    assert!(step.round_trips.count > 0 && step.message_us > 0.0);
+    Ok(())
+}
