@@ -8,17 +8,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use earmark_core::Rate;
 use earmark_rsvp::policy::Identity;
 
 use crate::config::DEFAULT_SOCKET;
-use crate::control::protocol::{Listing, SenderName, Signalling, StyleName};
+use crate::control::protocol::{Listing, SenderName, Signalling};
 use crate::units::{parse_duration, parse_octets};
 
 pub(super) use light::{LoopOptions, StreamOptions};
 pub(super) use nsis::{NsisOptions, PingOptions};
+pub(super) use values::Sharing;
 use values::{endpoint, flow_label, ip_protocol, sender};
 
 /// Reserve bandwidth along a network path.
@@ -391,47 +391,6 @@ pub(super) struct ListenOptions {
     /// Keep running, print what happens, and end it all with this command.
     #[arg(long)]
     pub(super) hold: bool,
-}
-
-impl ValueEnum for Signalling {
-    fn value_variants<'a>() -> &'a [Signalling] {
-        &[Signalling::Rsvp, Signalling::Boomerang, Signalling::Yessir, Signalling::Nsis]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let help = match self {
-            Signalling::Rsvp => "the receiver reserves, for a sender that announces itself",
-            Signalling::Boomerang => "one loop reserves both ways; the far end only answers a ping",
-            Signalling::Yessir => "reservations ride in the RTCP reports of an RTP stream",
-            Signalling::Nsis => {
-                "QoS NSLP over GIST: the sender reserves, or has the receiver do it"
-            }
-            // It reserves nothing, and has a command of its own.
-            Signalling::Ping => return None,
-        };
-        Some(PossibleValue::new(self.name()).help(help))
-    }
-}
-
-/// Reservation styles (RFC 2205 section 1.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Sharing {
-    /// Fixed filter: a reservation of its own for each sender.
-    Ff,
-    /// Shared explicit: one reservation for the senders that are named, or heard.
-    Se,
-    /// Wildcard filter: one reservation for all senders, of now and later.
-    Wf,
-}
-
-impl From<Sharing> for StyleName {
-    fn from(sharing: Sharing) -> StyleName {
-        match sharing {
-            Sharing::Ff => StyleName::Ff,
-            Sharing::Se => StyleName::Se,
-            Sharing::Wf => StyleName::Wf,
-        }
-    }
 }
 
 #[derive(Args, Debug)]

@@ -2,7 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use crate::control::protocol::SenderName;
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use crate::control::protocol::{SenderName, Signalling, StyleName};
 
 /// Reads `10.0.2.2:5001`, `[2001:db8::2]:5001`, an address alone (port 0), or a name with a port.
 pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
@@ -69,5 +72,46 @@ pub(super) fn ip_protocol(text: &str) -> Result<u8, String> {
             }
             Ok(number) => Ok(number),
         },
+    }
+}
+
+impl ValueEnum for Signalling {
+    fn value_variants<'a>() -> &'a [Signalling] {
+        &[Signalling::Rsvp, Signalling::Boomerang, Signalling::Yessir, Signalling::Nsis]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Signalling::Rsvp => "the receiver reserves, for a sender that announces itself",
+            Signalling::Boomerang => "one loop reserves both ways; the far end only answers a ping",
+            Signalling::Yessir => "reservations ride in the RTCP reports of an RTP stream",
+            Signalling::Nsis => {
+                "QoS NSLP over GIST: the sender reserves, or has the receiver do it"
+            }
+            // It reserves nothing, and has a command of its own.
+            Signalling::Ping => return None,
+        };
+        Some(PossibleValue::new(self.name()).help(help))
+    }
+}
+
+/// Reservation styles (RFC 2205 section 1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Sharing {
+    /// Fixed filter: a reservation of its own for each sender.
+    Ff,
+    /// Shared explicit: one reservation for the senders that are named, or heard.
+    Se,
+    /// Wildcard filter: one reservation for all senders, of now and later.
+    Wf,
+}
+
+impl From<Sharing> for StyleName {
+    fn from(sharing: Sharing) -> StyleName {
+        match sharing {
+            Sharing::Ff => StyleName::Ff,
+            Sharing::Se => StyleName::Se,
+            Sharing::Wf => StyleName::Wf,
+        }
     }
 }
