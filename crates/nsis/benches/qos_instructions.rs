@@ -41,16 +41,34 @@ fn answered_session(sessions: u32) -> Case {
     case
 }
 
+/// Just before one session tells its next node again.
 fn due_session(sessions: u32) -> Case {
+    let steps = steps_to_one(sessions);
     let mut case = known_session(sessions);
-    case.0.until_refresh();
-    // The wheel falls to the slot of the first.
-    while case.0.expire() == 0 {
+    for _ in 0..steps {
         case.0.until_refresh();
+        case.0.expire();
     }
     case.0.forget_effects();
     case.0.until_refresh();
     case
+}
+
+/// After how many deadlines exactly one session is due. Of many, several fall into the same millisecond; and where the wheel
+/// enters another 64 of them, it takes up what all timers in there will need.
+fn steps_to_one(sessions: u32) -> usize {
+    let mut population = Population::new(sessions);
+    let mut before = None;
+    for steps in 0.. {
+        population.until_refresh();
+        population.forget_effects();
+        let slot = population.now.as_nanos() / 64_000_000;
+        if population.expire() == 1 && before == Some(slot) {
+            return steps;
+        }
+        before = Some(slot);
+    }
+    unreachable!("sessions are refreshed one by one")
 }
 
 fn populations() -> Vec<u32> {
