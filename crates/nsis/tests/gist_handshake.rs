@@ -9,7 +9,8 @@ use common::{Network, Place, address, session};
 use earmark_nsis::Config;
 use earmark_nsis::gist::{DropReason, Installation, machine::State};
 use earmark_nsis::nslp::{Notification, SendFailure, SendMessage, Validity};
-use earmark_wire::gist::{Body, MessageType};
+use earmark_wire::gist::iana::subcode;
+use earmark_wire::gist::{Body, ErrorCode, MessageType};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -351,6 +352,32 @@ fn a_confirm_that_is_replayed_or_stolen_installs_nothing() {
     assert!(states(&network, 1).is_empty(), "expired");
     let ignored = &network.engine(1).gist().counters().ignored;
     assert_eq!(ignored.get(&DropReason::Cookie), Some(&1));
+}
+
+/// Section 8.5: whoever sends a cookie that is wrong may have done so under any address.
+#[test]
+fn a_wrong_cookie_is_told_only_to_look_for_errors() {
+    for report_cookies in [false, true] {
+        let place = config(|config| config.report_cookies = report_cookies);
+        let (mut network, apps) = line(&[Place::Aware(Config::default()), place]);
+        apps[0].send(network.flow(), session(1), b"one.");
+        network.run(SECOND);
+        let confirm = network.sent(0, MessageType::Confirm)[0].packet.clone();
+        network.run(90 * SECOND);
+        let before = network.seen.len();
+        network.inject(1, 1, confirm);
+        let errors: Vec<(ErrorCode, u8)> = network.seen[before..]
+            .iter()
+            .filter_map(|seen| match seen.packet.message()?.body {
+                Body::Error(body) => Some((body.error.code, body.error.subcode)),
+                _ => None,
+            })
+            .collect();
+        let told = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
+        assert_eq!(errors, if report_cookies { vec![told] } else { vec![] });
+        let ignored = &network.engine(1).gist().counters().ignored;
+        assert_eq!(ignored.get(&DropReason::Cookie), Some(&1));
+    }
 }
 
 /// Against the flow a peer is asked for only where the source is a neighbour.
