@@ -9,8 +9,10 @@ use common::{Network, Place, address};
 use earmark_core::admission::LinkCapacity;
 use earmark_core::{Flow, HostEvent, InterfaceId, Rate, Transport};
 use earmark_nsis::nslp::Attributes;
-use earmark_nsis::qos::{Application, Command, Event, Listen, OnRefusal, Request, Wish};
-use earmark_nsis::{Config, gist};
+use earmark_nsis::qos::{
+    AggregateRule, Application, Command, Event, Listen, OnRefusal, Request, Wish,
+};
+use earmark_nsis::{Config, gist, qos};
 use earmark_wire::gist::SessionId;
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
@@ -282,4 +284,63 @@ fn a_change_of_route_moves_the_reservation() {
     assert_eq!(network.engine(1).qos().session_count(), 0, "torn down, not expired");
     network.run(600 * SECOND);
     assert_eq!(all_held(&network), [2, 0, 2, 0]);
+}
+
+/// RFC 5974 section 4.5: node 1 carries flows to the last network across nodes 2 and 3 in one session, up to node 4.
+#[test]
+fn flows_cross_a_domain_in_an_aggregate() {
+    let to = "10.0.4.0/24".parse().expect("a range");
+    let rule = AggregateRule { to, step: mbps(2), highest: mbps(6) };
+    let (inner, aggregates) = (|name: &str| [name.to_string()].into(), [rule].into());
+    let edge = |qos| Place::Aware(Config { qos, ..Config::default() });
+    let plain = || Place::Aware(Config::default());
+    let mut network = line(&[
+        plain(),
+        edge(qos::Config { inner: inner("eth2"), aggregates, ..qos::Config::default() }),
+        plain(),
+        plain(),
+        edge(qos::Config { inner: inner("eth1"), ..qos::Config::default() }),
+        plain(),
+    ]);
+    let open = |network: &mut Network, number: u8, rate: Rate| {
+        let mut request = request(address("10.0.4.2"), rate);
+        request.session = Some(SessionId([number; 16]));
+        request.flow.source_port = number.into();
+        let application = Application(number.into());
+        command(network, 0, Command::Reserve { application, request });
+        network.run(2 * SECOND);
+    };
+    for number in 1..=3 {
+        open(&mut network, number, mbps(1));
+    }
+    let events = told(&network, 0);
+    assert_eq!(events.len(), 3, "{events:?}");
+    for event in &events {
+        assert!(matches!(event, Event::Reserved { breaks: false, .. }), "{event:?}");
+    }
+    // Nodes 2 and 3 have the aggregate, of two steps, and nothing else.
+    assert_eq!(all_held(&network)[2..], [4, 4, 3, 0]);
+    for inside in [2, 3] {
+        assert_eq!(network.engine(inside).qos().session_count(), 1);
+    }
+    let view = |network: &Network| {
+        let node = &network.nodes[1];
+        let engine = node.engine.as_ref().expect("an engine");
+        engine.qos().aggregates(&node.ledger).next().expect("one")
+    };
+    assert_eq!((view(&network).members, view(&network).granted), (3, mbps(4)));
+    // It lives, and so do they.
+    network.run(900 * SECOND);
+    assert_eq!(all_held(&network)[2..], [4, 4, 3, 0]);
+    assert!((0..6).all(|node| network.engine(node).qos().counters().expired == 0));
+    assert_eq!(told(&network, 0).len(), 3);
+    for number in 1..=3 {
+        command(&mut network, 0, Command::Release { application: Application(number) });
+    }
+    network.run(15 * SECOND);
+    assert_eq!(all_held(&network), [0; 6]);
+    for node in 0..6 {
+        assert_eq!(network.engine(node).qos().session_count(), 0, "node {node}");
+    }
+    assert_eq!(view(&network).session, None);
 }

@@ -35,7 +35,7 @@ use topology::Topology;
 const REWRITE: &str = "EARMARK_REWRITE";
 
 /// The sections with examples, by what the names of their cases begin with.
-const EXAMPLES: [&str; 30] = [
+const EXAMPLES: [&str; 31] = [
     // RFC 5974 sections 3.2.12 (figures 4 to 6) and 4.
     "path-extension",
     "path-truncation",
@@ -45,6 +45,7 @@ const EXAMPLES: [&str; 30] = [
     "receiver-initiated-",
     "bidirectional-sender-and-sender",
     "bidirectional-sender-and-receiver",
+    "aggregation-",
     "message-binding-",
     "proxy-mode",
     // RFC 5975 sections 3.4, 4.2 and 4.3.

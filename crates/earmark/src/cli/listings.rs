@@ -304,15 +304,17 @@ impl Row for NeighborRow {
 }
 
 impl Row for AggregateRow {
-    const HEADER: &'static [&'static str] =
-        &["range", "far edge", "link", "members", "needed", "granted", "waiting", "state"];
+    const HEADER: &'static [&'static str] = &[
+        "protocol", "range", "far edge", "link", "members", "needed", "granted", "waiting", "state",
+    ];
     const NOTHING: &'static str = "no aggregate is configured";
 
     fn cells(&self) -> Vec<Cell> {
         vec![
+            Cell::new(&self.protocol),
             Cell::new(self.range),
-            Cell::new(self.to),
-            Cell::new(&self.interface),
+            self.to.map_or_else(|| Cell::new("-"), Cell::new),
+            Cell::new(self.interface.as_deref().unwrap_or("-")),
             number(self.members),
             number(self.need_bps),
             number(self.granted_bps),

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use earmark_core::{Prefix, Rate};
 use earmark_nsis::gist::{self, UpstreamQueries};
 use earmark_nsis::nslp::Attributes;
-use earmark_nsis::qos::{self, Rule};
+use earmark_nsis::qos::{self, AggregateRule, Rule};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -55,6 +56,11 @@ pub(super) struct NsisTable {
     summary: Option<Spanned<u32>>,
     level: Option<Spanned<u32>>,
     proxy: Option<bool>,
+    #[serde(default)]
+    inner: Vec<String>,
+    shrink_after: Option<Spanned<String>>,
+    #[serde(default)]
+    aggregate: Vec<AggregateTable>,
     max_sessions: Option<Spanned<u32>>,
     max_sessions_per_peer: Option<Spanned<u32>>,
     changes_per_second: Option<Spanned<u32>>,
@@ -100,6 +106,15 @@ struct RuleTable {
     refuse: bool,
     largest: Option<Spanned<String>>,
     total: Option<Spanned<String>>,
+}
+
+/// See [`AggregateRule`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AggregateTable {
+    to: Spanned<String>,
+    step: Option<Spanned<String>>,
+    highest: Option<Spanned<String>>,
 }
 
 /// What neighbours are known by; the settings of the other may be there, too.
@@ -222,6 +237,18 @@ impl Source<'_> {
             )?,
             summary: small(&table.summary, 0..1_001, defaults.summary)?,
             proxy: table.proxy.unwrap_or(defaults.proxy),
+            inner: table.inner.clone(),
+            aggregates: table
+                .aggregate
+                .iter()
+                .map(|aggregate| self.nsis_aggregate(aggregate, &table.inner))
+                .collect::<Result<_, _>>()?,
+            shrink_after: self.duration(
+                table.shrink_after.as_ref(),
+                Duration::from_millis(100)..=Duration::from_secs(3_600),
+                defaults.shrink_after,
+                "\"10s\" is usual; from 100ms to 1 hour (60min) are possible",
+            )?,
             limits: qos::Limits {
                 sessions: self.within(table.max_sessions.clone(), many.clone(), limits.sessions)?,
                 sessions_per_peer: self.within(
@@ -238,6 +265,38 @@ impl Source<'_> {
             },
             policy: table.rule.iter().map(|rule| self.nsis_rule(rule)).collect::<Result<_, _>>()?,
             ..defaults
+        })
+    }
+
+    fn nsis_aggregate(
+        &self,
+        table: &AggregateTable,
+        inner: &[String],
+    ) -> Result<AggregateRule, ConfigError> {
+        if inner.is_empty() {
+            return Err(self.error(
+                table.to.span(),
+                "there is no domain that an aggregate could cross",
+                "inner: the interfaces that face it",
+            ));
+        }
+        let to: Prefix = self.read(&table.to, "an address range such as \"10.1.0.0/16\"")?;
+        let whole = if to.address().is_ipv4() { 32 } else { 128 };
+        if !(8..whole).contains(&to.length()) {
+            return Err(self.error(
+                table.to.span(),
+                "an aggregate is of a range of addresses",
+                "a prefix of at least 8 bits that is no single host, such as \"10.1.0.0/16\"",
+            ));
+        }
+        let rate = |text: &Option<Spanned<String>>, default: Rate| {
+            let read = |text| self.read(text, "a rate such as \"2Mbit\"");
+            text.as_ref().map_or(Ok(default), read)
+        };
+        Ok(AggregateRule {
+            to,
+            step: rate(&table.step, Rate::from_mbps(1))?,
+            highest: rate(&table.highest, Rate::MAX)?,
         })
     }
 

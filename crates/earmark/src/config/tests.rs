@@ -59,6 +59,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         "[[yessir.key]]",
         "[nsis]",
         "[nsis.tls]",
+        "[[nsis.aggregate]]",
         "[[nsis.rule]]",
         "[rsvp]",
         "[rsvp.reduction]",

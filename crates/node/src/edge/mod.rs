@@ -136,10 +136,12 @@ pub enum AggregateChange {
 /// One aggregate, for listings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AggregateRow {
-    /// Name of the interface that faces the core.
-    pub interface: String,
-    /// The far edge.
-    pub to: IpAddr,
+    /// Which protocol the aggregate is of: `boomerang` or `nsis`.
+    pub protocol: String,
+    /// Name of the interface that faces the core; none while the aggregate has no reservation.
+    pub interface: Option<String>,
+    /// The far edge, where it is known.
+    pub to: Option<IpAddr>,
     /// The destinations behind it.
     pub range: Prefix,
     /// Reservations in it.
@@ -227,11 +229,12 @@ const MOST_ROUNDS: usize = 8;
 impl Node {
     /// The aggregates across cores.
     pub fn aggregate_rows(&self) -> impl Iterator<Item = AggregateRow> {
-        self.edges.lanes.iter().map(|lane| {
+        let of_rsvp = self.edges.lanes.iter().map(|lane| {
             let status = self.ledger.link(lane.link);
             AggregateRow {
-                interface: lane.border.clone(),
-                to: lane.across.to,
+                protocol: "boomerang".into(),
+                interface: Some(lane.border.clone()),
+                to: Some(lane.across.to),
                 range: lane.across.range,
                 members: status.map_or(0, |status| status.claims),
                 need_bps: status.map_or(Rate::ZERO, |status| status.held),
@@ -239,7 +242,8 @@ impl Node {
                 waiting: lane.waiting() as u32,
                 failing: lane.is_failing(),
             }
-        })
+        });
+        of_rsvp.chain(self.nsis_aggregates())
     }
 
     /// Looks at what an input has done, from effect `from` on, and does what the aggregates need because of it.

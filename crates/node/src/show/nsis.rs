@@ -8,6 +8,7 @@ use earmark_nsis::qos::SessionView;
 use earmark_wire::gist::Direction;
 
 use super::{ReservationRow, SenderName, SessionRow, seconds_until};
+use crate::edge::AggregateRow;
 use crate::node::Node;
 
 impl Node {
@@ -25,9 +26,32 @@ impl Node {
         })
     }
 
+    /// The aggregates that begin at this node.
+    pub(crate) fn nsis_aggregates(&self) -> impl Iterator<Item = AggregateRow> {
+        let qos = self.nsis.qos();
+        qos.aggregates(&self.ledger).map(move |aggregate| {
+            let session = aggregate.session.and_then(|session| qos.session(session));
+            let interface = session.and_then(|session| session.interface);
+            AggregateRow {
+                protocol: "nsis".into(),
+                interface: interface.map(|id| self.interface_name(id)),
+                to: None,
+                range: aggregate.to,
+                members: aggregate.members,
+                need_bps: aggregate.held,
+                granted_bps: aggregate.granted,
+                waiting: u32::try_from(aggregate.waiting).unwrap_or(u32::MAX),
+                failing: false,
+            }
+        })
+    }
+
     fn nsis_session(&self, session: &SessionView, now: Time) -> SessionRow {
         let flow = &session.mri;
         let (previous, incoming) = self.peer(ends(session).0);
+        let lengths = [flow.source_prefix, flow.destination_prefix];
+        let whole = if flow.destination.is_ipv4() { 32 } else { 128 };
+        let is_range = lengths != [whole; 2];
         SessionRow {
             protocol: "nsis".into(),
             destination: flow.destination,
@@ -46,7 +70,7 @@ impl Node {
             expires_in_s: session.expires_at.and_then(|at| seconds_until(at, now)),
             reserved: session.claim.is_some(),
             reverse_bps: None,
-            prefix_lengths: None,
+            prefix_lengths: is_range.then_some(lengths),
             waiting: false,
         }
     }
@@ -72,6 +96,8 @@ impl Node {
             }]
             .into(),
             style: match flow.direction {
+                _ if session.is_aggregate => "aggregate".into(),
+                _ if session.in_aggregate => "in an aggregate".into(),
                 Direction::Downstream => "sender-initiated".into(),
                 Direction::Upstream => "receiver-initiated".into(),
             },

@@ -24,6 +24,8 @@ pub(super) struct Asked<'a> {
     pub(super) block: Index,
     pub(super) flow: Flow,
     pub(super) interface: Option<InterfaceId>,
+    /// The aggregate in which it leaves.
+    pub(super) aggregate: Option<usize>,
     pub(super) attributes: Attributes,
     /// What it holds already, and under which rule of policy.
     pub(super) held: Option<ClaimId>,
@@ -108,6 +110,8 @@ impl QosNslp {
         wanted: &Wanted,
         most: Rate,
     ) -> Result<(ClaimId, Rate), Refused> {
+        let place = asked.aggregate.and_then(|number| self.aggregates.lane(number));
+        let place = place.unwrap_or(interface);
         let ledger = &mut turn.context.ledger;
         let owner = Owner { protocol: Protocol::Nsis, block: asked.block };
         let mut attempt = |demand: Demand| {
@@ -119,7 +123,7 @@ impl QosNslp {
                     .change_with_priority(claim, demand, wanted.priority)
                     .map(|()| (claim, demand)),
                 None => ledger
-                    .claim_with_priority(interface, owner, &asked.flow, demand, wanted.priority)
+                    .claim_with_priority(place, owner, &asked.flow, demand, wanted.priority)
                     .map(|claim| (claim, demand)),
             }
         };
@@ -149,6 +153,9 @@ impl QosNslp {
     pub(super) fn install(&self, turn: &mut Turn<'_, '_>, index: Index, anew: bool) {
         let session = self.store.session(index);
         let (Some(claim), Some(interface)) = (session.claim, session.interface) else { return };
+        if session.flags.has(Flags::AGGREGATE) {
+            return;
+        }
         let flow = flow_of(&session.mri, session.classifier);
         let (Some(flow), Some(demand)) = (flow, turn.context.ledger.demand(claim)) else { return };
         if anew {
@@ -161,6 +168,13 @@ impl QosNslp {
         }
     }
 
+    /// Has traffic control forget a claim of a session. It knows none of an aggregate that begins here.
+    pub(super) fn uninstall(&self, turn: &mut Turn<'_, '_>, index: Index, claim: ClaimId) {
+        if !self.store.session(index).flags.has(Flags::AGGREGATE) {
+            turn.out.remove(claim);
+        }
+    }
+
     /// Gives back what a session holds; the session stays.
     pub(super) fn give_back(&mut self, turn: &mut Turn<'_, '_>, index: Index, change: Change) {
         let session = self.store.session_mut(index);
@@ -169,7 +183,7 @@ impl QosNslp {
         let Some(claim) = session.claim.take() else { return };
         let demand = turn.context.ledger.demand(claim).unwrap_or(NOTHING);
         turn.context.ledger.release(claim);
-        turn.out.remove(claim);
+        self.uninstall(turn, index, claim);
         self.policy.account(rule, demand.rate, Rate::ZERO);
         self.tell(turn, index, change, demand);
     }
@@ -192,7 +206,7 @@ impl QosNslp {
             session.claim = None;
             session.rule = None;
             session.flags.set(Flags::REMOVED, true);
-            turn.out.remove(displaced.claim);
+            self.uninstall(turn, index, displaced.claim);
             self.policy.account(rule, was, Rate::ZERO);
             self.tell(turn, index, Change::Preempted, NOTHING);
         }

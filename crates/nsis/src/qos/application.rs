@@ -57,6 +57,7 @@ impl QosNslp {
         if let Err(reason) = result {
             tell(turn, Event::Rejected { application, reason });
         }
+        self.look_at_aggregates(turn);
     }
 
     pub(super) fn is_free(&self, application: Application) -> Result<(), Rejection> {
@@ -82,8 +83,16 @@ impl QosNslp {
         let place = self.store.look_up(session).err().ok_or(Rejection::SessionTaken)?;
         self.applications.insert(application, Role::Initiator(session));
         let (classifier, breaks) = (None, false);
-        let initiation =
-            Initiation { application, session, mri, place, qspec: &qspec, classifier, breaks };
+        let initiator = Some(application);
+        let initiation = Initiation {
+            application: initiator,
+            session,
+            mri,
+            place,
+            qspec: &qspec,
+            classifier,
+            breaks,
+        };
         let Err(refused) = self.initiate(turn, &initiation, request) else { return Ok(()) };
         self.applications.remove(&application);
         match refused {
@@ -114,7 +123,8 @@ impl QosNslp {
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let block = self.store.next_index();
         let (held, rule) = (None, None);
-        let asked = Asked { block, flow, interface, attributes, held, rule, qspec };
+        let aggregate = None;
+        let asked = Asked { block, flow, interface, aggregate, attributes, held, rule, qspec };
         let granted = self.admit(turn, &asked).map_err(NotBegun::Refused)?;
         let rii = self.draw_rii();
         let wait = self.refresh_wait();
@@ -141,11 +151,12 @@ impl QosNslp {
                 .with(Flags::SCOPING, request.scope == Scope::NextHop)
                 .with(Flags::PROXY, request.scope == Scope::Proxy)
                 .with(Flags::REPLACE, !request.keep_old_branch)
-                .with(Flags::BREAK, breaks),
+                .with(Flags::BREAK, breaks)
+                .with(Flags::AGGREGATE, application.is_none()),
             extra: None,
         };
         let extra = block.extra();
-        extra.application = Some(application);
+        extra.application = application;
         extra.bound.clone_from(&request.bound);
         extra.on_refusal = request.on_refusal;
         extra.request = Some(Asking { rii, at, wait_ms, until });
@@ -190,7 +201,7 @@ impl QosNslp {
     }
 
     /// Has a session of this node ask for something else from now on.
-    fn ask_for(
+    pub(super) fn ask_for(
         &mut self,
         turn: &mut Turn<'_, '_>,
         index: Index,
@@ -200,7 +211,8 @@ impl QosNslp {
         let (interface, rule, attributes) = (session.interface, session.rule, session.attributes);
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
             let held = session.claim;
-            let asked = Asked { block: index, flow, interface, attributes, held, rule, qspec };
+            let (block, aggregate) = (index, None);
+            let asked = Asked { block, flow, interface, aggregate, attributes, held, rule, qspec };
             let granted = self.admit(turn, &asked)?;
             let session = self.store.session_mut(index);
             (session.claim, session.rule) = (granted.claim, granted.rule);
@@ -282,7 +294,8 @@ impl QosNslp {
 
 /// What a session of this node is made of.
 pub(super) struct Initiation<'a> {
-    pub(super) application: Application,
+    /// None of an aggregate.
+    pub(super) application: Option<Application>,
     pub(super) session: SessionId,
     pub(super) mri: PathCoupled,
     pub(super) place: Place,
@@ -318,6 +331,13 @@ impl QosNslp {
         let is_initiator = session.is_initiator();
         if let Some(extra) = &mut session.extra {
             extra.request = None;
+        }
+        if session.flags.has(Flags::AGGREGATE) {
+            let granted = !is_error(outcome);
+            if granted {
+                self.give_up_old_branch(turn, index);
+            }
+            return self.aggregate_is_answered(turn, index, granted);
         }
         if !is_error(outcome) {
             if let Some(extra) = &mut session.extra {
@@ -411,6 +431,10 @@ impl QosNslp {
         let reaction = session.extra().on_refusal;
         session.extra().request = None;
         session.trim();
+        if session.flags.has(Flags::AGGREGATE) {
+            self.aggregate_is_answered(turn, index, false);
+            return true;
+        }
         if let Some(application) = application {
             tell(turn, Event::TimedOut { application });
             if reaction == OnRefusal::Release {
@@ -441,6 +465,10 @@ impl QosNslp {
         if session.flags.has(Flags::TORN) {
             self.release_is_over(turn, index);
             return self.forget(turn, index);
+        }
+        if session.flags.has(Flags::AGGREGATE) {
+            self.store.session_mut(index).extra().request = None;
+            return self.aggregate_is_answered(turn, index, true);
         }
         let Some(application) = session.application() else { return };
         let asked = session.extra.as_ref().is_some_and(|extra| extra.request.is_some());

@@ -42,6 +42,8 @@ pub(super) enum Wait {
     Message([u8; 16]),
     /// A QUERY of an application for its answer.
     Question(Application),
+    /// An aggregate, by its place, for its flows to need it less.
+    Aggregate(usize),
 }
 
 impl QosNslp {
@@ -96,7 +98,7 @@ impl QosNslp {
             second_qspec: None,
             extra: Objects::NONE,
         };
-        self.send_query(turn, Way { session, mri, to: None, attributes }, query);
+        self.send_query(turn, Way { session, mri, to: None, attributes, nslpid: None }, query);
     }
 
     pub(super) fn asker_of(&self, session: SessionId) -> Option<(Application, &Question)> {
@@ -201,6 +203,7 @@ impl QosNslp {
             match wait {
                 Wait::Message(id) => self.binding_expires(turn, id),
                 Wait::Question(application) => self.question_is_due(turn, application),
+                Wait::Aggregate(number) => self.aggregate_shrinks(turn, number),
             }
         }
     }

@@ -41,9 +41,11 @@ enum State {
 
 /// A message that is kept.
 #[derive(Debug)]
-struct Kept {
+pub(super) struct Kept {
     data: Box<[u8]>,
-    session: SessionId,
+    /// Under which number it has come.
+    nslpid: u16,
+    pub(super) session: SessionId,
     mri: Mri,
     peer: Option<PeerHandle>,
     attributes: Attributes,
@@ -56,8 +58,9 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(message: &Received<'_>, triggers: bool) -> Kept {
+    pub(super) fn of(message: &Received<'_>, nslpid: u16, triggers: bool) -> Kept {
         Kept {
+            nslpid,
             data: message.data.into(),
             session: message.session,
             mri: message.mri,
@@ -195,7 +198,7 @@ impl QosNslp {
         if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
             return self.ignore(turn, message, DropReason::Limit);
         }
-        let state = State::Waits(Box::new(Kept::of(message, triggers)));
+        let state = State::Waits(Box::new(Kept::of(message, turn.nslpid, triggers)));
         let timer = self.waits.arm(turn.now + self.config.retry, Wait::Message(id.id));
         self.bindings.by_id.insert(id.id, Binding { state, timer });
     }
@@ -207,11 +210,13 @@ impl QosNslp {
     }
 
     /// What waited goes on.
-    fn resume(&mut self, turn: &mut Turn<'_, '_>, kept: &Kept) {
+    pub(super) fn resume(&mut self, turn: &mut Turn<'_, '_>, kept: &Kept) {
+        let called = core::mem::replace(&mut turn.nslpid, kept.nslpid);
         let message = kept.message();
         if let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) {
             self.treat(turn, &message, &reserve);
         }
+        turn.nslpid = called;
     }
 
     /// It has waited long enough.
@@ -229,7 +234,9 @@ impl QosNslp {
         let reserve = Reserve { binding: None, ..reserve };
         let (Mri::PathCoupled(mri), Some(peer)) = (kept.mri, kept.peer) else { return };
         let arrival = Arrival { message: &message, reserve: &reserve, mri, peer };
+        let called = core::mem::replace(&mut turn.nslpid, kept.nslpid);
         let code = TransientFailure::MismatchedSynchronization;
         self.deny(turn, &arrival, &refused(Outcome::TransientFailure(code)));
+        turn.nslpid = called;
     }
 }

@@ -1,5 +1,6 @@
 //! Settings of QoS NSLP, with the defaults of RFC 5974.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -28,6 +29,12 @@ pub struct Config {
     pub retry: Duration,
     /// QOSNSLP_RETRY_MAX: how long a request is repeated.
     pub give_up: Duration,
+    /// Interfaces, by name, that face a domain which flows cross in aggregates (section 4.5).
+    pub inner: Vec<String>,
+    /// The aggregates that begin at this node; a flow is in the first that fits.
+    pub aggregates: Vec<AggregateRule>,
+    /// How long an aggregate has to be wider than it need be before it shrinks or ends.
+    pub shrink_after: Duration,
     /// Whether this node is the proxy of its domain, where messages with the PROXY scope end.
     pub proxy: bool,
     /// How messages travel where the application does not say.
@@ -49,6 +56,9 @@ impl Default for Config {
             acknowledge: false,
             retry: Duration::from_secs(2),
             give_up: Duration::from_secs(30),
+            inner: Vec::new(),
+            aggregates: Vec::new(),
+            shrink_after: Duration::from_secs(10),
             proxy: false,
             attributes: Attributes::default(),
             limits: Limits::default(),
@@ -91,6 +101,17 @@ impl Default for Limits {
             waiting: 1_000,
         }
     }
+}
+
+/// An aggregate: which flows travel in it, and how it grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AggregateRule {
+    /// Destinations of its flows.
+    pub to: Prefix,
+    /// Its rate is a multiple of this.
+    pub step: Rate,
+    /// The most that it may have.
+    pub highest: Rate,
 }
 
 /// A rule of policy: for whom it is, and what they may have.

@@ -43,6 +43,10 @@ impl QosNslp {
     pub(super) fn arrived(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, mri) = (session.id, session.mri);
+        if session.interface.is_none() && !turn.context.interfaces.is_local(mri.destination) {
+            // An aggregate ends here, and nobody waits for that.
+            return;
+        }
         let application = session
             .application()
             .or_else(|| self.asker_of(id).map(|(application, _)| application))
@@ -128,6 +132,7 @@ impl QosNslp {
             ..Request::new(flow, wish)
         };
         let (qspec, classifier, breaks) = (&qspec[..], None, false);
+        let application = Some(application);
         let initiation =
             Initiation { application, session, mri: back, place, qspec, classifier, breaks };
         if self.initiate(turn, &initiation, &request).is_ok() {
@@ -167,8 +172,16 @@ impl QosNslp {
         };
         let session = message.session;
         let (qspec, classifier, breaks) = (&qspec[..], query.classifier, query.flags.breaks);
-        let initiation =
-            Initiation { application, session, mri: upstream, place, qspec, classifier, breaks };
+        let initiator = Some(application);
+        let initiation = Initiation {
+            application: initiator,
+            session,
+            mri: upstream,
+            place,
+            qspec,
+            classifier,
+            breaks,
+        };
         if self.initiate(turn, &initiation, &request).is_err() {
             return false;
         }

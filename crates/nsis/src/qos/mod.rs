@@ -19,6 +19,7 @@
 //! | `refresh` | what is due |
 //! | `route` | peers that change |
 //! | `binding` | messages that wait for each other |
+//! | `aggregate` | many flows across a domain in one session |
 //! | `renewal` | other settings |
 //! | `admission`, `policy`, `rmf` | claims, who may have them, and what a QSPEC asks for |
 //! | `application`, `asking`, `listening`, `wish` | applications of this node: QNI, QUERYs, QNR, what they wish |
@@ -35,6 +36,7 @@
 //! - Errors are always answered, since GIST has made sure that the peer is there; those in tearing messages never.
 
 mod admission;
+mod aggregate;
 mod api;
 mod application;
 mod asking;
@@ -71,13 +73,15 @@ use earmark_core::throttle::Throttle;
 use earmark_core::timer::TimingWheel;
 use earmark_wire::gist::SessionId;
 
+pub use aggregate::AggregateView;
+use aggregate::Aggregates;
 pub use api::{
     Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, Scope, Source, Wish,
 };
 use application::Role;
 use asking::Wait;
 use binding::Bindings;
-pub use config::{Config, Limits, Rule};
+pub use config::{AggregateRule, Config, Limits, Rule};
 pub use counters::{Counters, DropReason};
 use policy::Policy;
 use store::Store;
@@ -99,6 +103,7 @@ pub struct QosNslp {
     /// What waits beside the sessions.
     waits: TimingWheel<Wait>,
     policy: Policy,
+    aggregates: Aggregates,
     /// Changes that peers have asked for.
     throttle: Throttle,
     counters: Counters,
@@ -125,6 +130,7 @@ impl QosNslp {
             bindings: Bindings::default(),
             waits: TimingWheel::new(),
             policy: Policy::new(config.policy.clone()),
+            aggregates: Aggregates::new(&config.aggregates),
             throttle: Throttle::default(),
             counters: Counters::default(),
             epoch: random.stream("nsis/qos/epoch").next_u64() as u32,

@@ -8,7 +8,7 @@ use super::api::{Event, OnRefusal, Source};
 use super::counters::DropReason;
 use super::response::is_error;
 use super::send::{Way, said_here};
-use super::state::Index;
+use super::state::{Flags, Index};
 use crate::nslp::{Received, Turn, Validity};
 
 impl QosNslp {
@@ -29,18 +29,17 @@ impl QosNslp {
         let outcome = notify.info.outcome;
         if outcome == Outcome::Informational(Informational::RouteChange) {
             // The next node has another one in front of it now: who comes next has to be found out anew (section 5.2.5.3).
-            turn.invalidate_routing_state(session.towards_qnr(), Validity::Tentative, true);
+            let Way { mri, nslpid, .. } = self.way_on(index, None);
+            let called = turn.nslpid;
+            turn.nslpid = nslpid.unwrap_or(called);
+            turn.invalidate_routing_state(mri, Validity::Tentative, true);
+            turn.nslpid = called;
         }
         if self.store.session(index).is_initiator() {
             let source = notify.info.source.and_then(Source::of);
             return self.lost(turn, index, outcome, source);
         }
-        let way = Way {
-            session: session.id,
-            mri: session.towards_qni(),
-            to: None,
-            attributes: session.attributes,
-        };
+        let way = self.way_back(index, None);
         let flags = self.flags_of(message.session);
         self.send(turn, way, &Message::Notify(Notify { flags, ..*notify }));
     }
@@ -66,12 +65,7 @@ impl QosNslp {
         if session.is_initiator() {
             return self.lost(turn, index, outcome, None);
         }
-        let way = Way {
-            session: session.id,
-            mri: session.towards_qni(),
-            to: None,
-            attributes: session.attributes,
-        };
+        let way = self.way_back(index, None);
         let info = said_here(turn, session.interface, &session.towards_qni(), outcome);
         let flags = self.flags_of(session.id);
         let notify = Notify { flags, info, qspec: None, extra: Objects::NONE };
@@ -87,11 +81,14 @@ impl QosNslp {
         source: Option<Source>,
     ) {
         let truncated = Outcome::TransientFailure(TransientFailure::PathTruncated);
-        let session = self.store.session(index);
-        let Some(application) = session.application() else { return };
         if !is_error(outcome) {
             return;
         }
+        let session = self.store.session(index);
+        if session.flags.has(Flags::AGGREGATE) && outcome != truncated {
+            return self.aggregate_is_lost(turn, index);
+        }
+        let Some(application) = session.application() else { return };
         turn.out.notify(crate::Event::Qos(Event::Lost { application, outcome, source }));
         let on_refusal = session.extra.as_ref().map(|extra| extra.on_refusal);
         // A neighbour that is silent may come back, or GIST finds another way.

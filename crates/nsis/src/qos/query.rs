@@ -151,7 +151,7 @@ impl QosNslp {
             return;
         }
         let (session, mri) = (sent.session, sent.mri.inverted());
-        let way = Way { session, mri, to: None, attributes: sent.attributes };
+        let way = Way { session, mri, to: None, attributes: sent.attributes, nslpid: None };
         if !query.reserve_init {
             return self.answer_query(turn, way, query);
         }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use earmark_core::{HostEvent, Interface, Time};
 use earmark_wire::gist::Mri;
-use earmark_wire::qos_nslp::iana::{MessageType, NSLPID, ProtocolError, Success, TransientFailure};
+use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Message, Outcome, ParseError, Request, Reserve};
 
 use super::QosNslp;
@@ -22,7 +22,11 @@ use crate::nslp::{
 
 impl Nslp for QosNslp {
     fn id(&self) -> u16 {
-        NSLPID + self.config.level
+        self.number_of(false)
+    }
+
+    fn serves(&self, nslpid: u16) -> bool {
+        nslpid == self.id() || !self.config.inner.is_empty() && nslpid == self.number_of(true)
     }
 
     fn may_peer(
@@ -34,6 +38,12 @@ impl Nslp for QosNslp {
         let takes_part = match query.mri {
             // Loose ends are none of QoS NSLP's, but whoever tries is told so.
             Mri::LooseEnd(_) => true,
+            // Of the next level is what leaves a domain here.
+            Mri::PathCoupled(mri)
+                if turn.nslpid != self.id() || self.is_deaggregator(turn, query) =>
+            {
+                self.ends_the_domain(turn, query.interface, &mri)
+            }
             Mri::PathCoupled(mri) => match way_out(turn, &mri) {
                 Ok(None) => true,
                 Ok(Some(interface)) => {
@@ -72,6 +82,7 @@ impl Nslp for QosNslp {
                 self.notified(turn, message, &notify);
             }
         }
+        self.look_at_aggregates(turn);
     }
 
     fn status(&mut self, _turn: &mut Turn<'_, '_>, _message: MessageHandle, _failure: SendFailure) {
@@ -114,10 +125,12 @@ impl Nslp for QosNslp {
             // Routes are looked up with each refresh, and GIST tells of other next nodes.
             _ => {}
         }
+        self.look_at_aggregates(turn);
     }
 
     fn expire(&mut self, turn: &mut Turn<'_, '_>) {
         self.timers_expire(turn);
+        self.look_at_aggregates(turn);
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -241,7 +254,7 @@ impl QosNslp {
         if failure != SendFailure::NoNextNode {
             if is_own != Some(rii) && !reserve.tear {
                 let info = said_here(turn, None, &sent.mri, outcome_of(failure));
-                self.turn_down(turn, back(sent), Some(rii), info, None);
+                self.turn_down(turn, self.way_back(index, None), Some(rii), info, None);
             }
             return;
         }
@@ -258,7 +271,7 @@ impl QosNslp {
         };
         let qspec = if reserve.tear { None } else { rmf::success(&session.qspec) };
         let info = InfoSpec::new(Outcome::Success(success));
-        self.turn_down(turn, back(sent), Some(rii), info, qspec.as_deref());
+        self.turn_down(turn, self.way_back(index, None), Some(rii), info, qspec.as_deref());
         if reserve.tear {
             self.forget(turn, index);
         }
@@ -278,7 +291,7 @@ impl QosNslp {
 /// The way back from where a message could not go on.
 fn back(sent: &SendMessage) -> Way {
     let SendMessage { session, mri, attributes, .. } = *sent;
-    Way { session, mri: mri.inverted(), to: None, attributes }
+    Way { session, mri: mri.inverted(), to: None, attributes, nslpid: None }
 }
 
 /// What a failure of GIST is to a QNI.

@@ -121,13 +121,14 @@ impl QosNslp {
     /// Says nothing new.
     fn refreshed(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
         let Arrival { message, reserve, .. } = *arrival;
+        let breaks = self.is_broken(turn, message, reserve);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
             return self.ignore(turn, message, DropReason::NoReservation);
         }
         session.lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
         session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
-        if is_broken(message, reserve) {
+        if breaks {
             session.flags.set(Flags::BREAK, true);
         }
         self.counters.refreshed += 1;
@@ -149,11 +150,14 @@ impl QosNslp {
     fn unknown(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, place: Place) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         let block = self.store.next_index();
-        let checked = self.check_new(turn, arrival).and_then(|qspec| {
-            let asked = self.asked(turn, arrival, block, qspec)?;
-            Ok((asked.interface, self.admit(turn, &asked)?))
-        });
-        let (interface, granted) = match checked {
+        let checked = self.check_new(turn, arrival);
+        let asked = checked.and_then(|qspec| self.asked(turn, arrival, block, qspec));
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(turn, arrival, asked)) {
+            return;
+        }
+        let granted = asked
+            .and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(turn, &asked)?)));
+        let (interface, aggregate, granted) = match granted {
             Ok(granted) => granted,
             Err(refused) => return self.deny(turn, arrival, &refused),
         };
@@ -182,13 +186,15 @@ impl QosNslp {
                 .with(Flags::ENDS_HERE, ends_here)
                 .with(Flags::PROXY, reserve.flags.proxy)
                 .with(Flags::REPLACE, reserve.replace)
-                .with(Flags::BREAK, is_broken(message, reserve)),
+                .with(Flags::BREAK, self.is_broken(turn, message, reserve))
+                .with(Flags::IN_AGGREGATE, aggregate.is_some())
+                .with(Flags::FROM_AGGREGATE, turn.nslpid == self.number_of(true)),
             extra: None,
         };
         let index = self.store.insert(session, place);
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
-        self.note_objects(index, reserve);
+        self.note_objects(index, reserve, aggregate);
         self.install(turn, index, false);
         self.tell_of_claim(turn, index, Change::Created);
         self.go_on(turn, arrival, index, Success::Reservation);
@@ -225,15 +231,23 @@ impl QosNslp {
         let qspec = reserve.qspec.unwrap_or_default();
         let session = self.store.session(index);
         let (claim, rule, old_interface) = (session.claim, session.rule, session.interface);
+        let was_in_aggregate = session.flags.has(Flags::IN_AGGREGATE);
         let asked = self.asked(turn, arrival, index, qspec).map(|asked| {
-            let held = claim.filter(|_| asked.interface == old_interface);
-            Asked { held, rule, ..asked }
+            let stays =
+                asked.interface == old_interface && asked.aggregate.is_some() == was_in_aggregate;
+            Asked { held: claim.filter(|_| stays), rule, ..asked }
         });
-        let granted = asked.and_then(|asked| Ok((asked.interface, self.admit(turn, &asked)?)));
-        let (interface, granted) = match granted {
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(turn, arrival, asked)) {
+            return;
+        }
+        let granted = asked
+            .and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(turn, &asked)?)));
+        let (interface, aggregate, granted) = match granted {
             Ok(granted) => granted,
             Err(refused) => return self.deny(turn, arrival, &refused),
         };
+        let (breaks, from_aggregate) =
+            (self.is_broken(turn, message, reserve), turn.nslpid == self.number_of(true));
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
         let is_news = *session.qspec != *granted.qspec || session.mri != mri;
@@ -247,7 +261,9 @@ impl QosNslp {
         session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
         session.flags.set(Flags::REMOVED | Flags::TORN, false);
         session.flags.set(Flags::REPLACE, reserve.replace);
-        session.flags.set(Flags::BREAK, is_broken(message, reserve));
+        session.flags.set(Flags::BREAK, breaks);
+        session.flags.set(Flags::IN_AGGREGATE, aggregate.is_some());
+        session.flags.set(Flags::FROM_AGGREGATE, from_aggregate);
         if is_news {
             session.own_rsn = session.own_rsn.wrapping_add(1);
             session.flags.set(Flags::CONFIRMED, false);
@@ -258,7 +274,7 @@ impl QosNslp {
             turn.context.ledger.release(claim);
             turn.out.remove(claim);
         }
-        self.note_objects(index, reserve);
+        self.note_objects(index, reserve, aggregate);
         if old_mri != mri {
             let ends_here = self.ends_here(turn, arrival);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
@@ -299,9 +315,15 @@ impl QosNslp {
         }
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         let flow = flow_of(mri, reserve.classifier).ok_or(refused(failure))?;
-        let interface = way_out(turn, mri).map_err(|_| refused(failure))?;
+        let interface = match way_out(turn, mri) {
+            // What an aggregate carries claims by itself beyond it.
+            Ok(_) if self.is_deaggregator(turn, message) => None,
+            Ok(interface) => interface,
+            Err(_) => return Err(refused(failure)),
+        };
+        let aggregate = self.aggregate_of(turn, mri, interface);
         let attributes = message.attributes;
-        Ok(Asked { block, flow, interface, attributes, held: None, rule: None, qspec })
+        Ok(Asked { block, flow, interface, aggregate, attributes, held: None, rule: None, qspec })
     }
 
     /// Whether messages of a session go no further than here, by what its flow or its first message says.
@@ -312,12 +334,13 @@ impl QosNslp {
             Direction::Upstream => mri.source,
         };
         reserve.flags.scoping
+            || self.is_deaggregator(turn, arrival.message)
             || reserve.flags.proxy && self.config.proxy
             || turn.context.interfaces.is_local(end)
     }
 
     /// Keeps what a RESERVE has besides: bindings, and unknown objects that go into refreshes.
-    fn note_objects(&mut self, index: Index, reserve: &Reserve<'_>) {
+    fn note_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
         let bound: Vec<_> = reserve.bound.iter().collect();
         let mut kept = Vec::new();
         for object in reserve.extra.iter().filter(|object| object.treatment == Treatment::Refresh) {
@@ -325,14 +348,16 @@ impl QosNslp {
         }
         let session = self.store.session(index);
         let nothing = session.extra.is_none() && bound.is_empty() && kept.is_empty();
-        if nothing {
-            return;
+        if !nothing {
+            self.store.unbind(index);
+            let extra: &mut Extra = self.store.session_mut(index).extra();
+            (extra.bound, extra.kept) = (bound, kept);
+            self.store.bind(index);
+            self.store.session_mut(index).trim();
         }
-        self.store.unbind(index);
-        let extra: &mut Extra = self.store.session_mut(index).extra();
-        (extra.bound, extra.kept) = (bound, kept);
-        self.store.bind(index);
-        self.store.session_mut(index).trim();
+        if let Some(number) = aggregate {
+            self.bind_to_aggregate(index, number);
+        }
     }
 
     /// Passes a RESERVE on, or, where nobody comes after this node, ends it.
@@ -422,6 +447,20 @@ impl QosNslp {
         }
     }
 
+    /// Whether routers between this node and its peer, or before that, cannot provide QoS (section 3.3.5). What has come at the
+    /// next level has been in an aggregate there.
+    #[inline]
+    fn is_broken(
+        &self,
+        turn: &Turn<'_, '_>,
+        message: &Received<'_>,
+        reserve: &Reserve<'_>,
+    ) -> bool {
+        reserve.flags.breaks
+            || message.ip_distance.is_some_and(|hops| hops > 1)
+                && turn.nslpid == self.number_of(false)
+    }
+
     /// How long until a refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
     pub(super) fn refresh_wait(&mut self) -> Duration {
         let period = self.config.refresh;
@@ -438,12 +477,6 @@ pub(super) fn refused(outcome: Outcome) -> Refused {
 fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
     let period = u64::from(period.unwrap_or(DEFAULT_REFRESH_MS).max(1));
     u32::try_from((2 * u64::from(lost) + 1) * 3 * period / 4).unwrap_or(u32::MAX)
-}
-
-/// Whether routers between this node and its peer, or before that, cannot provide QoS (section 3.3.5).
-#[inline]
-fn is_broken(message: &Received<'_>, reserve: &Reserve<'_>) -> bool {
-    reserve.flags.breaks || message.ip_distance.is_some_and(|hops| hops > 1)
 }
 
 /// Appends an unknown object as it stands on the wire, to be stored and refreshed (AB=11).

@@ -161,14 +161,8 @@ impl QosNslp {
         response: &Response<'_>,
         answers: Option<Answers>,
     ) {
-        let session = self.store.session(index);
-        let flags = GenericFlags { scoping: false, ..self.flags_of(session.id) };
-        let way = Way {
-            session: session.id,
-            mri: session.towards_qni(),
-            to: None,
-            attributes: session.attributes,
-        };
+        let way = self.way_back(index, None);
+        let flags = GenericFlags { scoping: false, ..self.flags_of(way.session) };
         let message = Message::Response(Response { flags, answers, summary: None, ..*response });
         self.send(turn, way, &message);
     }

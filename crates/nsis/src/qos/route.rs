@@ -16,7 +16,7 @@ use super::QosNslp;
 use super::admission::Asked;
 use super::api::Change;
 use super::rmf;
-use super::send::{Saying, Way};
+use super::send::Saying;
 use super::state::{Asking, Flags, Index, OldBranch};
 use crate::nslp::{NetworkNotification, Notification, PeerHandle, Received, Turn, Validity};
 
@@ -193,14 +193,8 @@ impl QosNslp {
         index: Index,
         to: Option<PeerHandle>,
     ) {
-        let session = self.store.session(index);
-        let way = Way {
-            session: session.id,
-            mri: session.towards_qni(),
-            to,
-            attributes: session.attributes,
-        };
-        let flags = self.flags_of(session.id);
+        let way = self.way_back(index, to);
+        let flags = self.flags_of(way.session);
         let info = InfoSpec::new(Outcome::Informational(Informational::RouteChange));
         let notify = Notify { flags, info, qspec: None, extra: Objects::NONE };
         self.send(turn, way, &Message::Notify(notify));
@@ -214,12 +208,7 @@ impl QosNslp {
             Some(extra) => extra.bound.clone(),
             None => alloc::vec::Vec::new(),
         };
-        let way = Way {
-            session: session.id,
-            mri: session.towards_qni(),
-            to: None,
-            attributes: session.attributes,
-        };
+        let way = self.way_back(index, None);
         let flags = GenericFlags { scoping: false, ..self.flags_of(session.id) };
         let query = Query {
             flags,
@@ -270,6 +259,7 @@ impl QosNslp {
             block: index,
             flow,
             interface,
+            aggregate: self.aggregate_of(turn, &session.mri, interface),
             attributes: session.attributes,
             held: None,
             rule: session.rule,
@@ -285,7 +275,7 @@ impl QosNslp {
         };
         if let (Some(old), Some(held)) = (old, held) {
             turn.context.ledger.release(old);
-            turn.out.remove(old);
+            self.uninstall(turn, index, old);
             self.policy.account(
                 self.store.session(index).rule,
                 held.rate,
@@ -295,6 +285,15 @@ impl QosNslp {
         let session = self.store.session_mut(index);
         (session.claim, session.interface) = (granted.claim, interface);
         session.rule = granted.rule;
+        if session.flags.has(Flags::IN_AGGREGATE) != asked.aggregate.is_some() {
+            // The node that comes next has to be found anew, at the other level.
+            session.flags.set(Flags::IN_AGGREGATE, asked.aggregate.is_some());
+            session.flags.set(Flags::CONFIRMED, false);
+            self.store.set_on(index, None);
+        }
+        if let Some(number) = asked.aggregate {
+            self.bind_to_aggregate(index, number);
+        }
         self.install(turn, index, false);
         let demand = granted.claim.and_then(|claim| turn.context.ledger.demand(claim));
         self.tell(turn, index, Change::Moved, demand.unwrap_or(super::admission::NOTHING));

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use earmark_core::InterfaceId;
 use earmark_wire::gist::{Mri, SessionId};
+use earmark_wire::qos_nslp::iana::NSLPID;
 use earmark_wire::qos_nslp::{
     Answers, BoundSessions, ErrorSource, Extra as Objects, GenericFlags, InfoSpec, Message,
     MessageBinding, Outcome, Query, Reserve, Response, Rsn, Summary,
@@ -36,12 +37,39 @@ pub(super) struct Way {
     pub(super) mri: Mri,
     pub(super) to: Option<PeerHandle>,
     pub(super) attributes: Attributes,
+    /// Under which number; the one that the node is called under where it is none.
+    pub(super) nslpid: Option<u16>,
 }
 
 impl Way {
     /// On along the path, as a message has come.
     pub(super) fn on(message: &Received<'_>) -> Way {
-        Way { session: message.session, mri: message.mri, to: None, attributes: message.attributes }
+        let Received { session, mri, attributes, .. } = *message;
+        Way { session, mri, to: None, attributes, nslpid: None }
+    }
+}
+
+/// The two ways from a node along the path of a session.
+impl QosNslp {
+    /// Towards the QNR; by name, where a peer is given.
+    pub(super) fn way_on(&self, index: Index, to: Option<PeerHandle>) -> Way {
+        let session = self.store.session(index);
+        let nslpid = Some(self.number_of(session.flags.has(Flags::IN_AGGREGATE)));
+        let (mri, attributes) = (session.towards_qnr(), session.attributes);
+        Way { session: session.id, mri, to, attributes, nslpid }
+    }
+
+    /// Towards the QNI; by name, where a peer is given.
+    pub(super) fn way_back(&self, index: Index, to: Option<PeerHandle>) -> Way {
+        let session = self.store.session(index);
+        let nslpid = Some(self.number_of(session.flags.has(Flags::FROM_AGGREGATE)));
+        let (mri, attributes) = (session.towards_qni(), session.attributes);
+        Way { session: session.id, mri, to, attributes, nslpid }
+    }
+
+    /// The NSLPID of this node's level of aggregation, or of the next one (RFC 5974 section 6.6).
+    pub(super) const fn number_of(&self, next_level: bool) -> u16 {
+        NSLPID + self.config.level + next_level as u16
     }
 }
 
@@ -53,15 +81,8 @@ impl QosNslp {
         index: Index,
         saying: &Saying<'_>,
     ) {
-        let session = self.store.session(index);
-        let way = Way {
-            session: session.id,
-            mri: session.towards_qnr(),
-            to: None,
-            attributes: session.attributes,
-        };
-        let rsn = Rsn { number: session.own_rsn, epoch: self.epoch };
-        self.write_reserve(turn, index, way, rsn, saying);
+        let rsn = Rsn { number: self.store.session(index).own_rsn, epoch: self.epoch };
+        self.write_reserve(turn, index, self.way_on(index, None), rsn, saying);
     }
 
     /// Tells a node of a session, wherever it is.
@@ -116,6 +137,7 @@ impl QosNslp {
             mri: message.mri.inverted(),
             to: message.peer.filter(|_| !is_peer || message.explicitly_routed),
             attributes: message.attributes,
+            nslpid: None,
         }
     }
 
@@ -165,14 +187,17 @@ pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
 
 /// Whether the message could be written.
 fn write(turn: &mut Turn<'_, '_>, way: Way, timeout: Duration, message: &Message<'_>) -> bool {
-    let Way { session, mri, to, attributes } = way;
+    let Way { session, mri, to, attributes, nslpid } = way;
     let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops: None };
+    let called = turn.nslpid;
+    turn.nslpid = nslpid.unwrap_or(called);
     let room = turn.send(send, message.buffer_len());
-    if message.emit(room).is_ok() {
-        return true;
+    let is_written = message.emit(room).is_ok();
+    if !is_written {
+        turn.take_back();
     }
-    turn.take_back();
-    false
+    turn.nslpid = called;
+    is_written
 }
 
 /// An outcome that this node says, by its address on the interface.

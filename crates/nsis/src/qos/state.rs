@@ -94,6 +94,12 @@ impl Flags {
 
     /// It is torn down, and only an answer to that is waited for.
     pub(super) const TORN: u16 = 1 << 9;
+    /// It goes on at the next level of aggregation, in an aggregate of this node.
+    pub(super) const IN_AGGREGATE: u16 = 1 << 10;
+    /// It has come at the next level of aggregation.
+    pub(super) const FROM_AGGREGATE: u16 = 1 << 11;
+    /// It is an aggregate of this node: its flows are in traffic control, and not it.
+    pub(super) const AGGREGATE: u16 = 1 << 12;
 
     /// Whether all of these are set.
     #[inline]

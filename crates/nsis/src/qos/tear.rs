@@ -76,22 +76,22 @@ impl QosNslp {
         index: Index,
         branch: &OldBranch,
     ) {
+        let mri = earmark_wire::gist::Mri::PathCoupled(branch.mri);
+        let way = Way { mri, ..self.way_on(index, Some(branch.peer)) };
         let session = self.store.session(index);
-        let way = Way {
-            session: session.id,
-            mri: earmark_wire::gist::Mri::PathCoupled(branch.mri),
-            to: Some(branch.peer),
-            attributes: session.attributes,
-        };
         let rsn = Rsn { number: session.own_rsn.wrapping_sub(1), epoch: self.epoch };
         self.write_reserve(turn, index, way, rsn, &Saying { tear: true, ..Saying::default() });
     }
 
     /// Forgets a session that holds nothing any more.
     pub(super) fn forget(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+        let called = turn.nslpid;
         let session = self.store.remove(index);
+        turn.nslpid = self.number_of(session.flags.has(Flags::IN_AGGREGATE));
         turn.set_state_lifetime(session.towards_qnr(), session.id, Duration::ZERO);
+        turn.nslpid = self.number_of(session.flags.has(Flags::FROM_AGGREGATE));
         turn.set_state_lifetime(session.towards_qni(), session.id, Duration::ZERO);
+        turn.nslpid = called;
     }
 
     /// A session has ended. Those that depend on it end too; for the others it is news (section 5.4.1).

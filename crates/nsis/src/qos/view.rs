@@ -49,6 +49,10 @@ pub struct SessionView {
     pub confirmed: bool,
     /// There are routers on the path that do not take part.
     pub breaks: bool,
+    /// It is an aggregate of this node.
+    pub is_aggregate: bool,
+    /// It leaves in an aggregate of this node.
+    pub in_aggregate: bool,
     /// Other sessions that it is bound to.
     pub bound: Vec<BoundSessionId>,
 }
@@ -95,6 +99,8 @@ impl QosNslp {
             asked: judge(&session.qspec, MessageType::Reserve).ok().map(|wanted| wanted.demand),
             confirmed: session.flags.has(Flags::CONFIRMED),
             breaks: session.flags.has(Flags::BREAK),
+            is_aggregate: session.flags.has(Flags::AGGREGATE),
+            in_aggregate: session.flags.has(Flags::IN_AGGREGATE),
             bound: session.extra.as_ref().map_or_else(Vec::new, |extra| extra.bound.clone()),
         }
     }

@@ -352,7 +352,10 @@ fn flow_text(flow: &Flow) -> String {
     if flow.source_port != 0 {
         text += &format!(" port {}", flow.source_port);
     }
-    text += &format!(" to {}", flow.destination);
+    text += &match flow.destination_open {
+        0 => format!(" to {}", flow.destination),
+        _ => format!(" to {}", flow.destinations()),
+    };
     if flow.destination_port != 0 {
         text += &format!(" port {}", flow.destination_port);
     }

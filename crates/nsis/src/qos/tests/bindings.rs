@@ -50,7 +50,7 @@ const fn name(bidirectional: bool) -> MessageId {
 fn bound_comes(net: &mut Net, bidirectional: bool) {
     let path = mri(0, of_node(3), Direction::Downstream);
     let octets = reserve(MessageBinding::Bound(name(bidirectional)), mbps(1));
-    net.deliver(1, 2, SESSION, path, &octets, false);
+    net.deliver((1, 2, NSLPID), SESSION, path, &octets, false);
     net.run();
 }
 
@@ -58,7 +58,7 @@ fn bound_comes(net: &mut Net, bidirectional: bool) {
 fn aggregate_comes(net: &mut Net, bidirectional: bool, rate: Rate) {
     let path = mri(1, of_node(2), Direction::Downstream);
     let octets = reserve(MessageBinding::Id(name(bidirectional)), rate);
-    net.deliver(1, 2, AGGREGATE, path, &octets, false);
+    net.deliver((1, 2, NSLPID), AGGREGATE, path, &octets, false);
     net.run();
 }
 
@@ -115,7 +115,7 @@ fn where_the_other_fails_it_fails_too() {
     let qspec = octets.len() - 36;
     octets[qspec + 4] = 0x10;
     let path = mri(1, of_node(2), Direction::Downstream);
-    net.deliver(1, 2, AGGREGATE, path, &octets, false);
+    net.deliver((1, 2, NSLPID), AGGREGATE, path, &octets, false);
     net.run();
     let lines = net.lines();
     assert!(lines.iter().any(|line| line.contains("mismatch between")), "{lines:?}");

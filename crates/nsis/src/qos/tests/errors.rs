@@ -87,7 +87,7 @@ fn a_refresh_of_what_is_not_known_asks_for_the_qspec() {
     assert_eq!(net.held(1, RIGHT), mbps(2));
     // What tears down something unknown is not worth a word.
     let tear = Reserve { tear: true, ..reserve(0, None) };
-    net.deliver(0, 1, SessionId([1; 16]), mri, &octets(tear), false);
+    net.deliver((0, 1, NSLPID), SessionId([1; 16]), mri, &octets(tear), false);
     assert!(sent(&mut net).is_empty());
 }
 

@@ -1,6 +1,7 @@
 //! Nodes in a row, and between them, instead of GIST, a wire that loses nothing and knows everybody. What travels is
 //! written down in one line a message, so that a test reads like the figures of RFC 5974.
 
+mod aggregates;
 mod bindings;
 mod errors;
 mod examples;
@@ -25,6 +26,7 @@ use earmark_core::{
 };
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Message;
+use earmark_wire::qos_nslp::iana::NSLPID;
 
 use super::{Application, Command, Config, Event, QosNslp, Request, Wish};
 use crate::nslp::{
@@ -38,6 +40,9 @@ pub(super) const LEFT: InterfaceId = InterfaceId(1);
 pub(super) const RIGHT: InterfaceId = InterfaceId(2);
 /// A host behind the last node, without NSIS.
 pub(super) const FAR: &str = "10.0.0.200";
+
+/// A network behind the last node.
+pub(super) const BEHIND: &str = "10.8.0.0/16";
 
 pub(super) const APP: Application = Application(7);
 pub(super) const PEER_APP: Application = Application(8);
@@ -56,6 +61,7 @@ pub(super) struct Node {
 /// Something on the wire.
 struct Travelling {
     from: usize,
+    nslpid: u16,
     message: SendMessage,
     data: Vec<u8>,
 }
@@ -114,6 +120,9 @@ impl Node {
         (0..number).for_each(|other| to(of_node(other), LEFT));
         (number + 1..nodes).for_each(|other| to(of_node(other), RIGHT));
         to(address(FAR), RIGHT);
+        let hop = Hop { interface: RIGHT, gateway: None, source: None };
+        let range = BEHIND.parse().expect("a range");
+        routes.insert(Route { prefix: range, metric: 0, hop });
         Node {
             qos: QosNslp::new(config, &RandomStreams::new(number as u64)),
             ledger,
@@ -146,6 +155,17 @@ impl Net {
 
     /// Calls an application in its surroundings; what it asks for goes onto the wire.
     fn call(&mut self, number: usize, act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>)) {
+        let id = self.nodes[number].qos.id();
+        self.call_as(number, id, act);
+    }
+
+    /// Likewise under a number of its own.
+    fn call_as(
+        &mut self,
+        number: usize,
+        id: u16,
+        act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>),
+    ) {
         let node = &mut self.nodes[number];
         let mut requests = Requests::default();
         let mut out = Effects::<crate::Event>::new();
@@ -154,7 +174,6 @@ impl Net {
             interfaces: &node.interfaces,
             ledger: &mut node.ledger,
         };
-        let id = node.qos.id();
         act(&mut node.qos, &mut Turn::new(self.now, &mut context, &mut out, id, &mut requests));
         for effect in out.iter() {
             match effect {
@@ -169,10 +188,11 @@ impl Net {
                 _ => {}
             }
         }
-        for (_, request) in requests.iter() {
+        for (nslpid, request) in requests.iter() {
             if let crate::nslp::Request::Send(message, range) = request {
                 let data = requests.octets(range).to_vec();
-                self.wire.push_back(Travelling { from: number, message: *message, data });
+                let (nslpid, message) = (*nslpid, *message);
+                self.wire.push_back(Travelling { from: number, nslpid, message, data });
             }
         }
         let displaced: Vec<_> =
@@ -210,49 +230,52 @@ impl Net {
 
     /// Hands a message to a node as if it came from another.
     pub(super) fn hand(&mut self, from: usize, to: usize, mri: Mri, data: &[u8]) {
-        self.deliver(from, to, SESSION, mri, data, false);
+        let id = self.nodes[to].qos.id();
+        self.deliver((from, to, id), SESSION, mri, data, false);
         self.run();
     }
 
     /// Until nothing travels any more.
     pub(super) fn run(&mut self) {
         let mut steps = 0;
-        while let Some(Travelling { from, message, data }) = self.wire.pop_front() {
+        while let Some(Travelling { from, nslpid, message, data }) = self.wire.pop_front() {
             steps += 1;
             assert!(steps < 1_000, "it goes on for ever");
             let next = match message.to {
                 Some(peer) => Some(peer.slot as usize),
-                None => self.next(from, &message.mri),
+                None => self.next(from, nslpid, &message.mri),
             };
             let Some(to) = next else {
                 self.log.push(format!("{from}>- {}", line(&data)));
-                self.call(from, |qos, turn| {
+                self.call_as(from, nslpid, |qos, turn| {
                     qos.undelivered(turn, &message, &data, SendFailure::NoNextNode);
                 });
                 continue;
             };
             let explicit = message.to.is_some();
             // An answer by name to the neighbour is no news.
-            let is_neighbour = self.next(from, &message.mri) == Some(to);
+            let is_neighbour = self.next(from, nslpid, &message.mri) == Some(to);
             let mark = if explicit && !is_neighbour { "!" } else { "" };
             if self.deaf.contains(&to) {
                 self.log.push(format!("{from}>{to}{mark} lost {}", line(&data)));
                 continue;
             }
             self.log.push(format!("{from}>{to}{mark} {}", line(&data)));
-            self.deliver(from, to, message.session, message.mri, &data, explicit);
+            let leg = (from, to, nslpid);
+            self.deliver(leg, message.session, message.mri, &data, explicit);
         }
     }
 
     fn deliver(
         &mut self,
-        from: usize,
-        to: usize,
+        (from, to, nslpid): (usize, usize, u16),
         session: SessionId,
         mri: Mri,
         data: &[u8],
         explicitly_routed: bool,
     ) {
+        let between = (from.abs_diff(to) as u8).saturating_sub(1);
+        let passed = if nslpid == NSLPID { 0 } else { between };
         let message = Received {
             data,
             session,
@@ -260,19 +283,22 @@ impl Net {
             peer: Some(handle(from)),
             attributes: crate::nslp::Attributes::default(),
             explicitly_routed,
-            ip_distance: Some(self.distance[from.min(to)]),
+            ip_distance: Some(self.distance[from.min(to)] + passed),
             hops: 10,
             interface: if from < to { LEFT } else { RIGHT },
         };
-        self.call(to, |qos, turn| qos.receive(turn, &message));
+        self.call_as(to, nslpid, |qos, turn| qos.receive(turn, &message));
     }
 
-    fn next(&self, from: usize, mri: &Mri) -> Option<usize> {
+    /// The next node with this NSLPID.
+    fn next(&self, from: usize, nslpid: u16, mri: &Mri) -> Option<usize> {
         let (source, destination) = mri.addresses();
         let goes_right = destination > source;
         let is_right = goes_right == (mri.direction() == Direction::Downstream);
-        let next = if is_right { self.right[from] } else { self.left[from] };
-        next.filter(|&next| next < self.nodes.len())
+        let sides = if is_right { &self.right } else { &self.left };
+        let beyond = core::iter::successors(sides[from], |&next| *sides.get(next)?);
+        let mut there = beyond.take_while(|&next| next < self.nodes.len());
+        there.find(|&next| self.nodes[next].qos.serves(nslpid))
     }
 
     /// Lets time pass; all timers fire in their order.
