@@ -60,6 +60,11 @@ impl Config {
             ("nsis.identity", started.gist.identity != nsis.gist.identity),
             ("nsis.hold", hold(started) != hold(nsis)),
             ("nsis.level", started.qos.level != nsis.qos.level),
+            (
+                "nsis.inner and nsis.aggregate",
+                started.qos.inner != nsis.qos.inner
+                    || started.qos.aggregates != nsis.qos.aggregates,
+            ),
             ("yessir", self.yessir != new.yessir || self.retry != new.retry),
             ("daemon.record", self.record != new.record),
             ("daemon.user", self.user != new.user),

@@ -69,9 +69,10 @@ impl Default for Config {
 
 impl Config {
     /// These settings, with all of `new` that may change while QoS NSLP runs: all but the level, which neighbours know this
-    /// node by.
+    /// node by, and which flows travel in aggregates.
     pub fn renewed(&self, new: Config) -> Config {
-        Config { level: self.level, ..new }
+        let (inner, aggregates) = (self.inner.clone(), self.aggregates.clone());
+        Config { level: self.level, inner, aggregates, ..new }
     }
 }
 
