@@ -365,6 +365,12 @@ impl QosNslp {
         self.aggregates.is_resuming = false;
     }
 
+    /// What is left for the end of a turn.
+    pub(super) fn turn_ends(&mut self, turn: &mut Turn<'_, '_>) {
+        self.look_at_aggregates(turn);
+        self.say_farewell(turn);
+    }
+
     /// Looks whether an aggregate has been wider than it need be; a few comparisons for each.
     pub(super) fn look_at_aggregates(&mut self, turn: &Turn<'_, '_>) {
         for number in 0..self.aggregates.list.len() {

@@ -57,7 +57,7 @@ impl QosNslp {
         if let Err(reason) = result {
             tell(turn, Event::Rejected { application, reason });
         }
-        self.look_at_aggregates(turn);
+        self.turn_ends(turn);
     }
 
     pub(super) fn is_free(&self, application: Application) -> Result<(), Rejection> {

@@ -85,7 +85,7 @@ pub use config::{AggregateRule, Config, Limits, Rule};
 pub use counters::{Counters, DropReason};
 use policy::Policy;
 use store::Store;
-use summary::Lists;
+use summary::{Farewell, Lists};
 pub use view::SessionView;
 
 use crate::session::SessionIds;
@@ -117,6 +117,8 @@ pub struct QosNslp {
     /// Room to compose in.
     scratch: Vec<u8>,
     lists: Lists,
+    /// What has ended in this turn.
+    farewells: Vec<Farewell>,
 }
 
 impl QosNslp {
@@ -139,6 +141,7 @@ impl QosNslp {
             ids: SessionIds::new(random, "qos"),
             scratch: Vec::new(),
             lists: Lists::default(),
+            farewells: Vec::new(),
             config,
         }
     }

@@ -82,7 +82,7 @@ impl Nslp for QosNslp {
                 self.notified(turn, message, &notify);
             }
         }
-        self.look_at_aggregates(turn);
+        self.turn_ends(turn);
     }
 
     fn status(&mut self, _turn: &mut Turn<'_, '_>, _message: MessageHandle, _failure: SendFailure) {
@@ -125,12 +125,12 @@ impl Nslp for QosNslp {
             // Routes are looked up with each refresh, and GIST tells of other next nodes.
             _ => {}
         }
-        self.look_at_aggregates(turn);
+        self.turn_ends(turn);
     }
 
     fn expire(&mut self, turn: &mut Turn<'_, '_>) {
         self.timers_expire(turn);
-        self.look_at_aggregates(turn);
+        self.turn_ends(turn);
     }
 
     fn next_deadline(&self) -> Option<Time> {

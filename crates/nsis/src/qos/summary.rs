@@ -1,22 +1,25 @@
 //! Many sessions in one message: SESSION-ID-LIST and RSN-LIST (RFC 5974 sections 3.2.6, 5.3.6 and 5.3.7).
 //!
 //! The sessions that go on to one peer hang in a ring. When one of them is refreshed, those behind it that are due within
-//! half a period come along, so that after some periods all of them travel together.
+//! half a period come along, so that after some periods all of them travel together. Sessions that end together, because their
+//! peer is gone or has torn them down in one message, are torn down further on in one message, too.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use earmark_wire::gist::SessionId;
+use earmark_wire::gist::{Direction, SessionId};
 use earmark_wire::qos_nslp::iana::Informational;
 use earmark_wire::qos_nslp::{
-    Answers, Extra as Objects, InfoSpec, Message, Outcome, Response, RsnList, Summary,
+    Answers, BoundSessions, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, Reserve,
+    Response, Rsn, RsnList, Summary,
 };
 
 use super::QosNslp;
 use super::api::Change;
 use super::reserve::{Arrival, Order, order};
-use super::send::Saying;
+use super::send::{Saying, Way};
 use super::state::{Flags, Index};
-use crate::nslp::Turn;
+use crate::nslp::{PeerHandle, Turn};
 
 /// Sessions and numbers as they stand in the two lists.
 #[derive(Debug, Default)]
@@ -73,7 +76,7 @@ impl QosNslp {
             else {
                 continue;
             };
-            let rsn = earmark_wire::qos_nslp::Rsn { number, epoch: rsns.epoch };
+            let rsn = Rsn { number, epoch: rsns.epoch };
             if id == arrival.message.session
                 || order(self.store.session(index).rsn, rsn) == Order::Older
             {
@@ -149,6 +152,90 @@ impl QosNslp {
         let summary = Some(summary).filter(|summary| !summary.sessions.is_empty());
         self.send_reserve(turn, first, &Saying { acknowledge, summary, ..Saying::default() });
         self.lists = lists;
+    }
+}
+
+/// A session that has ended here, and whose next node has to hear of it.
+#[derive(Debug)]
+pub(super) struct Farewell {
+    on: Way,
+    back: Way,
+    /// The next node.
+    peer: PeerHandle,
+    number: u32,
+    flags: GenericFlags,
+    replace: bool,
+}
+
+impl Farewell {
+    /// Those that are the same here can go in one message.
+    fn leg(&self) -> (PeerHandle, Option<u16>, bool) {
+        (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
+    }
+}
+
+/// Summary tears.
+impl QosNslp {
+    /// Whether a session that ends can be torn down together with others: nothing has to be said of it but that.
+    pub(super) fn may_go_with_others(&self, index: Index) -> bool {
+        let session = self.store.session(index);
+        self.config.summary > 0 && session.on.is_some() && session.extra.is_none()
+    }
+
+    /// Forgets a session; the next node hears of it at the end of the turn.
+    pub(super) fn goes_with_others(&mut self, index: Index) {
+        let (on, back) = (self.way_on(index, None), self.way_back(index, None));
+        let flags = self.flags_of(on.session);
+        let session = self.store.remove(index);
+        let Some(peer) = session.on else { return };
+        let (number, replace) = (session.own_rsn, session.flags.has(Flags::REPLACE));
+        self.farewells.push(Farewell { on, back, peer, number, flags, replace });
+    }
+
+    /// Tears down further on what has ended in this turn.
+    pub(super) fn say_farewell(&mut self, turn: &mut Turn<'_, '_>) {
+        if self.farewells.is_empty() {
+            return;
+        }
+        let mut farewells = core::mem::take(&mut self.farewells);
+        farewells.sort_by_key(Farewell::leg);
+        let most = usize::from(self.config.summary) + 1;
+        for leg in farewells.chunk_by(|one, other| one.leg() == other.leg()) {
+            leg.chunks(most).for_each(|some| self.tear_some(turn, some));
+        }
+        farewells.clear();
+        self.farewells = farewells;
+    }
+
+    /// Tears down some sessions that have gone on to the same node.
+    fn tear_some(&mut self, turn: &mut Turn<'_, '_>, some: &[Farewell]) {
+        let Some((first, others)) = some.split_first() else { return };
+        let mut lists = Lists::default();
+        others.iter().for_each(|other| lists.push(other.on.session, other.number));
+        let rsns = RsnList { epoch: self.epoch, wire: &lists.rsns };
+        let summary = Summary { sessions: &lists.sessions, rsns: Some(rsns) };
+        let tear = Reserve {
+            flags: first.flags,
+            tear: true,
+            replace: first.replace,
+            rsn: Rsn { number: first.number, epoch: self.epoch },
+            rii: None,
+            refresh_period: None,
+            bound: BoundSessions::NONE,
+            summary: Some(summary).filter(|summary| !summary.sessions.is_empty()),
+            binding: None,
+            info: None,
+            classifier: None,
+            qspec: None,
+            extra: Objects::NONE,
+        };
+        self.send(turn, first.on, &Message::Reserve(tear));
+        let called = turn.nslpid;
+        for way in some.iter().flat_map(|farewell| [farewell.on, farewell.back]) {
+            turn.nslpid = way.nslpid.unwrap_or(called);
+            turn.set_state_lifetime(way.mri, way.session, Duration::ZERO);
+        }
+        turn.nslpid = called;
     }
 }
 

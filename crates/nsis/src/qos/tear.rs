@@ -54,6 +54,9 @@ impl QosNslp {
         }
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
+        if rii.is_none() && self.may_go_with_others(index) {
+            return self.goes_with_others(index);
+        }
         self.send_reserve(turn, index, &Saying { tear: true, rii, ..Saying::default() });
         if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
             self.tear_branch(turn, index, &branch);

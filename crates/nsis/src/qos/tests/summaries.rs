@@ -36,6 +36,34 @@ fn sessions_with_the_same_next_node_travel_together() {
     assert_eq!(net.nodes[1].qos.counters().expired, 0);
 }
 
+/// Sessions whose peer is gone end together, and so they do further on (RFC 5974 section 3.2.6).
+#[test]
+fn sessions_that_end_together_are_torn_down_in_one_message() {
+    let mut net = Net::with(4, &|_| Config { summary: 50, ..Config::default() });
+    for number in 0..40 {
+        let request = Request {
+            session: Some(SessionId([number; 16])),
+            ..request(0, of_node(3), Rate::from_bps(64_000))
+        };
+        let application = Application(number.into());
+        net.command(0, Command::Reserve { application, request });
+    }
+    net.pass(Duration::from_secs(300));
+    net.nodes[0] = Net::of(4).nodes.remove(0);
+    net.lines();
+    net.pass(Duration::from_secs(200));
+    let lines = net.lines();
+    let tears = |hop: &str| {
+        let tears = lines.iter().filter(|line| line.starts_with(hop) && line.contains(" tear"));
+        tears.collect::<Vec<_>>()
+    };
+    assert!((1..10).contains(&tears("1>2").len()), "{:?}", tears("1>2"));
+    assert_eq!(tears("1>2").len(), tears("2>3").len());
+    assert!(tears("2>3").iter().any(|line| line.contains(" and ")), "{:?}", tears("2>3"));
+    net.assert_nothing_left();
+    assert_eq!(net.nodes[2].qos.counters().expired, 0);
+}
+
 /// What a summary means and the next node does not know is sent in full.
 #[test]
 fn what_a_neighbour_has_lost_is_told_again() {
