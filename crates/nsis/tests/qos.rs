@@ -236,6 +236,42 @@ fn losses_are_made_good() {
 ///  net 2\  /net 3
 ///        n2
 /// ```
+/// Sessions that are refreshed in the summaries of others send nothing of their own; their ways are looked after all the
+/// same, since it is GIST that finds out when one changes.
+#[test]
+fn summaries_keep_the_ways_of_their_sessions() {
+    let mut config = Config::default();
+    config.qos.summary = 200;
+    let mut network = line(&vec![Place::Aware(config); 3]);
+    for number in 0..5_u16 {
+        let mut request = request(address("10.0.1.2"), mbps(1));
+        request.session = None;
+        request.flow.source_port += number;
+        let application = Application(10 + u64::from(number));
+        command(&mut network, 0, Command::Reserve { application, request });
+    }
+    network.run(SECOND);
+    assert_eq!(all_held(&network), [5, 5, 0]);
+    let sent = |network: &Network| {
+        let counters = network.engine(0).gist().counters();
+        (counters.data.sent, counters.query.sent)
+    };
+    network.run(300 * SECOND);
+    let before = sent(&network);
+    network.run(900 * SECOND);
+    let after = sent(&network);
+    assert_eq!(all_held(&network), [5, 5, 0]);
+    // At most one message each 15 s, where five sessions by themselves have one each 6 s.
+    let (refreshes, queries) = (after.0 - before.0, after.1 - before.1);
+    assert!((20..60).contains(&refreshes), "{refreshes} refreshes are summaries");
+    assert!(queries >= 5 * 5, "{queries}: each way is asked for before its 180 s are over");
+    for node in 0..3 {
+        let engine = network.engine(node);
+        assert_eq!(engine.gist().routing_state_count(), 5, "node {node}");
+        assert_eq!(engine.gist().counters().expired, 0, "node {node}");
+    }
+}
+
 #[test]
 fn a_change_of_route_moves_the_reservation() {
     let mut network = Network::new();

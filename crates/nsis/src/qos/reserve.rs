@@ -474,7 +474,7 @@ pub(super) fn refused(outcome: Outcome) -> Refused {
 }
 
 /// L, the lifetime of what is refreshed every so many milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).
-fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
+pub(super) fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
     let period = u64::from(period.unwrap_or(DEFAULT_REFRESH_MS).max(1));
     u32::try_from((2 * u64::from(lost) + 1) * 3 * period / 4).unwrap_or(u32::MAX)
 }

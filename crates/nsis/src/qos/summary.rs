@@ -16,7 +16,7 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::api::Change;
-use super::reserve::{Arrival, Order, order};
+use super::reserve::{Arrival, Order, lifetime_ms, order};
 use super::send::{Saying, Way};
 use super::state::{Flags, Index};
 use crate::nslp::{PeerHandle, Turn};
@@ -127,6 +127,9 @@ impl QosNslp {
             (turn.now + self.config.refresh / 2, self.store.session(first).refresh_at);
         let direction = self.store.session(first).direction();
         let most = usize::from(self.config.summary);
+        let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
+        let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
+        let lifetime = Duration::from_millis(lifetime.into());
         let mut other = self.store.session(first).ring.next;
         for _ in 0..2 * most {
             if other == first || lists.sessions.len() >= most {
@@ -143,6 +146,8 @@ impl QosNslp {
             if fits {
                 session.refresh_at = next;
                 lists.push(session.id, session.own_rsn);
+                // Nothing of its own goes there any more by which GIST would see that the way is needed.
+                turn.set_state_lifetime(session.towards_qnr(), session.id, lifetime);
                 self.follow_route(turn, this);
             }
             other = behind;
