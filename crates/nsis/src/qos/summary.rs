@@ -127,9 +127,6 @@ impl QosNslp {
             (turn.now + self.config.refresh / 2, self.store.session(first).refresh_at);
         let direction = self.store.session(first).direction();
         let most = usize::from(self.config.summary);
-        let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
-        let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
-        let lifetime = Duration::from_millis(lifetime.into());
         let mut other = self.store.session(first).ring.next;
         for _ in 0..2 * most {
             if other == first || lists.sessions.len() >= most {
@@ -146,8 +143,7 @@ impl QosNslp {
             if fits {
                 session.refresh_at = next;
                 lists.push(session.id, session.own_rsn);
-                // Nothing of its own goes there any more by which GIST would see that the way is needed.
-                turn.set_state_lifetime(session.towards_qnr(), session.id, lifetime);
+                self.keep_way(turn, this);
                 self.follow_route(turn, this);
             }
             other = behind;
@@ -157,6 +153,17 @@ impl QosNslp {
         let summary = Some(summary).filter(|summary| !summary.sessions.is_empty());
         self.send_reserve(turn, first, &Saying { acknowledge, summary, ..Saying::default() });
         self.lists = lists;
+    }
+
+    /// Tells GIST that the way of a session is needed, which sends nothing of its own by which that could be seen.
+    fn keep_way(&self, turn: &mut Turn<'_, '_>, index: Index) {
+        let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
+        let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
+        let Way { session, mri, nslpid, .. } = self.way_on(index, None);
+        let called = turn.nslpid;
+        turn.nslpid = nslpid.unwrap_or(called);
+        turn.set_state_lifetime(mri, session, Duration::from_millis(lifetime.into()));
+        turn.nslpid = called;
     }
 }
 
