@@ -18,7 +18,8 @@ pub(crate) fn check(root: &Path, cases: &[String]) -> Result<(), Fault> {
     let there: BTreeSet<&str> = cases.iter().map(String::as_str).collect();
     let unnamed: Vec<_> = there.difference(&named).collect();
     let missing: Vec<_> = named.difference(&there).collect();
-    let paths = text.split([' ', ',', ';', '\n']).filter(|word| word.starts_with("crates/"));
+    let words = text.split([' ', ',', ';', '\n']).map(|word| word.trim_end_matches(['.', ':']));
+    let paths = words.filter(|word| word.starts_with("crates/"));
     let lost: Vec<_> = paths.filter(|path| !root.join(path).exists()).collect();
     if unnamed.is_empty() && missing.is_empty() && lost.is_empty() {
         return Ok(());
