@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod admission;
+pub mod amounts;
 pub mod checkpoint;
 mod context;
 mod effects;

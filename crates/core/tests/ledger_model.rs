@@ -6,16 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{flow, owner};
 use earmark_core::admission::{
-    ClaimId, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Reason, RetryPolicy,
-    Service, Waiting,
+    ClaimId, Demand, Discipline, EnqueueError, Exhausted, Ledger, LinkCapacity, Owner, Reason,
+    RetryPolicy, Service, Waiting,
 };
 use earmark_core::{Flow, InterfaceId, Rate};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
 
-const POLICY: RetryPolicy =
-    RetryPolicy { threshold: 3, capacity: 4, discipline: Discipline::HeadOfLine };
+const POLICY: RetryPolicy = RetryPolicy {
+    threshold: 3,
+    capacity: 4,
+    discipline: Discipline::HeadOfLine,
+    exhausted: Exhausted::Leaves,
+};
 
 /// What a test does to both. Links, flows and owners are few, so that they meet.
 #[derive(Clone, Debug)]

@@ -21,6 +21,5 @@ mod reload;
 pub mod short_cut;
 pub mod streams;
 mod system;
-pub mod units;
 mod user;
 mod watch;

@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
     use crate::demo::{OnSimulator, Plan, ROUTER, Stage, Stream};
-    use crate::topology::{DEMO, Topology};
+    use earmark_scenario::topology::{DEMO, Topology};
 
     /// The same decoder reads what the simulator's router saw, and what it saw was fit to be sent.
     #[test]

@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod network;
 mod node;
+mod simulate;
 mod traffic;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   earmark-lab demo                          the whole story in half a minute
   earmark-lab demo --html demo.html         the same, with a page to look at
+  earmark-lab simulate scenarios/retry-high.toml   flows that come and go, in the simulator
   earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
   earmark-lab status
   earmark-lab bench scale                   what many sessions cost real daemons
@@ -43,6 +45,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Demo),
+    Simulate(simulate::Simulate),
     Up(network::Up),
     Down(network::Down),
     Status(network::Status),
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Demo(demo) => demo.run(),
+        Command::Simulate(simulate) => simulate.run(),
         Command::Up(up) => up.run(),
         Command::Down(down) => down.run(),
         Command::Status(status) => status.run(),
@@ -84,8 +88,8 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
 }
 
 /// Reads a time span, for clap.
-fn duration(text: &str) -> Result<std::time::Duration, earmark::units::UnitError> {
-    earmark::units::parse_duration(text)
+fn duration(text: &str) -> Result<std::time::Duration, earmark_core::amounts::UnitError> {
+    earmark_core::amounts::parse_duration(text)
 }
 
 #[cfg(test)]
@@ -109,7 +113,7 @@ mod tests {
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
             seen += 1;
         }
-        assert_eq!(seen, 8);
+        assert_eq!(seen, 9);
     }
 
     #[test]

@@ -409,7 +409,7 @@ impl Player<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{DEMO, Topology};
+    use earmark_scenario::topology::{DEMO, Topology};
 
     /// Nobody watches.
     struct Silent;

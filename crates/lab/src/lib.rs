@@ -1,7 +1,6 @@
 //! Networks to try Earmark on: in namespaces of this machine, or simulated; traffic to measure, and a demo.
 //!
-//! - [`topology`]: one file describes a network, for namespaces and simulator alike.
-//! - [`testbed`]: builds it from namespaces, with a daemon in each.
+//! - [`testbed`]: builds a [topology](earmark_scenario::topology) from namespaces, with a daemon in each.
 //! - [`traffic`]: sends and receives packets that are measured one by one.
 //! - [`demo`]: a stream beside a flood, without and with a reservation, on either kind of network.
 //! - [`capture`]: the signalling that passes a node, as a pcap file.
@@ -18,5 +17,4 @@ pub mod cli;
 pub mod demo;
 pub mod report;
 pub mod testbed;
-pub mod topology;
 pub mod traffic;

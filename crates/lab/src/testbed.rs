@@ -29,7 +29,7 @@ use earmark_linux::netns::Namespace;
 
 pub use state::{NodeStatus, STATE_ROOT, State, names};
 
-use crate::topology::{Role, Topology};
+use earmark_scenario::topology::{Role, Topology};
 
 /// How a network is to be run.
 #[derive(Clone, Debug)]

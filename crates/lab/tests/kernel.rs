@@ -23,7 +23,7 @@ type Test = fn() -> Outcome;
 
 /// The program under test.
 const LAB: &str = env!("CARGO_BIN_EXE_earmark-lab");
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/topologies/demo.toml");
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topologies/demo.toml");
 
 fn main() {
     let mut arguments = Arguments::from_args();

@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
 use super::preemption::Preemption;
-use super::queue::{EnqueueError, RetryPolicy, Waiting};
+use super::queue::{EnqueueError, Exhausted, RetryPolicy, Waiting};
 use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Service};
 use crate::{Flow, InterfaceId, Rate, growth};
 
@@ -355,9 +355,16 @@ impl Ledger {
     pub fn set_retry_policy(&mut self, policy: RetryPolicy) {
         self.policy = policy;
         for (id, link) in self.links.iter_mut() {
-            link.queue.retain(|waiting| waiting.refusals <= policy.threshold);
+            if policy.exhausted == Exhausted::Leaves {
+                link.queue.retain(|waiting| waiting.refusals <= policy.threshold);
+            }
             wake(&mut self.freed, id, link); // another may be the head now
         }
+    }
+
+    /// How eagerly refused requests are retried.
+    pub fn retry_policy(&self) -> &RetryPolicy {
+        &self.policy
     }
 
     /// Lets a request that was just refused wait for `link` to have more. Who waits already keeps the place, with the
@@ -366,7 +373,7 @@ impl Ledger {
         let entry = self.links.get_mut(link).ok_or(EnqueueError::NoSuchLink)?;
         let result = if !entry.capacity.could_ever_grant(&waiting.demand) {
             Err(EnqueueError::NeverFits)
-        } else if waiting.refusals > self.policy.threshold {
+        } else if self.policy.shuts_out(waiting.refusals) {
             Err(EnqueueError::Threshold)
         } else {
             entry.queue.enqueue(waiting, self.policy.capacity)
@@ -393,7 +400,7 @@ impl Ledger {
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
         let entry = self.links.get_mut(link)?;
         let fits = |waiting: &Waiting| entry.admit(Rate::ZERO, &waiting.demand).is_ok();
-        match entry.queue.next(self.policy.discipline, fits) {
+        match entry.queue.next(&self.policy, fits) {
             Some(next) => {
                 entry.queue.withdraw(next.owner);
                 Some(next.owner)

@@ -26,6 +26,18 @@ pub enum Discipline {
 /// Requests that [`Discipline::FirstFit`] looks at, so that the work for one release has a bound.
 pub const LOOKAHEAD: usize = 64;
 
+/// What the threshold T means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exhausted {
+    /// Who joins the line more often than T times may not wait any more. Refreshes that are refused meanwhile do not count.
+    #[default]
+    Leaves,
+    /// As the algorithm of the study stands there: every refusal counts, those of refreshes too, and who has more than T of
+    /// them keeps the place in the line, where nobody gets a turn who stands behind.
+    Blocks,
+}
+
 /// How eagerly refused requests are retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -36,12 +48,22 @@ pub struct RetryPolicy {
     pub capacity: usize,
     /// Whose turn it is.
     pub discipline: Discipline,
+    /// What becomes of those who were refused more often than T times.
+    pub exhausted: Exhausted,
 }
 
 impl Default for RetryPolicy {
     /// T = 1, which served best under high load in the study; 1024 requests.
     fn default() -> Self {
-        RetryPolicy { threshold: 1, capacity: 1_024, discipline: Discipline::HeadOfLine }
+        let (discipline, exhausted) = (Discipline::HeadOfLine, Exhausted::Leaves);
+        RetryPolicy { threshold: 1, capacity: 1_024, discipline, exhausted }
+    }
+}
+
+impl RetryPolicy {
+    /// Whether a request that was refused so often may not wait.
+    pub(super) fn shuts_out(&self, refusals: u32) -> bool {
+        refusals > self.threshold && (self.exhausted == Exhausted::Leaves || self.threshold == 0)
     }
 }
 
@@ -118,14 +140,15 @@ impl RetryQueue {
     /// Whose turn it is, of those that `fits` says can be served.
     pub(super) fn next(
         &self,
-        discipline: Discipline,
+        policy: &RetryPolicy,
         fits: impl Fn(&Waiting) -> bool,
     ) -> Option<Waiting> {
-        let candidates = match discipline {
+        let candidates = match policy.discipline {
             Discipline::HeadOfLine => 1,
             Discipline::FirstFit => LOOKAHEAD,
         };
-        self.iter().take(candidates).find(|waiting| fits(waiting)).copied()
+        let may_go = |waiting: &&Waiting| waiting.refusals <= policy.threshold;
+        self.iter().take(candidates).take_while(may_go).find(|waiting| fits(waiting)).copied()
     }
 
     /// Takes out those of which `keep` says no.

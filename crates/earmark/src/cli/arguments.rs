@@ -14,7 +14,7 @@ use earmark_rsvp::policy::Identity;
 
 use crate::config::DEFAULT_SOCKET;
 use crate::control::protocol::{Listing, SenderName, Signalling};
-use crate::units::{parse_duration, parse_octets};
+use earmark_core::amounts::{parse_duration, parse_octets};
 
 pub(super) use light::{LoopOptions, StreamOptions};
 pub(super) use nsis::{NsisOptions, PingOptions};

@@ -24,7 +24,7 @@ use crate::control::protocol::{
     Answer, Attach, Loop, Notice, Opened, ProblemCode, Request, Signalling,
 };
 use crate::describe;
-use crate::units::show_duration;
+use earmark_core::amounts::show_duration;
 
 /// Over how much time the largest rate of a measured stream counts, seconds, and what is added to it, percent.
 const WINDOW: u16 = 60;

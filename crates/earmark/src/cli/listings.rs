@@ -20,7 +20,7 @@ use crate::control::protocol::{
     Role, RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName, TrafficRow,
 };
 use crate::describe::{ip_protocol, with_port};
-use crate::units::{show_duration, show_octets};
+use earmark_core::amounts::{show_duration, show_octets};
 
 /// Asks for a listing and prints it.
 pub(super) fn show(

@@ -18,7 +18,7 @@ use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{Establish, Expect, Opened, Ping, Request};
 use crate::describe;
-use crate::units::show_duration;
+use earmark_core::amounts::show_duration;
 
 /// Ends the program: nobody can name this protocol on the command line.
 pub(super) fn reserves_nothing() -> ! {

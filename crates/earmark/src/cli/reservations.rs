@@ -14,7 +14,7 @@ use super::{Failure, Outcome, Output, light, nsis};
 use crate::client::Client;
 use crate::control::protocol::{Listen, Notice, Opened, Role, Send, Signalling};
 use crate::describe;
-use crate::units::show_duration;
+use earmark_core::amounts::show_duration;
 
 pub(super) fn send(
     client: &mut Client,

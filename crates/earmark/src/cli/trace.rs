@@ -18,7 +18,7 @@ use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{Notice, SenderName, Trace, TraceBegun};
 use crate::describe;
-use crate::units::show_duration;
+use earmark_core::amounts::show_duration;
 
 pub(super) fn trace(
     client: &mut Client,

@@ -292,6 +292,7 @@ impl Source<'_> {
             threshold: self.within(table.grab_attempts, 0..1_001, retry.threshold)?,
             capacity: self.within(table.most_waiting, 0..1_000_001, capacity)? as usize,
             discipline: table.waiting.unwrap_or_default(),
+            ..retry
         };
         Ok((config, retry))
     }

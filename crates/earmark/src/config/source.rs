@@ -10,7 +10,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::{ConfigError, Place};
-use crate::units::parse_duration;
+use earmark_core::amounts::parse_duration;
 
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,

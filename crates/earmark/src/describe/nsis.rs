@@ -139,7 +139,7 @@ fn of_ping(event: &ping::Event) -> String {
     use ping::Event::*;
     match event {
         Pong { sequence, round_trip, nodes, .. } => {
-            let round_trip = crate::units::show_duration(*round_trip);
+            let round_trip = earmark_core::amounts::show_duration(*round_trip);
             format!("ping {sequence} is back after {round_trip}: {nodes} nodes take part")
         }
         Lost { sequence, failure: Some(failure), .. } => {

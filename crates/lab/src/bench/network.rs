@@ -22,7 +22,7 @@ use super::host::{Account, End, Line, Order, Progress};
 use super::process::Sample;
 use super::session::{DESTINATIONS, Sessions};
 use crate::testbed::{Options, Settings, Testbed};
-use crate::topology::Topology;
+use earmark_scenario::topology::Topology;
 
 /// How long a host may take to write its last line.
 const FAREWELL: Duration = Duration::from_secs(20);

@@ -16,7 +16,7 @@ use crate::capture::{self, Capture};
 use crate::demo::{OnNamespaces, OnSimulator, Plan, Progress, ROUTER, Report, play};
 use crate::report;
 use crate::testbed::{self, Options, Testbed};
-use crate::topology::{DEMO, Topology};
+use earmark_scenario::topology::{DEMO, Topology};
 
 const EXAMPLES: &str = "\
 The network is h1 - r1 - r2 - h2 with 10 Mbit/s between the routers. A stream of 2 Mbit/s and a flood of 20 Mbit/s go

@@ -12,7 +12,7 @@ use earmark_linux::netns::Namespace;
 use serde::Serialize;
 
 use crate::testbed::{self, NodeStatus, Options, State, Testbed};
-use crate::topology::Topology;
+use earmark_scenario::topology::Topology;
 
 const UP_EXAMPLES: &str = "\
 A topology names nodes and links; the smallest one:

@@ -5,72 +5,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use earmark_boomerang as boomerang;
-use earmark_core::{Flow, Hop, Rate, Route, Time};
+use earmark_core::{Flow, Rate, Time};
 use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp::{self as rsvp, Application};
-use earmark_sim::{
-    LinkEnd, LinkSpec, Network, NodeId, Protocol, Source, StreamId, Tapped, Trace, What,
-};
+use earmark_sim::{Network, NodeId, Protocol, Source, StreamId, Tapped, Trace, What};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
 use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
-use crate::topology::{Role, Topology};
 use crate::traffic::Shape;
+use earmark_scenario::topology::Topology;
 
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
-
-/// Builds the network that a topology describes.
-pub(crate) fn network(
-    topology: &Topology,
-    seed: u64,
-    timing: rsvp::Timing,
-) -> (Network, Vec<NodeId>) {
-    let mut network = Network::new(seed);
-    let add = |node: &crate::topology::Node| {
-        let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
-        let settings = NodeConfig { rsvp, ..NodeConfig::default() };
-        network.add_node(&node.name, node.role == Role::Router, settings)
-    };
-    let nodes: Vec<NodeId> = topology.nodes.iter().map(add).collect();
-    // The interface of a route is known by its name in the topology and by its index in the network.
-    let mut interfaces = Vec::new();
-    for link in &topology.links {
-        let end = |side: usize| LinkEnd {
-            node: nodes[link.ends[side].node],
-            interface: link.ends[side].interface.clone(),
-            address: link.ends[side].address.into(),
-        };
-        let ids = network.add_link(LinkSpec {
-            ends: [end(0), end(1)],
-            prefix: link.prefix,
-            bandwidth: link.bandwidth,
-            reservable: link.reservable,
-            delay: link.delay,
-            queue_packets: link.queue_packets,
-        });
-        for (end, id) in link.ends.iter().zip(ids) {
-            interfaces.push((end.node, end.interface.clone(), id));
-        }
-    }
-    for (index, &node) in nodes.iter().enumerate() {
-        // Its links have one address each.
-        for route in topology.routes(index).into_iter().filter(|route| route.gateway.is_ipv4()) {
-            let known =
-                interfaces.iter().find(|(at, name, _)| *at == index && *name == route.interface);
-            let Some(&(_, _, interface)) = known else {
-                continue;
-            };
-            let hop = Hop { interface, gateway: Some(route.gateway), source: None };
-            network.add_route(node, Route { prefix: route.prefix, metric: 0, hop });
-        }
-    }
-    (network, nodes)
-}
 
 /// The demo's network, simulated.
 pub struct OnSimulator {
@@ -88,7 +38,9 @@ impl OnSimulator {
     /// The network of `topology`, which has hosts h1 and h2; the same seed gives the same run.
     pub fn new(topology: Topology, plan: Plan, seed: u64) -> OnSimulator {
         let timing = rsvp::Timing { refresh: plan.refresh, ..rsvp::Timing::default() };
-        let (network, nodes) = network(&topology, seed, timing);
+        let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
+        let settings = NodeConfig { rsvp, ..NodeConfig::default() };
+        let (network, nodes) = earmark_scenario::network(&topology, seed, &settings);
         let (streams, open) = (Vec::new(), Vec::new());
         OnSimulator { topology, network, nodes, plan, streams, next_application: 1, open }
     }

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use earmark_linux::netns::Namespace;
 
 use super::{Options, State};
-use crate::topology::Topology;
+use earmark_scenario::topology::Topology;
 
 /// A daemon has this long to serve its control socket: loading the classifier may take half a second on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -110,7 +110,7 @@ mod tests {
     /// The daemon itself reads what is written for it.
     #[test]
     fn daemons_understand_their_configuration() {
-        let topology = Topology::parse(crate::topology::DEMO).unwrap();
+        let topology = Topology::parse(earmark_scenario::topology::DEMO).unwrap();
         let control = Path::new("/run/earmark-lab/earmark/r1.sock");
         let settings = Settings {
             rsvp: "lifetime_factor = 5\n".to_owned(),

@@ -12,10 +12,10 @@ use earmark::control::protocol::{Listen, Opened, Send, StyleName};
 use earmark_core::Rate;
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Settings, Testbed};
-use earmark_lab::topology::{DEMO, Topology};
 use earmark_linux::link;
 use earmark_node::Event;
 use earmark_rsvp as rsvp;
+use earmark_scenario::topology::{DEMO, Topology};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{
     Body, Carried, Message, Path, RsvpHop, SenderDescriptor, SenderTemplate, Session,

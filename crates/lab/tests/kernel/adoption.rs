@@ -8,8 +8,8 @@ use earmark::client::Client;
 use earmark::control::protocol::{LinkRow, Listen, Send};
 use earmark_core::Rate;
 use earmark_lab::testbed::{Options, Testbed};
-use earmark_lab::topology::{DEMO, Topology};
 use earmark_lab::traffic::{Shape, Source};
+use earmark_scenario::topology::{DEMO, Topology};
 use libtest_mimic::Failed;
 
 use crate::classes::{self, Class};

@@ -11,10 +11,10 @@ use earmark::decode::{Format, decode};
 use earmark_core::Rate;
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Testbed};
-use earmark_lab::topology::Topology;
 use earmark_node::Event;
 use earmark_rsvp as rsvp;
 use earmark_rsvp::diagnostics::{TraceEnd, TraceHop};
+use earmark_scenario::topology::Topology;
 use earmark_wire::rsvp::{
     Body, Carried, Diagnosis, Diagnostic, FilterSpec, List, Message, Route, RsvpHop, Session,
     SourceSelector,

@@ -7,8 +7,8 @@ use earmark::client::Client;
 use earmark::control::protocol::{Loop, Opened, Request, ReservationRow};
 use earmark_boomerang::{Event, OnRefusal};
 use earmark_core::{Prefix, Rate};
-use earmark_lab::topology::DEMO;
 use earmark_linux::link;
+use earmark_scenario::topology::DEMO;
 use earmark_wire::boomerang::Rates;
 use libtest_mimic::Failed;
 

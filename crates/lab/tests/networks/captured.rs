@@ -11,7 +11,7 @@ use earmark::control::protocol::Loop;
 use earmark::decode::{Format, decode};
 use earmark_core::Rate;
 use earmark_lab::capture::Capture;
-use earmark_lab::topology::DEMO;
+use earmark_scenario::topology::DEMO;
 use libtest_mimic::Failed;
 use serde_json::Value;
 

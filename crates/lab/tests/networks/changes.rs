@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use earmark::control::protocol::Listen;
 use earmark_core::Prefix;
-use earmark_lab::topology::DEMO;
 use earmark_linux::link;
+use earmark_scenario::topology::DEMO;
 use libtest_mimic::Failed;
 
 use crate::Outcome;

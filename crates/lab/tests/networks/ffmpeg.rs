@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use earmark::control::protocol::ReservationRow;
 use earmark_core::Rate;
-use earmark_lab::topology::DEMO;
+use earmark_scenario::topology::DEMO;
 use libtest_mimic::Failed;
 
 use crate::Outcome;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use earmark::client::Client;
 use earmark_core::{InterfaceId, MulticastRoute, Rate};
 use earmark_lab::testbed::{Options, Testbed};
-use earmark_lab::topology::Topology;
 use earmark_linux::link;
 use earmark_linux::multicast_router::MulticastRouter;
 use earmark_linux::netns::Namespace;
+use earmark_scenario::topology::Topology;
 use libtest_mimic::Failed;
 
 use crate::classes;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use earmark::control::protocol::{Listen, Send};
 use earmark_core::Rate;
-use earmark_lab::topology::DEMO;
+use earmark_scenario::topology::DEMO;
 
 use crate::Outcome;
 use crate::net::{Net, REFRESH, SLACK, wait_for};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use earmark::client::Client;
 use earmark::control::protocol::{Answer, Attach, Opened, Request};
 use earmark_core::Rate;
-use earmark_lab::topology::DEMO;
+use earmark_scenario::topology::DEMO;
 use earmark_wire::yessir::{FailureNote, FailureReason, Flowspec, OctetRate};
 use earmark_yessir::Event;
 use libtest_mimic::Failed;

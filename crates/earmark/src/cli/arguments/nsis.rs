@@ -7,7 +7,7 @@ use clap::Args;
 use earmark_core::Rate;
 
 use super::values::host;
-use crate::units::parse_duration;
+use earmark_core::amounts::parse_duration;
 
 /// What only sessions of QoS NSLP have.
 #[derive(Args, Clone, Debug)]

@@ -19,7 +19,7 @@ use super::Transport;
 use super::keys::Keys;
 use super::sender::Sender;
 use crate::testbed::{Options, Settings, Testbed};
-use crate::topology::Topology;
+use earmark_scenario::topology::Topology;
 
 /// How the nodes of a chain are set.
 #[derive(Clone, Debug)]

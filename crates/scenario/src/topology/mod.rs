@@ -43,7 +43,7 @@ pub use parse::{Problem, TopologyError};
 pub use routes::StaticRoute;
 
 /// The topology of the demo, as it is shipped.
-pub const DEMO: &str = include_str!("../topologies/demo.toml");
+pub const DEMO: &str = include_str!("../../../../topologies/demo.toml");
 
 /// Most nodes of a topology.
 pub const MAX_NODES: usize = 1_024;
@@ -157,6 +157,11 @@ impl Topology {
             .flat_map(|link| &link.ends)
             .find(|end| IpAddr::V4(end.address) == address)
             .map(|end| self.nodes[end.node].name.as_str())
+    }
+
+    /// How many links it takes from one node to another; `None` where hosts that do not forward are in the way.
+    pub fn distance(&self, from: usize, to: usize) -> Option<usize> {
+        routes::distance(self, from, to)
     }
 
     /// The routes that a node needs beside those of its own links.

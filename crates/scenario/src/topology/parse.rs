@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::time::Duration;
 
-use earmark::units::parse_duration;
+use earmark_core::amounts::parse_duration;
 use earmark_core::{Prefix, PrefixError, Rate, RateError};
 use serde::Deserialize;
 use toml::Spanned;

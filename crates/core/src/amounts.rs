@@ -2,7 +2,9 @@
 //!
 //! Rates have a reader of their own, [`earmark_core::Rate`].
 
-use std::time::Duration;
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
 
 /// Why a text is not a time span or an amount of octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -55,6 +55,12 @@ pub(super) fn unreachable(topology: &Topology, node: usize) -> impl Iterator<Ite
     (0..topology.nodes.len()).filter(move |&other| other != node && steps[other].is_none())
 }
 
+/// How many links it takes from one node to another.
+pub(super) fn distance(topology: &Topology, from: usize, to: usize) -> Option<usize> {
+    let (distance, _) = first_steps(topology, from).get(to).copied().flatten()?;
+    Some(distance)
+}
+
 /// For every other node the number of links to it and the first step, or `None` where no way leads there.
 fn first_steps(topology: &Topology, node: usize) -> Vec<Option<(usize, FirstStep)>> {
     let mut neighbors = vec![Vec::new(); topology.nodes.len()];

@@ -1,0 +1,116 @@
+//! `earmark-lab simulate`: plays a scenario, once for each seed.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use earmark_scenario::topology::Topology;
+use earmark_scenario::{Outcome, Scenario, play};
+use indicatif::{ProgressBar, ProgressStyle};
+
+const EXAMPLES: &str = "\
+Examples:
+  earmark-lab simulate scenarios/retry-high.toml
+  earmark-lab simulate scenarios/retry-high.toml --seed 7 --json
+  earmark-lab simulate scenarios/retry-high.toml --seeds 30
+
+A scenario names its topology, its flows, and by what they reserve. One seed gives one outcome, byte for byte.";
+
+/// Plays a scenario in the simulator.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Simulate {
+    /// The scenario, a TOML file.
+    scenario: PathBuf,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds, one after the other in number; over all processors.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seeds: u64,
+    /// Print a line of JSON for each seed.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Simulate {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        let (scenario, topology) = load(&self.scenario)?;
+        let outcomes = self.play_all(&scenario, &topology)?;
+        for outcome in &outcomes {
+            match self.json {
+                true => println!("{}", serde_json::to_string(outcome)?),
+                false => println!("{}", describe(outcome)),
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One run for each seed, as many at a time as there are processors.
+    fn play_all(&self, scenario: &Scenario, topology: &Topology) -> Result<Vec<Outcome>> {
+        let seeds: Vec<u64> =
+            (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();
+        let bar = ProgressBar::new(self.seeds);
+        bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} to go")?);
+        let next = AtomicUsize::new(0);
+        let outcomes = Mutex::new(vec![None; seeds.len()]);
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..workers.min(seeds.len()) {
+                scope.spawn(|| {
+                    while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let outcome = play(scenario, topology, *seed);
+                        if let Ok(mut outcomes) = outcomes.lock() {
+                            outcomes[(seed.wrapping_sub(self.seed)) as usize] = Some(outcome);
+                        }
+                        bar.inc(1);
+                    }
+                });
+            }
+        });
+        bar.finish_and_clear();
+        let outcomes = outcomes.into_inner().unwrap_or_default();
+        let whole = outcomes
+            .into_iter()
+            .map(|outcome| outcome.context("a run broke off")?.map_err(Into::into));
+        whole.collect()
+    }
+}
+
+/// A scenario and its topology.
+pub(super) fn load(path: &Path) -> Result<(Scenario, Topology)> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let scenario = Scenario::parse(&read(path)?).with_context(|| path.display().to_string())?;
+    let beside = path.parent().unwrap_or(Path::new(".")).join(&scenario.topology);
+    let topology =
+        Topology::parse(&read(&beside)?).with_context(|| beside.display().to_string())?;
+    Ok((scenario, topology))
+}
+
+fn describe(outcome: &Outcome) -> String {
+    let mut text = format!(
+        "{}, seed {}: {} of {} reservations completed, {} attempts, {} of them retries, {} of these refused",
+        outcome.scenario,
+        outcome.seed,
+        outcome.completed,
+        outcome.wanted,
+        outcome.attempts,
+        outcome.retries,
+        outcome.refused_retries
+    );
+    for flow in &outcome.watched {
+        let became = match flow.completed_after {
+            Some(after) => format!("completed after {after:.1} s"),
+            None => "not completed".to_owned(),
+        };
+        text.push_str(&format!(
+            "\n  {} {} to {}: {became}, {} retries",
+            flow.flows, flow.from, flow.to, flow.retries
+        ));
+    }
+    text
+}

@@ -1,0 +1,26 @@
+//! What happens in a network, as files say it: a topology, and a scenario on top of it.
+//!
+//! - [`topology`]: nodes, links, addresses and routes; the namespaces of the lab are built from the same file.
+//! - [`Scenario`]: flows that come and go, what they reserve and by which protocol, and how long it is watched.
+//! - [`play`]: one run of a scenario with one seed, in the simulator. It gives an [`Outcome`]: plain data, the same for the same
+//!   seed, byte for byte.
+//!
+//! Flows are drawn before anything is played ([`lives`]), each from dice of its own, so that two runs with one seed have the
+//! same flows whatever protocol reserves for them.
+#![forbid(unsafe_code)]
+
+mod build;
+pub mod lives;
+mod outcome;
+mod play;
+mod reserving;
+mod said;
+mod scenario;
+pub mod topology;
+mod watching;
+
+pub use build::network;
+pub use outcome::{Attempted, FlowOutcome, Outcome, Received};
+pub use play::{PlayError, play};
+pub use said::Lifetime;
+pub use scenario::{Flows, Protocol, Retry, Scenario, ScenarioError, Threshold};

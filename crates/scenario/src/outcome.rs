@@ -1,0 +1,69 @@
+//! What came of a run: plain data.
+
+use serde::Serialize;
+
+/// One run of a scenario. Times are seconds from its beginning.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// The seed it was played with.
+    pub seed: u64,
+    /// Events that the simulator worked off.
+    pub events: u64,
+    /// Attempts to reserve something of a link of a router, after what is discarded.
+    pub attempts: u64,
+    /// Those of them that were not the first of their flow at that router.
+    pub retries: u64,
+    /// How many of the retries were refused.
+    pub refused_retries: u64,
+    /// Flows that wanted a reservation after what is discarded,
+    pub wanted: u64,
+    /// and those of them that got all of it.
+    pub completed: u64,
+    /// Each flow that is watched.
+    pub watched: Vec<FlowOutcome>,
+}
+
+/// What came of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FlowOutcome {
+    /// Which flows it is one of.
+    pub flows: String,
+    /// Where it comes from,
+    pub from: String,
+    /// and goes to.
+    pub to: String,
+    /// When it asked for its reservation.
+    pub reserves: Option<f64>,
+    /// How long after that it had all of it for the first time.
+    pub completed_after: Option<f64>,
+    /// How often a node of its path was asked again, after the first time there, until then or its end.
+    pub retries: u64,
+    /// Every attempt.
+    pub attempts: Vec<Attempted>,
+    /// Packets that were sent, and that arrived.
+    pub received: Received,
+}
+
+/// An attempt to reserve something of a link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Attempted {
+    /// When.
+    pub at: f64,
+    /// At which node.
+    pub node: String,
+    /// Whether it was granted.
+    pub granted: bool,
+}
+
+/// What arrived of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Received {
+    /// Packets that left.
+    pub sent: u64,
+    /// Those of them that arrived.
+    pub arrived: u64,
+    /// What arrived in each second of the run, bits per second.
+    pub rates: Vec<u64>,
+}

@@ -1,0 +1,229 @@
+//! One run of a scenario.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use earmark_core::Time;
+use earmark_node::NodeConfig;
+use earmark_rsvp as rsvp;
+use earmark_sim::{Keep, Network, NodeId, Shape, Source, StreamId};
+use earmark_yessir as yessir;
+
+use crate::build::network;
+use crate::lives::{self, Life};
+use crate::outcome::{Attempted, FlowOutcome, Outcome, Received};
+use crate::reserving::Wish;
+use crate::scenario::{Scenario, ScenarioError};
+use crate::topology::{Role, Topology};
+use crate::watching::{Wanting, Watching};
+
+/// Why a scenario cannot be played.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PlayError {
+    /// It makes no sense.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+}
+
+/// What happens to a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    End,
+    Start,
+    Reserve,
+}
+
+/// Plays a scenario to its end with one seed.
+///
+/// # Errors
+/// It does not fit its topology.
+pub fn play(scenario: &Scenario, topology: &Topology, seed: u64) -> Result<Outcome, PlayError> {
+    scenario.check(topology)?;
+    let mut stage = Stage::new(scenario, topology, seed);
+    let mut steps: Vec<(Time, Step, usize)> = Vec::new();
+    for (number, life) in stage.lives.iter().enumerate() {
+        steps.push((life.starts, Step::Start, number));
+        steps.push((life.ends, Step::End, number));
+        steps.extend(life.reserves.map(|at| (at, Step::Reserve, number)));
+    }
+    steps.sort_unstable();
+    for (at, step, number) in steps {
+        stage.run_until(at);
+        match step {
+            Step::Start => stage.start(number),
+            Step::Reserve => stage.reserve(number),
+            Step::End => stage.end(number),
+        }
+    }
+    stage.run_until(Time::ZERO + scenario.duration);
+    Ok(stage.finish())
+}
+
+struct Stage<'a> {
+    scenario: &'a Scenario,
+    topology: &'a Topology,
+    network: Network,
+    nodes: Vec<NodeId>,
+    lives: Vec<Life>,
+    /// Streams of flows, by number.
+    streams: Vec<Option<StreamId>>,
+    watching: Watching,
+    outcome: Outcome,
+}
+
+impl<'a> Stage<'a> {
+    fn new(scenario: &'a Scenario, topology: &'a Topology, seed: u64) -> Stage<'a> {
+        let (mut network, nodes) = network(topology, seed, &settings(scenario));
+        network.watch_attempts();
+        let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
+        let routers: BTreeSet<NodeId> =
+            nodes.iter().enumerate().filter(is_router).map(|(_, node)| *node).collect();
+        let lives = lives::draw(scenario, topology, seed);
+        let outcome = Outcome { scenario: scenario.name.clone(), seed, ..Outcome::default() };
+        Stage {
+            watching: Watching::new(routers, Time::ZERO + scenario.discard),
+            streams: vec![None; lives.len()],
+            scenario,
+            topology,
+            network,
+            nodes,
+            lives,
+            outcome,
+        }
+    }
+
+    fn run_until(&mut self, at: Time) {
+        self.network.run_until(at);
+        self.watching.follow(&self.network.take_log());
+    }
+
+    fn start(&mut self, number: usize) {
+        if !self.scenario.packets {
+            return;
+        }
+        let life = self.lives[number];
+        let flows = &self.scenario.flows[life.flows];
+        let shape = match flows.bursts {
+            None => Shape::Constant(flows.rate),
+            Some(bursts) => Shape::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off },
+        };
+        let source = Source {
+            node: self.nodes[life.from],
+            port: life.port,
+            destination: self.address(life.to),
+            destination_port: life.port,
+            shape,
+            packet_octets: flows.packet_octets,
+            from: life.starts,
+            until: life.ends,
+            keep: if flows.watch { Keep::Packets } else { Keep::Counts },
+        };
+        self.streams[number] = Some(self.network.add_source(source));
+    }
+
+    fn reserve(&mut self, number: usize) {
+        let wish = self.wish(number);
+        let life = &self.lives[number];
+        let links = self.topology.distance(life.from, life.to).unwrap_or(usize::MAX);
+        self.watching.begin(wish.number, wish.flow(), self.network.now(), links);
+        wish.ask(&mut self.network, self.scenario.protocol);
+        self.watching.follow(&self.network.take_log());
+    }
+
+    fn end(&mut self, number: usize) {
+        let life = self.lives[number];
+        let wanting = life.reserves.and_then(|_| {
+            let wish = self.wish(number);
+            let wanting = self.watching.end(wish.number, &wish.flow());
+            wish.release(&mut self.network, self.scenario.protocol);
+            wanting
+        });
+        if let Some(wanting) = &wanting
+            && wanting.since >= Time::ZERO + self.scenario.discard
+        {
+            self.outcome.wanted += 1;
+            self.outcome.completed += u64::from(wanting.completed.is_some());
+        }
+        if self.scenario.flows[life.flows].watch {
+            let flow = self.tell(number, wanting);
+            self.outcome.watched.push(flow);
+        }
+    }
+
+    fn tell(&self, number: usize, wanting: Option<Wanting>) -> FlowOutcome {
+        let life = &self.lives[number];
+        let wanting = wanting.unwrap_or_default();
+        let name = |place: usize| self.topology.nodes[place].name.clone();
+        let attempt = |(at, node, granted): &(Time, NodeId, bool)| Attempted {
+            at: at.as_secs_f64(),
+            node: self.network.name(*node).to_owned(),
+            granted: *granted,
+        };
+        FlowOutcome {
+            flows: self.scenario.flows[life.flows].name.clone(),
+            from: name(life.from),
+            to: name(life.to),
+            reserves: life.reserves.map(Time::as_secs_f64),
+            completed_after: wanting
+                .completed
+                .map(|completed| completed.since(wanting.since).as_secs_f64()),
+            retries: wanting.retries,
+            attempts: wanting.attempts.iter().map(attempt).collect(),
+            received: self.received(number),
+        }
+    }
+
+    fn received(&self, number: usize) -> Received {
+        let Some(stream) = self.streams[number] else { return Received::default() };
+        let (sent, arrived) = self.network.counts(stream);
+        let end = Time::ZERO + self.scenario.duration;
+        let trace = self.network.trace(stream);
+        let rates = trace.arrival_rates(Time::ZERO, end, Duration::from_secs(1));
+        Received { sent, arrived, rates }
+    }
+
+    fn wish(&self, number: usize) -> Wish {
+        let life = &self.lives[number];
+        let flows = &self.scenario.flows[life.flows];
+        let ends = [life.from, life.to];
+        Wish {
+            number: number as u64 + 1,
+            nodes: ends.map(|place| self.nodes[place]),
+            addresses: ends.map(|place| self.address(place)),
+            port: life.port,
+            rate: flows.rate,
+            bucket_octets: flows.bucket_octets,
+            packet_octets: flows.packet_octets,
+        }
+    }
+
+    /// The address of a node; each has a link, or it would be reached by none.
+    fn address(&self, place: usize) -> IpAddr {
+        self.topology.address(place).map_or(IpAddr::from([0; 4]), IpAddr::from)
+    }
+
+    fn finish(mut self) -> Outcome {
+        let counts = self.watching.counts;
+        self.outcome.events = self.network.happened();
+        self.outcome.attempts = counts.attempts;
+        self.outcome.retries = counts.retries;
+        self.outcome.refused_retries = counts.refused_retries;
+        self.outcome
+    }
+}
+
+/// Settings of every node.
+fn settings(scenario: &Scenario) -> NodeConfig {
+    let timing = rsvp::Timing { refresh: scenario.refresh, ..rsvp::Timing::default() };
+    let mut settings = NodeConfig {
+        rsvp: rsvp::Config { timing, ..rsvp::Config::default() },
+        retry: scenario.retry.policy(),
+        ..NodeConfig::default()
+    };
+    let seconds = u16::try_from(scenario.refresh.as_secs()).unwrap_or(u16::MAX).max(1);
+    settings.yessir = yessir::Config { interval: seconds, ..yessir::Config::default() };
+    settings.boomerang.refresh_interval = u8::try_from(seconds).unwrap_or(u8::MAX);
+    settings.nsis.qos.refresh = scenario.refresh;
+    settings
+}

@@ -1,0 +1,265 @@
+//! A scenario: what happens in a network, and how long it is watched.
+//!
+//! ```toml
+//! name = "high load"
+//! topology = "../topologies/retry.toml"    # beside this file
+//! protocol = "yessir"                      # rsvp, boomerang, yessir or nsis
+//! duration = "600s"
+//! discard = "50s"                          # what happens before counts for nothing; default 0
+//! refresh = "30s"                          # default 30s
+//! retry = { threshold = 10 }               # a number, or "infinite"; 0: by refreshes alone, the default
+//!
+//! [[flows]]
+//! name = "reserved"
+//! between = [["h7", "h11"], ["h8", "h12"]] # by turns
+//! count = 120                              # so many at a time: each that ends is followed by another
+//! lifetime = "exponential 60s"             # or "constant 60s", "uniform 30s 90s", "forever", the default
+//! spread = "30s"                           # they start at random within this time; default 0
+//! rate = "100kbit"
+//! reserves = "0s"                          # so long after it starts; not at all, if nothing is said
+//!
+//! [[flows]]
+//! name = "test"
+//! between = [["h0", "h6"]]
+//! rate = "100kbit"
+//! reserves = "250s"
+//! watch = true                             # each attempt to reserve is in the outcome, and what arrives each second
+//! ```
+
+use std::time::Duration;
+
+use earmark_core::Rate;
+use earmark_core::admission::{Discipline, Exhausted, RetryPolicy};
+use serde::{Deserialize, Serialize};
+
+use crate::said::{self, Lifetime};
+use crate::topology::{Topology, TopologyError};
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// The file with its topology, beside its own.
+    pub topology: String,
+    /// By what flows reserve.
+    pub protocol: Protocol,
+    /// How long it lasts.
+    #[serde(deserialize_with = "said::time")]
+    pub duration: Duration,
+    /// What happens before counts for nothing.
+    #[serde(default, deserialize_with = "said::time")]
+    pub discard: Duration,
+    /// Mean time between refreshes.
+    #[serde(default = "thirty_seconds", deserialize_with = "said::time")]
+    pub refresh: Duration,
+    /// How refused requests are retried.
+    #[serde(default)]
+    pub retry: Retry,
+    /// Whether packets of flows are sent; what is reserved does not depend on that, since signalling goes before them.
+    #[serde(default = "yes")]
+    pub packets: bool,
+    /// The flows.
+    #[serde(default)]
+    pub flows: Vec<Flows>,
+}
+
+/// By what flows reserve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// RSVP.
+    Rsvp,
+    /// Boomerang.
+    Boomerang,
+    /// YESSIR: one pass, and partial reservations.
+    Yessir,
+    /// QoS NSLP over GIST.
+    Nsis,
+}
+
+/// How refused requests are retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// The threshold T of resource grabbing.
+    pub threshold: Threshold,
+    /// Whose turn it is.
+    pub discipline: Discipline,
+    /// What the threshold does to those who were refused more often.
+    pub exhausted: Exhausted,
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        let (discipline, exhausted) = (Discipline::HeadOfLine, Exhausted::Leaves);
+        Retry { threshold: Threshold::Times(0), discipline, exhausted }
+    }
+}
+
+/// The threshold T.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Threshold {
+    /// So many times; 0: only by refreshes.
+    Times(u32),
+    /// As often as there is a chance.
+    Word(Infinite),
+}
+
+/// `"infinite"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Infinite {
+    /// Without end.
+    Infinite,
+}
+
+impl Retry {
+    /// As the ledger has it.
+    pub(crate) fn policy(&self) -> RetryPolicy {
+        let threshold = match self.threshold {
+            Threshold::Times(times) => times,
+            Threshold::Word(Infinite::Infinite) => u32::MAX,
+        };
+        let Retry { discipline, exhausted, .. } = *self;
+        RetryPolicy { threshold, discipline, exhausted, ..RetryPolicy::default() }
+    }
+}
+
+/// Flows that are alike.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flows {
+    /// Their name.
+    pub name: String,
+    /// From which node to which; the first flow takes the first pair, and so on.
+    pub between: Vec<[String; 2]>,
+    /// How many there are at a time.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// How long each lives.
+    #[serde(default = "forever")]
+    pub lifetime: Lifetime,
+    /// When the first ones start,
+    #[serde(default, deserialize_with = "said::time")]
+    pub starts: Duration,
+    /// at random within this time.
+    #[serde(default, deserialize_with = "said::time")]
+    pub spread: Duration,
+    /// Rate of each, IP packet octets; what is reserved, too.
+    #[serde(deserialize_with = "said::rate")]
+    pub rate: Rate,
+    /// Octets of each IP packet.
+    #[serde(default = "packet_octets")]
+    pub packet_octets: u32,
+    /// Depth of the token bucket that is announced, octets.
+    #[serde(default = "bucket_octets")]
+    pub bucket_octets: u32,
+    /// They are on and off by turns, for times that are distributed exponentially.
+    pub bursts: Option<Bursts>,
+    /// How long after its start each asks for its reservation; none does where nothing is said.
+    #[serde(default, deserialize_with = "said::some_time")]
+    pub reserves: Option<Duration>,
+    /// Whether each attempt to reserve, and what arrives each second, is in the outcome.
+    #[serde(default)]
+    pub watch: bool,
+}
+
+/// Mean times of a source that is on and off by turns.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// On, at the rate.
+    #[serde(deserialize_with = "said::time")]
+    pub on: Duration,
+    /// Off.
+    #[serde(deserialize_with = "said::time")]
+    pub off: Duration,
+}
+
+fn thirty_seconds() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn forever() -> Lifetime {
+    Lifetime::Forever
+}
+
+fn packet_octets() -> u32 {
+    125
+}
+
+fn bucket_octets() -> u32 {
+    5_000
+}
+
+/// Why a scenario makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ScenarioError {
+    /// No TOML, or a key that is missing, unknown or of the wrong type.
+    #[error("line {line}: {why}")]
+    Toml {
+        /// Line, from 1.
+        line: usize,
+        /// In the words of the TOML reader.
+        why: String,
+    },
+    /// Of the topology.
+    #[error("topology: {0}")]
+    Topology(TopologyError),
+    /// Flows of a node that is not there.
+    #[error("flows `{flows}`: there is no node `{node}` in the topology")]
+    NoSuchNode {
+        /// Whose.
+        flows: String,
+        /// Its name.
+        node: String,
+    },
+    /// Flows that go nowhere.
+    #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
+    Nowhere(String),
+}
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// It is no scenario; nothing is said of its topology.
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let before = text.as_bytes().iter().take(start);
+            let line = 1 + before.filter(|&&octet| octet == b'\n').count();
+            ScenarioError::Toml { line, why: error.message().to_owned() }
+        })
+    }
+
+    /// Whether its flows are between nodes of a topology.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
+        for flows in &self.flows {
+            if flows.between.is_empty() || flows.between.iter().any(|[a, b]| a == b) {
+                return Err(ScenarioError::Nowhere(flows.name.clone()));
+            }
+            for node in flows.between.iter().flatten() {
+                if topology.node(node).is_none() {
+                    let (flows, node) = (flows.name.clone(), node.clone());
+                    return Err(ScenarioError::NoSuchNode { flows, node });
+                }
+            }
+        }
+        Ok(())
+    }
+}
