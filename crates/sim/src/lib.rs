@@ -57,6 +57,7 @@ mod shape;
 mod streams;
 mod tap;
 mod traffic;
+mod transmission;
 
 pub use egress::Reserved;
 pub use faults::Faults;

@@ -16,7 +16,7 @@ use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use serde::Serialize;
 
 use crate::agenda::Agenda;
-use crate::egress::{Egress, Next, Reserved};
+use crate::egress::{Egress, Reserved};
 use crate::faults::Faults;
 use crate::groups::Groups;
 use crate::host::{Host, Verdict};
@@ -428,81 +428,6 @@ impl Network {
     pub(crate) fn lose(&mut self, node: NodeId, packet: &Packet, loss: Loss) {
         if matches!(packet.body, Body::Signalling(_)) {
             self.note(node, What::Lost(loss));
-        }
-    }
-
-    /// A packet joins the queue of an interface.
-    pub(crate) fn send(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
-        let signalling = matches!(packet.body, Body::Signalling(_));
-        let loss = match self.hosts[node.0].ports.get_mut(interface) {
-            Some(port) if port.up => {
-                if port.egress.enqueue(packet) {
-                    return self.serve(node, interface);
-                }
-                Loss::QueueFull
-            }
-            _ => Loss::NoRoute,
-        };
-        if signalling {
-            self.note(node, What::Lost(loss));
-        }
-    }
-
-    /// Starts the next transmission of an interface, if the link is free and a packet may go; else looks again when
-    /// that can be.
-    pub(crate) fn serve(&mut self, node: NodeId, interface: InterfaceId) {
-        let now = self.now;
-        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
-            return;
-        };
-        if !port.up {
-            return;
-        }
-        if now < port.busy_until {
-            let free = port.busy_until;
-            return self.plan(node, interface, free);
-        }
-        match port.egress.next(now) {
-            Next::Transmit(packet, occupied) => {
-                port.busy_until = now + occupied;
-                let (free, waits) = (port.busy_until, port.egress.waits());
-                if waits {
-                    self.plan(node, interface, free);
-                }
-                self.transmit(node, interface, packet);
-            }
-            Next::Wait(until) => self.plan(node, interface, until),
-            Next::Idle => {}
-        }
-    }
-
-    /// Sees to it that an interface is looked at by a time.
-    fn plan(&mut self, node: NodeId, interface: InterfaceId, at: Time) {
-        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
-            return;
-        };
-        if port.planned.is_none_or(|planned| at < planned) {
-            port.planned = Some(at);
-            self.enter(at, Happening::Port(node, interface));
-        }
-    }
-
-    /// A packet is on the link, which it leaves when that is free again.
-    fn transmit(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
-        self.passes(node, &packet);
-        let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
-            return;
-        };
-        let (arrives, peer) = (port.busy_until + port.delay, port.peer);
-        if !port.faults.concern(&packet) {
-            return self.enter(arrives, Happening::Arrive(peer.0, peer.1, packet));
-        }
-        let copies = port.faults.afflict(&mut port.dice, &packet);
-        if copies.is_empty() {
-            self.note(node, What::Lost(Loss::Fault));
-        }
-        for (delay, copy) in copies {
-            self.enter(arrives + delay, Happening::Arrive(peer.0, peer.1, copy));
         }
     }
 }
