@@ -6,6 +6,7 @@
 //! - [`capture`]: the signalling that passes a node, as a pcap file.
 //! - [`bench`](mod@bench): what many sessions cost real daemons, and how fast they are set up.
 //! - [`report`]: what the demo found, as table, drawing and page.
+//! - [`runs`]: many runs of the simulator at once, over all processors.
 //! - [`cli`]: the command line over all that.
 //!
 //! The program is one file: the daemons of a testbed are this program too, started with its hidden subcommand `node`.
@@ -16,5 +17,6 @@ pub mod capture;
 pub mod cli;
 pub mod demo;
 pub mod report;
+pub mod runs;
 pub mod testbed;
 pub mod traffic;

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Outcome, Scenario, play};
-use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::runs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,34 +47,14 @@ impl Simulate {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// One run for each seed, as many at a time as there are processors.
+    /// One run for each seed.
     fn play_all(&self, scenario: &Scenario, topology: &Topology) -> Result<Vec<Outcome>> {
         let seeds: Vec<u64> =
             (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();
-        let bar = ProgressBar::new(self.seeds);
-        bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} to go")?);
-        let next = AtomicUsize::new(0);
-        let outcomes = Mutex::new(vec![None; seeds.len()]);
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| {
-            for _ in 0..workers.min(seeds.len()) {
-                scope.spawn(|| {
-                    while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let outcome = play(scenario, topology, *seed);
-                        if let Ok(mut outcomes) = outcomes.lock() {
-                            outcomes[(seed.wrapping_sub(self.seed)) as usize] = Some(outcome);
-                        }
-                        bar.inc(1);
-                    }
-                });
-            }
+        let outcomes = runs::over_all_cores(&seeds, &runs::bar(seeds.len()), |&seed| {
+            play(scenario, topology, seed)
         });
-        bar.finish_and_clear();
-        let outcomes = outcomes.into_inner().unwrap_or_default();
-        let whole = outcomes
-            .into_iter()
-            .map(|outcome| outcome.context("a run broke off")?.map_err(Into::into));
-        whole.collect()
+        outcomes.into_iter().map(|outcome| outcome.map_err(Into::into)).collect()
     }
 }
 
