@@ -146,11 +146,11 @@ impl Network {
     }
 }
 
-/// A chain of this many routers between the hosts `s` and `d`.
-fn topology(routers: usize) -> Result<Topology> {
-    let mut names = vec!["s".to_owned()];
+/// A chain of this many routers between two hosts of these names.
+pub(super) fn chain([first, last]: [&str; 2], routers: usize) -> Result<Topology> {
+    let mut names = vec![first.to_owned()];
     names.extend((1..=routers).map(|n| format!("r{n}")));
-    names.push("d".to_owned());
+    names.push(last.to_owned());
     let mut text = format!("name = \"earmark-bench-{}\"\n", std::process::id());
     for name in &names {
         // Writing to a string does not fail.

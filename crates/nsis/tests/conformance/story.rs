@@ -20,6 +20,7 @@ use earmark_wire::udp;
 
 use crate::application::{Application, State, Task};
 use crate::message::{self, Cookies, compose, data, direction, flow, session};
+use crate::retelling::retell;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 
@@ -29,29 +30,7 @@ use crate::words::{Fault, Seconds, Words};
 /// The number of the line that is not understood, and why.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
-    let mut text = String::new();
-    let mut lines = story.lines().zip(1..).peekable();
-    while let Some((line, number)) = lines.next() {
-        // What the node did then is of no account: what it does now is.
-        if line.starts_with("=>") || line.starts_with("     ") {
-            continue;
-        }
-        text = text + line + "\n";
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let mut body = Vec::new();
-        while let Some((object, _)) =
-            lines.next_if(|(next, _)| next.starts_with("    ") && !next.starts_with("     "))
-        {
-            text = text + object + "\n";
-            body.push(object.trim());
-        }
-        let effects =
-            player.step(line, &body).map_err(|fault| format!("line {number}: {fault}"))?;
-        text += if effects.is_empty() { "=> nothing\n" } else { &effects };
-    }
-    Ok(text)
+    retell(story, |line, body| player.step(line, body))
 }
 
 struct Player<'t> {

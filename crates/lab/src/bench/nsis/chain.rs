@@ -213,22 +213,7 @@ impl Losses {
 
 /// A chain of this many hops between the hosts `h1` and `h2`.
 fn topology(hops: usize) -> Result<Topology> {
-    let mut names = vec!["h1".to_owned()];
-    names.extend((1..hops).map(|n| format!("r{n}")));
-    names.push("h2".to_owned());
-    let mut text = format!("name = \"earmark-bench-{}\"\n", std::process::id());
-    for name in &names {
-        // Writing to a string does not fail.
-        let _ = write!(text, "[[node]]\nname = \"{name}\"\n");
-    }
-    for pair in names.windows(2) {
-        let _ = write!(
-            text,
-            "[[link]]\nends = [\"{}\", \"{}\"]\nbandwidth = \"100Gbit\"\nqueue_packets = 1000\n",
-            pair[0], pair[1]
-        );
-    }
-    Ok(Topology::parse(&text)?)
+    chain(["h1", "h2"], hops.saturating_sub(1))
 }
 
 #[cfg(test)]
