@@ -13,7 +13,7 @@ use earmark_wire::qos_nslp::iana::TransientFailure;
 use super::QosNslp;
 use super::admission::way_out;
 use super::api::Change;
-use super::send::Saying;
+use super::send::{DEFAULT_REFRESH_MS, Saying};
 use super::state::{Flags, Index};
 use crate::nslp::Turn;
 
@@ -162,4 +162,22 @@ impl QosNslp {
 pub(super) fn next_try(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
     let wait_ms = wait_ms.saturating_mul(2);
     ((now + Duration::from_millis(wait_ms.into())).min(until), wait_ms)
+}
+
+/// L, the lifetime of what is refreshed every so many milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).
+pub(super) fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
+    let period = u64::from(period.unwrap_or(DEFAULT_REFRESH_MS).max(1));
+    u32::try_from((2 * u64::from(lost) + 1) * 3 * period / 4).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (K + 0.5) 1.5 R with K = 3: 157.5 s.
+    #[test]
+    fn state_lives_for_so_many_refreshes() {
+        assert_eq!(lifetime_ms(None, 3), 157_500);
+        assert_eq!(lifetime_ms(Some(u32::MAX), 3), u32::MAX);
+    }
 }

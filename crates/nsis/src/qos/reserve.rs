@@ -18,8 +18,9 @@ use super::QosNslp;
 use super::admission::{Asked, Granted, Refused, flow_of, is_foreign, way_out};
 use super::api::{Change, Event};
 use super::counters::DropReason;
+use super::refresh::lifetime_ms;
 use super::rmf::{self, Fault};
-use super::send::{DEFAULT_REFRESH_MS, Saying, said_here};
+use super::send::{Saying, said_here};
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::Place;
 use crate::nslp::{PeerHandle, Received, Turn};
@@ -473,12 +474,6 @@ pub(super) fn refused(outcome: Outcome) -> Refused {
     Refused::from(Fault { outcome, object: None, parameter: None })
 }
 
-/// L, the lifetime of what is refreshed every so many milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).
-pub(super) fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
-    let period = u64::from(period.unwrap_or(DEFAULT_REFRESH_MS).max(1));
-    u32::try_from((2 * u64::from(lost) + 1) * 3 * period / 4).unwrap_or(u32::MAX)
-}
-
 /// Appends an unknown object as it stands on the wire, to be stored and refreshed (AB=11).
 fn keep(kept: &mut Vec<u8>, object_type: u16, value: &[u8]) {
     let words = (value.len() / 4) as u16;
@@ -505,12 +500,5 @@ mod tests {
         ] {
             assert_eq!(order(known, new), expected, "{known:?} {new:?}");
         }
-    }
-
-    /// (K + 0.5) 1.5 R with K = 3: 157.5 s.
-    #[test]
-    fn state_lives_for_so_many_refreshes() {
-        assert_eq!(lifetime_ms(None, 3), 157_500);
-        assert_eq!(lifetime_ms(Some(u32::MAX), 3), u32::MAX);
     }
 }

@@ -16,7 +16,8 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::api::Change;
-use super::reserve::{Arrival, Order, lifetime_ms, order};
+use super::refresh::lifetime_ms;
+use super::reserve::{Arrival, Order, order};
 use super::send::{Saying, Way};
 use super::state::{Flags, Index};
 use crate::nslp::{PeerHandle, Turn};
