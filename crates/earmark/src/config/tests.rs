@@ -386,6 +386,19 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("[[receiver_proxy]]\ndestinations = ['x']", 2, "receiver_proxy.destinations", "range"),
     ("[[receiver_proxy]]\nport = 70000", 2, "receiver_proxy.port", "u16"),
     ("[[receiver_proxy]]\nrate = 'x'", 2, "receiver_proxy.rate", "number"),
+    ("[[nsis.aggregate]]\nto = '10.1.0.0/16'", 2, "nsis.aggregate.to", "no domain"),
+    (
+        "[nsis]\ninner = ['a']\n[[nsis.aggregate]]\nto = '10.1.0.1/32'",
+        4,
+        "nsis.aggregate.to",
+        "a range of addresses",
+    ),
+    (
+        "[nsis]\ninner = ['a']\n[[nsis.aggregate]]\nto = '10.1.0.0/16'\nleast = '1Mbit'",
+        5,
+        "nsis.aggregate.least",
+        "unknown field",
+    ),
     ("[daemon]\nuser = 3", 2, "daemon.user", "invalid type"),
     ("[daemon]\nrecord = 3", 2, "daemon.record", "invalid type"),
     (
