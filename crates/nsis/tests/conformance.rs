@@ -7,8 +7,12 @@
 
 #[path = "conformance/application.rs"]
 mod application;
+#[path = "../../node/tests/conformance/folder.rs"]
+mod folder;
 #[path = "conformance/message.rs"]
 mod message;
+#[path = "conformance/retelling.rs"]
+mod retelling;
 #[path = "conformance/story.rs"]
 mod story;
 #[allow(dead_code)] // shared with the stories of QoS NSLP
@@ -17,10 +21,6 @@ mod topology;
 #[allow(dead_code)] // shared with the stories of the other protocols, which use more of it
 #[path = "../../node/tests/conformance/words.rs"]
 mod words;
-#[path = "../../node/tests/conformance/folder.rs"]
-mod folder;
-#[path = "conformance/retelling.rs"]
-mod retelling;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::application::{Do, Handle, Told, message};
-use common::{Network, Place, session};
+use common::{Network, line, line_of, session};
 use earmark_core::{CloseReason, ConnectionId, Transport};
 use earmark_nsis::gist::DropReason;
 use earmark_nsis::nslp::{Attributes, Notification, SendFailure, SendMessage};
@@ -17,26 +17,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const RELIABLE: Attributes = Attributes { reliable: true, secure: false };
 const SECURE: Attributes = Attributes { reliable: true, secure: true };
 const TLS_PORT: u16 = 4_270;
-
-/// A line of nodes with the application on each, which listen as their settings say.
-fn mixed(configs: &[Config]) -> (Network, Vec<Handle>) {
-    let places: Vec<Place> = configs.iter().cloned().map(Place::Aware).collect();
-    let mut network = Network::line(&places);
-    let handles: Vec<Handle> = configs.iter().map(|_| Handle::default()).collect();
-    for ((node, handle), config) in network.nodes.iter_mut().zip(&handles).zip(configs) {
-        let ports = config.gist.associations;
-        node.engine.as_mut().expect("NSIS").add(handle.application());
-        node.listens.extend(ports.tcp_port.map(|port| (port, Transport::Tcp)));
-        node.listens.extend(ports.tls_port.map(|port| (port, Transport::Tls)));
-    }
-    (network, handles)
-}
-
-fn line(count: usize, change: impl Fn(&mut earmark_nsis::gist::Config)) -> (Network, Vec<Handle>) {
-    let mut config = Config::default();
-    change(&mut config.gist);
-    mixed(&vec![config; count])
-}
 
 fn with_tcp(count: usize) -> (Network, Vec<Handle>) {
     line(count, |_| {})
@@ -121,7 +101,7 @@ fn only_tls_counts_as_secure() {
 fn no_common_stack_fails_the_messages_that_need_one() {
     let mut tls = Config::default();
     tls.gist.associations.tls_port = Some(TLS_PORT);
-    let (mut network, apps) = mixed(&[tls, Config::default()]);
+    let (mut network, apps) = line_of(&[tls, Config::default()]);
     apps[0].send_with(network.flow(), session(1), b"one.", SECURE);
     network.run(SECOND);
     assert_eq!(apps[0].failures(), [SendFailure::NoAssociation]);

@@ -5,8 +5,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::application::{Do, Handle};
-use common::{Network, Packet, Place, address, session};
+use common::application::Do;
+use common::{Network, Packet, address, line, session, states};
 use earmark_core::Outgoing;
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::SendFailure;
@@ -15,21 +15,6 @@ use earmark_wire::gist::{Body, Direction, LooseEnd, MessageType, Mri};
 use earmark_wire::udp;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn line(count: usize, change: impl Fn(&mut earmark_nsis::gist::Config)) -> (Network, Vec<Handle>) {
-    let mut config = Config::default();
-    change(&mut config.gist);
-    let mut network = Network::line(&vec![Place::Aware(config); count]);
-    let handles: Vec<Handle> = (0..count).map(|_| Handle::default()).collect();
-    for (node, handle) in network.nodes.iter_mut().zip(&handles) {
-        node.engine.as_mut().expect("NSIS").add(handle.application());
-    }
-    (network, handles)
-}
-
-fn states(network: &Network, node: usize) -> Vec<State> {
-    network.engine(node).gist().routing_states(0).map(|(_, view)| view.state).collect()
-}
 
 /// RS-validity-time of each Query of a node, milliseconds.
 fn validities(network: &Network, node: usize) -> Vec<u32> {

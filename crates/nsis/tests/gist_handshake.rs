@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::application::{Do, Handle, Told, message};
-use common::{Network, Place, address, session};
+use common::{Network, Place, address, line_through, session, states};
 use earmark_nsis::Config;
 use earmark_nsis::gist::{DropReason, Installation, machine::State};
 use earmark_nsis::nslp::{Notification, SendFailure, SendMessage, Validity};
@@ -14,30 +14,14 @@ use earmark_wire::gist::{Body, ErrorCode, MessageType};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A line of nodes with the application on each.
-fn line(places: &[Place]) -> (Network, Vec<Handle>) {
-    let mut network = Network::line(places);
-    let handles: Vec<Handle> = places.iter().map(|_| Handle::default()).collect();
-    for (node, handle) in network.nodes.iter_mut().zip(&handles) {
-        if let Some(engine) = &mut node.engine {
-            engine.add(handle.application());
-        }
-    }
-    (network, handles)
-}
-
 fn aware(count: usize) -> (Network, Vec<Handle>) {
-    line(&vec![Place::Aware(Config::default()); count])
+    line_through(&vec![Place::Aware(Config::default()); count])
 }
 
 fn config(change: impl FnOnce(&mut earmark_nsis::gist::Config)) -> Place {
     let mut config = Config::default();
     change(&mut config.gist);
     Place::Aware(config)
-}
-
-fn states(network: &Network, node: usize) -> Vec<State> {
-    network.engine(node).gist().routing_states(0).map(|(_, view)| view.state).collect()
 }
 
 /// Query, Response, Confirm with the data in it; then Data go straight to the peer, both ways.
@@ -123,7 +107,8 @@ fn repeated_queries_have_other_cookies_and_every_second_one_its_own_source() {
 
 #[test]
 fn nobody_further_on_is_told_as_the_last_node() {
-    let (mut network, apps) = line(&[Place::Aware(Config::default()), Place::Plain, Place::Plain]);
+    let (mut network, apps) =
+        line_through(&[Place::Aware(Config::default()), Place::Plain, Place::Plain]);
     let mri = network.flow();
     apps[0].task(Do::Send(
         SendMessage { timeout: 60 * SECOND, ..message(mri, session(1)) },
@@ -150,7 +135,7 @@ fn the_end_of_the_flow_is_the_last_node_at_once() {
 
 #[test]
 fn nodes_without_gist_are_passed_and_counted() {
-    let (mut network, apps) = line(&[
+    let (mut network, apps) = line_through(&[
         Place::Aware(Config::default()),
         Place::Plain,
         Place::Plain,
@@ -314,8 +299,10 @@ fn other_policies_of_installation() {
         (Installation::Immediate, &["n0 Query", "n1 Response", "n0 Data"][..]),
         (Installation::Confirmed, &["n0 Query", "n1 Response", "n0 Confirm"]),
     ] {
-        let (mut network, apps) =
-            line(&[Place::Aware(Config::default()), config(|c| c.installation = installation)]);
+        let (mut network, apps) = line_through(&[
+            Place::Aware(Config::default()),
+            config(|c| c.installation = installation),
+        ]);
         let mri = network.flow();
         apps[0].send(mri, session(1), b"one.");
         network.run(SECOND);
@@ -325,7 +312,7 @@ fn other_policies_of_installation() {
     }
     // With the Confirm lost, the state that waits for it ends.
     let place = config(|c| c.installation = Installation::Confirmed);
-    let (mut network, apps) = line(&[Place::Aware(Config::default()), place]);
+    let (mut network, apps) = line_through(&[Place::Aware(Config::default()), place]);
     network.loss = Some(Box::new(|_, count| count == 2));
     apps[0].send(network.flow(), session(1), b"one.");
     network.run(SECOND);
@@ -359,7 +346,7 @@ fn a_confirm_that_is_replayed_or_stolen_installs_nothing() {
 fn a_wrong_cookie_is_told_only_to_look_for_errors() {
     for report_cookies in [false, true] {
         let place = config(|config| config.report_cookies = report_cookies);
-        let (mut network, apps) = line(&[Place::Aware(Config::default()), place]);
+        let (mut network, apps) = line_through(&[Place::Aware(Config::default()), place]);
         apps[0].send(network.flow(), session(1), b"one.");
         network.run(SECOND);
         let confirm = network.sent(0, MessageType::Confirm)[0].packet.clone();

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use common::application::{Do, Handle, Told, message as to_send};
-use common::{Network, Packet, Place, address, flow, session};
+use common::{Network, Packet, address, flow, line, session};
 use earmark_core::random::RandomStreams;
 use earmark_core::{Outgoing, Transport};
+use earmark_nsis::PORT;
 use earmark_nsis::gist::{DropReason, Installation};
 use earmark_nsis::nslp::{Attributes, SendFailure, SendMessage};
-use earmark_nsis::{Config, PORT};
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
     Body, Continuation, Data, Error, ErrorCode, ErrorObject, Extensions, Info, Infos, Message,
@@ -20,18 +20,6 @@ use earmark_wire::gist::{
 use earmark_wire::udp;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn line(count: usize, change: impl Fn(&mut earmark_nsis::gist::Config)) -> (Network, Vec<Handle>) {
-    let mut config = Config::default();
-    change(&mut config.gist);
-    let mut network = Network::line(&vec![Place::Aware(config); count]);
-    let handles: Vec<Handle> = (0..count).map(|_| Handle::default()).collect();
-    for (node, handle) in network.nodes.iter_mut().zip(&handles) {
-        node.engine.as_mut().expect("NSIS").add(handle.application());
-        node.listens.push((PORT, Transport::Tcp));
-    }
-    (network, handles)
-}
 
 fn nli(host: &str) -> NetworkLayerInformation<'static> {
     NetworkLayerInformation {

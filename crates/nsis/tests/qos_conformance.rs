@@ -5,12 +5,16 @@
 //! happens, and what the node does about it); `conformance/qos-nslp/README.md` tells the grammar. With
 //! `EARMARK_REWRITE=1` stories are written anew as the node plays them; without, every octet must be as it stands there.
 
+#[path = "../../node/tests/conformance/folder.rs"]
+mod folder;
 #[path = "qos_conformance/message.rs"]
 mod message;
 #[path = "qos_conformance/names.rs"]
 mod names;
 #[path = "qos_conformance/qspec.rs"]
 mod qspec;
+#[path = "conformance/retelling.rs"]
+mod retelling;
 #[path = "qos_conformance/show.rs"]
 mod show;
 #[path = "qos_conformance/story.rs"]
@@ -21,10 +25,6 @@ mod topology;
 #[allow(dead_code)] // shared with the stories of the other protocols, which use more of it
 #[path = "../../node/tests/conformance/words.rs"]
 mod words;
-#[path = "../../node/tests/conformance/folder.rs"]
-mod folder;
-#[path = "conformance/retelling.rs"]
-mod retelling;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use application::Handle;
 use earmark_core::admission::Ledger;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
@@ -20,6 +21,7 @@ use earmark_core::{
     Interface, InterfaceId, Interfaces, Outgoing, Rate, Route, RouteTable, Routes, StreamEvent,
     Time, Transport,
 };
+use earmark_nsis::gist::machine::State;
 use earmark_nsis::{Command, Config, Event, Nsis, PORT};
 use earmark_wire::gist::{self, Message, MessageType, Mode, Mri, PathCoupled, SessionId};
 use earmark_wire::udp;
@@ -29,6 +31,45 @@ pub const DELAY: Duration = Duration::from_millis(1);
 
 pub fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
+}
+
+/// A line of nodes with NSIS, set alike and with the application on each, which listen as their settings say.
+pub fn line(
+    count: usize,
+    change: impl Fn(&mut earmark_nsis::gist::Config),
+) -> (Network, Vec<Handle>) {
+    let mut config = Config::default();
+    change(&mut config.gist);
+    line_of(&vec![config; count])
+}
+
+/// Likewise, each set in its own way.
+pub fn line_of(configs: &[Config]) -> (Network, Vec<Handle>) {
+    let places: Vec<Place> = configs.iter().cloned().map(Place::Aware).collect();
+    let (mut network, handles) = line_through(&places);
+    for (node, config) in network.nodes.iter_mut().zip(configs) {
+        let ports = config.gist.associations;
+        node.listens.extend(ports.tcp_port.map(|port| (port, Transport::Tcp)));
+        node.listens.extend(ports.tls_port.map(|port| (port, Transport::Tls)));
+    }
+    (network, handles)
+}
+
+/// A line of nodes with the application on each that has NSIS; they listen nowhere.
+pub fn line_through(places: &[Place]) -> (Network, Vec<Handle>) {
+    let mut network = Network::line(places);
+    let handles: Vec<Handle> = places.iter().map(|_| Handle::default()).collect();
+    for (node, handle) in network.nodes.iter_mut().zip(&handles) {
+        if let Some(engine) = &mut node.engine {
+            engine.add(handle.application());
+        }
+    }
+    (network, handles)
+}
+
+/// The routing states of a node.
+pub fn states(network: &Network, node: usize) -> Vec<State> {
+    network.engine(node).gist().routing_states(0).map(|(_, view)| view.state).collect()
 }
 
 /// A flow of UDP packets between two addresses, downstream.
