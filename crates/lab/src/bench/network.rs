@@ -65,7 +65,7 @@ impl Network {
     /// # Errors
     /// As of [`Network::up`].
     pub fn of(program: PathBuf, set: &Set, sessions: u32) -> Result<Network> {
-        let topology = topology(set.routers)?;
+        let topology = chain(["s", "d"], set.routers)?;
         let mut settings = set.settings.clone();
         // Writing to a string does not fail.
         let _ = writeln!(settings.rsvp, "reduction.enabled = {}", set.reduction);

@@ -45,7 +45,48 @@ impl Load {
     }
 }
 
+/// What a process did between two samples, a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spent {
+    /// Packets.
+    pub packets_in: f64,
+    /// Octets, from the IP header on.
+    pub octets_in: f64,
+    /// Packets.
+    pub packets_out: f64,
+    /// Octets, from the IP header on.
+    pub octets_out: f64,
+    /// Share of one processor, 0 to 1.
+    pub processor: f64,
+    /// Processor time for one packet, in or out, microseconds; `None` where there were none.
+    pub packet_us: Option<f64>,
+}
+
 impl Sample {
+    /// What has been done since an earlier moment.
+    #[must_use]
+    pub fn since(&self, earlier: &Sample) -> Spent {
+        let seconds = self.at.since(earlier.at).as_secs_f64().max(1e-9);
+        let incoming = self.incoming.since(earlier.incoming);
+        let outgoing = self.outgoing.since(earlier.outgoing);
+        let processor = self.processor.saturating_sub(earlier.processor).as_secs_f64();
+        let packets = (incoming.packets + outgoing.packets) as f64;
+        Spent {
+            packets_in: incoming.packets as f64 / seconds,
+            octets_in: incoming.octets as f64 / seconds,
+            packets_out: outgoing.packets as f64 / seconds,
+            octets_out: outgoing.octets as f64 / seconds,
+            processor: processor / seconds,
+            packet_us: (packets > 0.0).then(|| processor * 1e6 / packets),
+        }
+    }
+
+    /// Memory that has come with so many sessions since an earlier moment, octets a session.
+    #[must_use]
+    pub fn octets_a_session(&self, earlier: &Sample, sessions: u32) -> f64 {
+        self.memory.saturating_sub(earlier.memory) as f64 / f64::from(sessions.max(1))
+    }
+
     /// Looks at a process.
     ///
     /// # Errors
@@ -107,6 +148,24 @@ mod tests {
         assert_eq!(incoming, Load { packets: 11, octets: 1_100 });
         assert_eq!(outgoing, Load { packets: 20, octets: 2_000 });
         assert_eq!(outgoing.since(Load { packets: 5, octets: 100 }).packets, 15);
+    }
+
+    #[test]
+    fn the_cost_is_what_was_added_in_the_window() {
+        let sample = |seconds: u64, millis: u64, packets: u64| Sample {
+            at: Time::from_secs(seconds),
+            processor: Duration::from_millis(millis),
+            memory: 1_000 * seconds,
+            incoming: Load { packets, octets: 100 * packets },
+            outgoing: Load { packets: 3 * packets, octets: 10 * packets },
+        };
+        let [empty, before, after] = [sample(1, 0, 0), sample(5, 100, 10), sample(15, 1_100, 110)];
+        let spent = after.since(&before);
+        assert_eq!((spent.packets_in, spent.octets_in), (10.0, 1_000.0));
+        assert_eq!((spent.packets_out, spent.octets_out), (30.0, 100.0));
+        assert_eq!((spent.processor, spent.packet_us), (0.1, Some(2_500.0)));
+        assert_eq!(before.since(&before).packet_us, None);
+        assert_eq!(after.octets_a_session(&empty, 10), 1_400.0);
     }
 
     #[test]

@@ -16,7 +16,6 @@ use serde::Serialize;
 use super::Supervision;
 use super::host::{End, Offer};
 use super::network::{Network, Set};
-use super::process::Sample;
 
 /// Routers in the chain.
 pub const ROUTERS: usize = 2;
@@ -101,9 +100,17 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
     supervision.wait("the daemons are watched", plan.window)?;
     let after = samples()?;
     let upkeep = |n: usize| {
-        let name = format!("r{}", n + 1);
-        let upkeep = upkeep(name, plan.sessions, &empty[n], &before[n], &after[n]);
-        Upkeep { relay_us: upkeep.relay_us.filter(|_| !plan.set.reduction), ..upkeep }
+        let spent = after[n].since(&before[n]);
+        Upkeep {
+            node: format!("r{}", n + 1),
+            packets_in: spent.packets_in,
+            octets_in: spent.octets_in,
+            packets_out: spent.packets_out,
+            octets_out: spent.octets_out,
+            processor: spent.processor,
+            relay_us: spent.packet_us.filter(|_| !plan.set.reduction).map(|us| 2.0 * us),
+            memory_octets: after[n].octets_a_session(&empty[n], plan.sessions),
+        }
     };
     Ok(Residents {
         name: plan.name,
@@ -111,48 +118,4 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
         refresh_s: plan.set.refresh.as_secs_f64(),
         daemons: (0..ROUTERS).map(upkeep).collect(),
     })
-}
-
-fn upkeep(node: String, sessions: u32, empty: &Sample, before: &Sample, after: &Sample) -> Upkeep {
-    let seconds = after.at.since(before.at).as_secs_f64().max(1e-9);
-    let (incoming, outgoing) =
-        (after.incoming.since(before.incoming), after.outgoing.since(before.outgoing));
-    let processor = after.processor.saturating_sub(before.processor).as_secs_f64();
-    let relayed = (incoming.packets + outgoing.packets) as f64 / 2.0;
-    Upkeep {
-        node,
-        packets_in: incoming.packets as f64 / seconds,
-        octets_in: incoming.octets as f64 / seconds,
-        packets_out: outgoing.packets as f64 / seconds,
-        octets_out: outgoing.octets as f64 / seconds,
-        processor: processor / seconds,
-        relay_us: (relayed > 0.0).then(|| processor * 1e6 / relayed),
-        memory_octets: after.memory.saturating_sub(empty.memory) as f64
-            / f64::from(sessions.max(1)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use earmark_core::Time;
-
-    use super::super::process::Load;
-    use super::*;
-
-    #[test]
-    fn the_cost_is_what_was_added_in_the_window() {
-        let sample = |seconds: u64, millis: u64, packets: u64| Sample {
-            at: Time::from_secs(seconds),
-            processor: Duration::from_millis(millis),
-            memory: 1_000 * seconds,
-            incoming: Load { packets, octets: 100 * packets },
-            outgoing: Load { packets: 2 * packets, octets: 0 },
-        };
-        let upkeep =
-            upkeep("r1".into(), 10, &sample(1, 0, 0), &sample(5, 100, 10), &sample(15, 1_100, 110));
-        assert_eq!((upkeep.packets_in, upkeep.octets_in), (10.0, 1_000.0));
-        assert_eq!((upkeep.packets_out, upkeep.processor), (20.0, 0.1));
-        assert_eq!(upkeep.relay_us, Some(1e6 / 150.0));
-        assert_eq!(upkeep.memory_octets, 1_400.0);
-    }
 }

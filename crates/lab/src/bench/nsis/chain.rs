@@ -1,7 +1,6 @@
 //! The network of a measurement of NSIS: a chain of daemons, and a first host that is this program.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use earmark_node::AssociationRow;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::super::network::chain;
 use super::super::process::Sample;
 use super::Transport;
 use super::keys::Keys;

@@ -100,7 +100,15 @@ pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> 
     let Seen { empty, before, after, .. } = &seen;
     let daemons = chain.daemons().zip(empty).zip(before.iter().zip(after));
     let daemons = daemons.map(|((node, empty), (before, after))| {
-        upkeep(chain.name(node).to_owned(), plan.sessions, empty, before, after)
+        let spent = after.since(before);
+        Upkeep {
+            node: chain.name(node).to_owned(),
+            packets_in: spent.packets_in,
+            packets_out: spent.packets_out,
+            processor: spent.processor,
+            packet_us: spent.packet_us.unwrap_or_default(),
+            memory_octets: after.octets_a_session(empty, plan.sessions),
+        }
     });
     Ok(Residents {
         name: plan.name,
@@ -148,44 +156,4 @@ fn watch(
     let after = chain.samples()?;
     sender.end_ping(ping);
     Ok(Seen { empty, before, after, round_trips, pings_lost, sessions_lost })
-}
-
-fn upkeep(node: String, sessions: u32, empty: &Sample, before: &Sample, after: &Sample) -> Upkeep {
-    let seconds = after.at.since(before.at).as_secs_f64().max(1e-9);
-    let packets_in = after.incoming.since(before.incoming).packets as f64;
-    let packets_out = after.outgoing.since(before.outgoing).packets as f64;
-    let processor = after.processor.saturating_sub(before.processor).as_secs_f64();
-    Upkeep {
-        node,
-        packets_in: packets_in / seconds,
-        packets_out: packets_out / seconds,
-        processor: processor / seconds,
-        packet_us: processor * 1e6 / (packets_in + packets_out).max(1.0),
-        memory_octets: after.memory.saturating_sub(empty.memory) as f64
-            / f64::from(sessions.max(1)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use earmark_core::Time;
-
-    use super::super::super::process::Load;
-    use super::*;
-
-    #[test]
-    fn the_cost_is_what_was_added_in_the_window() {
-        let sample = |seconds: u64, millis: u64, packets: u64| Sample {
-            at: Time::from_secs(seconds),
-            processor: Duration::from_millis(millis),
-            memory: 1_000 * seconds,
-            incoming: Load { packets, octets: 100 * packets },
-            outgoing: Load { packets: 3 * packets, octets: 0 },
-        };
-        let [empty, before, after] = [sample(1, 0, 0), sample(5, 100, 10), sample(15, 1_100, 110)];
-        let upkeep = upkeep("r1".into(), 10, &empty, &before, &after);
-        assert_eq!((upkeep.packets_in, upkeep.packets_out), (10.0, 30.0));
-        assert_eq!((upkeep.processor, upkeep.packet_us), (0.1, 2_500.0));
-        assert_eq!(upkeep.memory_octets, 1_400.0);
-    }
 }
