@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod faults;
 pub mod lives;
 mod outcome;
 mod play;
@@ -18,8 +19,10 @@ mod said;
 mod scenario;
 pub mod topology;
 mod watching;
+mod ways;
 
 pub use build::network;
+pub use faults::{Fault, FaultError};
 pub use outcome::{Attempted, FlowOutcome, Outcome, Received};
 pub use play::{PlayError, play};
 pub use said::Lifetime;

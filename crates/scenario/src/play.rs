@@ -10,13 +10,15 @@ use earmark_rsvp as rsvp;
 use earmark_sim::{Keep, Network, NodeId, Shape, Source, StreamId};
 use earmark_yessir as yessir;
 
-use crate::build::network;
+use crate::build::{Built, build};
+use crate::faults::Timetable;
 use crate::lives::{self, Life};
 use crate::outcome::{Attempted, FlowOutcome, Outcome, Received};
 use crate::reserving::Wish;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::topology::{Role, Topology};
 use crate::watching::{Wanting, Watching};
+use crate::ways::Ways;
 
 /// Why a scenario cannot be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -69,12 +71,14 @@ struct Stage<'a> {
     /// Streams of flows, by number.
     streams: Vec<Option<StreamId>>,
     watching: Watching,
+    faults: Timetable,
+    ways: Ways,
     outcome: Outcome,
 }
 
 impl<'a> Stage<'a> {
     fn new(scenario: &'a Scenario, topology: &'a Topology, seed: u64) -> Stage<'a> {
-        let (mut network, nodes) = network(topology, seed, &settings(scenario));
+        let Built { mut network, nodes, ways } = build(topology, seed, &settings(scenario));
         network.watch_attempts();
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
         let routers: BTreeSet<NodeId> =
@@ -84,6 +88,8 @@ impl<'a> Stage<'a> {
         Stage {
             watching: Watching::new(routers, Time::ZERO + scenario.discard),
             streams: vec![None; lives.len()],
+            faults: Timetable::new(&scenario.faults, topology),
+            ways,
             scenario,
             topology,
             network,
@@ -94,6 +100,11 @@ impl<'a> Stage<'a> {
     }
 
     fn run_until(&mut self, at: Time) {
+        while let Some(due) = self.faults.next().filter(|due| *due <= at) {
+            self.network.run_until(due);
+            let Stage { faults, network, nodes, topology, ways, .. } = self;
+            faults.apply(network, nodes, topology, ways);
+        }
         self.network.run_until(at);
         self.watching.follow(&self.network.take_log());
     }

@@ -24,6 +24,12 @@
 //! rate = "100kbit"
 //! reserves = "250s"
 //! watch = true                             # each attempt to reserve is in the outcome, and what arrives each second
+//!
+//! [[faults]]                               # what goes wrong: see docs/simulator.md
+//! link = ["r1", "r2"]
+//! from = "300s"
+//! until = "330s"
+//! outage = true
 //! ```
 
 use std::time::Duration;
@@ -32,6 +38,7 @@ use earmark_core::Rate;
 use earmark_core::admission::{Discipline, Exhausted, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
+use crate::faults::{self, Fault, FaultError};
 use crate::said::{self, Lifetime};
 use crate::topology::{Topology, TopologyError};
 
@@ -63,6 +70,9 @@ pub struct Scenario {
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
 }
 
 /// By what flows reserve.
@@ -228,6 +238,9 @@ pub enum ScenarioError {
     /// Flows that go nowhere.
     #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
     Nowhere(String),
+    /// Faults of what is not there, or of no kind that it can have.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
 }
 
 impl Scenario {
@@ -260,6 +273,7 @@ impl Scenario {
                 }
             }
         }
+        faults::check(&self.faults, topology)?;
         Ok(())
     }
 }

@@ -1,0 +1,110 @@
+//! The routes of a network in play: those of the topology, and others while links of it are down.
+
+use std::collections::BTreeSet;
+
+use earmark_core::{Hop, InterfaceId, Prefix, Route};
+use earmark_sim::{Network, NodeId};
+
+use crate::topology::Topology;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    /// By node, what it is joined to.
+    ports: Vec<Vec<Port>>,
+    /// By node, the routes that it has besides those of its own links, in ascending order.
+    routes: Vec<Vec<Route>>,
+}
+
+/// One end of a link.
+#[derive(Debug)]
+struct Port {
+    link: usize,
+    /// As the topology calls it,
+    name: String,
+    /// and as the network does.
+    interface: InterfaceId,
+}
+
+impl Ways {
+    /// Enters the routes of a topology in its network, which has called the ends of the links, in their order, so.
+    pub(crate) fn enter(
+        topology: &Topology,
+        interfaces: &[[InterfaceId; 2]],
+        network: &mut Network,
+        nodes: &[NodeId],
+    ) -> Ways {
+        let mut ports: Vec<Vec<Port>> = nodes.iter().map(|_| Vec::new()).collect();
+        for (number, (link, ids)) in topology.links.iter().zip(interfaces).enumerate() {
+            for (end, &interface) in link.ends.iter().zip(ids) {
+                ports[end.node].push(Port { link: number, name: end.interface.clone(), interface });
+            }
+        }
+        let mut ways = Ways { ports, routes: vec![Vec::new(); nodes.len()] };
+        ways.lead_round(&BTreeSet::new(), network, nodes, topology);
+        ways
+    }
+
+    /// A node at an end of a link, and the interface there.
+    pub(crate) fn end_of(&self, link: usize) -> Option<(usize, InterfaceId)> {
+        let mut numbered = self.ports.iter().enumerate();
+        numbered.find_map(|(node, ports)| {
+            let port = ports.iter().find(|port| port.link == link)?;
+            Some((node, port.interface))
+        })
+    }
+
+    /// Changes the routes of all nodes to those that lead round the links that are down.
+    pub(crate) fn lead_round(
+        &mut self,
+        down: &BTreeSet<usize>,
+        network: &mut Network,
+        nodes: &[NodeId],
+        topology: &Topology,
+    ) {
+        let left = without(topology, down);
+        for (index, &node) in nodes.iter().enumerate() {
+            let routes = self.routes_of(index, &left);
+            let old = std::mem::replace(&mut self.routes[index], routes);
+            let new = &self.routes[index];
+            // The new ones first, so that no destination is without a way in between.
+            for route in
+                new.iter().filter(|route| old.binary_search_by_key(&key(route), key).is_err())
+            {
+                network.add_route(node, *route);
+            }
+            for route in
+                old.iter().filter(|route| new.binary_search_by_key(&key(route), key).is_err())
+            {
+                network.remove_route(node, *route);
+            }
+        }
+    }
+
+    /// The routes of a node in a topology.
+    fn routes_of(&self, node: usize, topology: &Topology) -> Vec<Route> {
+        // Links have one address each in the simulator.
+        let routes = topology.routes(node).into_iter().filter(|route| route.gateway.is_ipv4());
+        let mut routes: Vec<Route> = routes
+            .filter_map(|route| {
+                let port = self.ports[node].iter().find(|port| port.name == route.interface)?;
+                let hop =
+                    Hop { interface: port.interface, gateway: Some(route.gateway), source: None };
+                Some(Route { prefix: route.prefix, metric: 0, hop })
+            })
+            .collect();
+        routes.sort_unstable_by_key(key);
+        routes
+    }
+}
+
+fn key(route: &Route) -> (Prefix, Hop) {
+    (route.prefix, route.hop)
+}
+
+/// The topology without the links that are down.
+fn without(topology: &Topology, down: &BTreeSet<usize>) -> Topology {
+    let numbered = topology.links.iter().enumerate();
+    let up = numbered.filter(|(number, _)| !down.contains(number));
+    Topology { links: up.map(|(_, link)| link.clone()).collect(), ..topology.clone() }
+}

@@ -1,0 +1,248 @@
+//! Faults in scenarios: each kind is seen in what happens, and nowhere else.
+
+use earmark_scenario::topology::Topology;
+use earmark_scenario::{FlowOutcome, Outcome, PlayError, Scenario, ScenarioError, play};
+
+/// Two ways from a to b, of which packets take the shorter one; c and d are beside them.
+///
+/// ```text
+/// a --- r1 --------- r2 --- b
+///         \         /
+///          r3 --- r4
+///         /         \
+///        c           d
+/// ```
+const TWO_WAYS: &str = r#"
+    node = [{ name = "a" }, { name = "b" }, { name = "c" }, { name = "d" },
+            { name = "r1" }, { name = "r2" }, { name = "r3" }, { name = "r4" }]
+    link = [
+        { ends = ["a", "r1"], bandwidth = "10Mbit", delay = "1ms" },
+        { ends = ["r2", "b"], bandwidth = "10Mbit", delay = "1ms" },
+        { ends = ["c", "r3"], bandwidth = "10Mbit", delay = "1ms" },
+        { ends = ["r4", "d"], bandwidth = "10Mbit", delay = "1ms" },
+        { ends = ["r1", "r2"], bandwidth = "1Mbit", delay = "1ms" },
+        { ends = ["r1", "r3"], bandwidth = "1Mbit", delay = "1ms" },
+        { ends = ["r3", "r4"], bandwidth = "1Mbit", delay = "1ms" },
+        { ends = ["r4", "r2"], bandwidth = "1Mbit", delay = "1ms" },
+    ]"#;
+
+const PROTOCOLS: [&str; 4] = ["rsvp", "boomerang", "yessir", "nsis"];
+
+/// A flow from a to b, and one from c to d, which ask at 10 s; and these faults.
+fn outcome(protocol: &str, faults: &str) -> Outcome {
+    let text = format!(
+        r#"
+        name = "two ways"
+        topology = "two-ways.toml"
+        protocol = "{protocol}"
+        duration = "40s"
+        refresh = "2s"
+
+        [[flows]]
+        name = "first"
+        between = [["a", "b"]]
+        rate = "100kbit"
+        packet_octets = 500
+        reserves = "10s"
+        watch = true
+
+        [[flows]]
+        name = "second"
+        between = [["c", "d"]]
+        rate = "100kbit"
+        packet_octets = 500
+        reserves = "10s"
+        watch = true
+        {faults}"#
+    );
+    let scenario = Scenario::parse(&text).expect("a scenario");
+    play(&scenario, &Topology::parse(TWO_WAYS).expect("a topology"), 1).expect("it fits")
+}
+
+/// The flow from a to b with a fault of these lines.
+fn first(protocol: &str, fault: &str) -> FlowOutcome {
+    outcome(protocol, &format!("[[faults]]\n{fault}")).watched.swap_remove(0)
+}
+
+/// Whether 100 kbit/s arrive in all of these seconds, to within the packets of their ends.
+fn arrives(flow: &FlowOutcome, mut seconds: std::ops::Range<usize>) -> bool {
+    seconds.all(|second| flow.received.rates[second] > 90_000)
+}
+
+#[test]
+fn without_faults_all_is_well() {
+    for protocol in PROTOCOLS {
+        let outcome = outcome(protocol, "");
+        assert_eq!((outcome.wanted, outcome.completed), (2, 2), "{protocol}");
+        assert!(outcome.watched.iter().all(|flow| arrives(flow, 1..39)), "{protocol}");
+    }
+}
+
+/// Lost or damaged, no message gets through; data does.
+#[test]
+fn signalling_is_lost_and_damaged() {
+    for protocol in PROTOCOLS {
+        for what in ["loss = 1.0", "corruption = 1.0"] {
+            let flow = first(protocol, &format!("link = [\"r2\", \"r1\"]\n{what}"));
+            assert_eq!(flow.completed_after, None, "{protocol}, {what}");
+            assert!(arrives(&flow, 1..39), "{protocol}, {what}");
+            let until = format!("link = [\"r2\", \"r1\"]\n{what}\nuntil = \"20s\"");
+            let completed = first(protocol, &until).completed_after;
+            let expected = (10.0..30.0).contains(&completed.unwrap_or_default());
+            // Boomerang and NSIS give up before that, and say so.
+            let gave_up = completed.is_none() && ["boomerang", "nsis"].contains(&protocol);
+            assert!(expected || gave_up, "{protocol}, {what}: {completed:?}");
+        }
+    }
+}
+
+#[test]
+fn signalling_is_doubled_and_delayed() {
+    for protocol in PROTOCOLS {
+        let plain = outcome(protocol, "");
+        let link = "[[faults]]\nlink = [\"r1\", \"r2\"]\n";
+        let doubled = outcome(protocol, &format!("{link}duplication = 1.0"));
+        assert!(doubled.events > plain.events, "{protocol}");
+        assert_eq!(doubled.completed, 2, "{protocol}");
+        let delayed = outcome(protocol, &format!("{link}jitter = \"900ms\""));
+        let [usual, late] = [&plain, &delayed].map(|o| o.watched[0].completed_after);
+        assert!(late > usual.map(|usual| usual + 0.01), "{protocol}: {usual:?}, {late:?}");
+    }
+}
+
+/// The other way is taken while the link is down, by data and reservation alike.
+#[test]
+fn routes_lead_round_an_outage() {
+    for protocol in PROTOCOLS {
+        let fault = "link = [\"r1\", \"r2\"]\noutage = true\nfrom = \"20s\"\nuntil = \"30s\"";
+        let flow = first(protocol, fault);
+        assert!(arrives(&flow, 1..20) && arrives(&flow, 21..39), "{protocol}: {flow:?}");
+        let detour = |node: &str| {
+            let mut on_it = flow.attempts.iter().filter(|attempt| attempt.node == node);
+            on_it.any(|attempt| attempt.granted && (20.0..30.0).contains(&attempt.at))
+        };
+        assert!(detour("r3") && detour("r4"), "{protocol}: {:?}", flow.attempts);
+        let only_way = "link = [\"a\", \"r1\"]\noutage = true\nfrom = \"20s\"\nuntil = \"30s\"";
+        let flow = first(protocol, only_way);
+        assert!(flow.received.rates[21..29].iter().all(|rate| *rate == 0), "{protocol}");
+        assert!(arrives(&flow, 31..39), "{protocol}");
+    }
+}
+
+/// Data goes on without a daemon, and the next one is asked again.
+#[test]
+fn daemons_die_and_come_back() {
+    for protocol in PROTOCOLS {
+        let flow = first(
+            protocol,
+            "node = \"r1\"\ncrash = true\nfrom = \"20s\"\nuntil = \"25s\"\ngrace = \"9s\"",
+        );
+        assert!(flow.completed_after.is_some_and(|after| after < 1.0), "{protocol}");
+        let again = flow.attempts.iter().find(|a| a.node == "r1" && a.at > 15.0);
+        assert!(
+            again.is_some_and(|again| again.at >= 25.0 && again.granted),
+            "{protocol}: {again:?}"
+        );
+        assert!(arrives(&flow, 1..39), "{protocol}");
+        let dead = first(protocol, "node = \"r1\"\ncrash = true");
+        assert!(dead.attempts.iter().all(|attempt| attempt.node != "r1"), "{protocol}");
+    }
+}
+
+#[test]
+fn traffic_control_refuses() {
+    for protocol in PROTOCOLS {
+        let flow = first(protocol, "node = \"r1\"\nrefusal = true");
+        assert_eq!(flow.completed_after, None, "{protocol}");
+        assert!(flow.attempts.iter().any(|attempt| attempt.node == "r1"), "{protocol}");
+    }
+}
+
+/// The same every time; and what is far from the fault does not know of it.
+#[test]
+fn dice_are_left_alone() {
+    for protocol in PROTOCOLS {
+        let faults = r#"
+            [[faults]]
+            link = ["a", "r1"]
+            loss = 0.3
+            duplication = 0.2
+            corruption = 0.1
+            jitter = "30ms"
+            [[faults]]
+            node = "r1"
+            crash = true
+            from = "15s"
+            until = "17s""#;
+        let text = |outcome: &Outcome| serde_json::to_string(outcome).expect("plain data");
+        let [one, again] = [1, 2].map(|_| outcome(protocol, faults));
+        assert_eq!(text(&one), text(&again), "{protocol}");
+        let plain = outcome(protocol, "");
+        assert_ne!(one.watched[0], plain.watched[0], "{protocol}");
+        assert_eq!(one.watched[1], plain.watched[1], "{protocol}");
+    }
+}
+
+/// Where rules overlap the worst counts, and one that ends leaves the other.
+#[test]
+fn rules_overlap() {
+    let faults = r#"
+        [[faults]]
+        link = ["r1", "a"]
+        outage = true
+        from = "5s"
+        until = "15s"
+        [[faults]]
+        link = ["a", "r1"]
+        outage = true
+        from = "10s"
+        until = "20s""#;
+    let rates = &outcome("rsvp", faults).watched[0].received.rates.clone();
+    assert!(rates[6..20].iter().all(|rate| *rate == 0), "{rates:?}");
+    assert!(rates[21..39].iter().all(|rate| *rate > 90_000), "{rates:?}");
+}
+
+/// What is wrong with a rule is said, with what would be right.
+#[test]
+fn rules_that_make_no_sense() {
+    let base = "name = \"x\"\ntopology = \"y\"\nprotocol = \"rsvp\"\nduration = \"1s\"\n";
+    let topology = Topology::parse(TWO_WAYS).expect("a topology");
+    for (fault, why) in [
+        ("loss = 0.1", "fault 1: say either link = [\"a\", \"b\"] or node = \"a\""),
+        (
+            "link = [\"r1\", \"r4\"]\nloss = 0.1",
+            "fault 1: link: `r1` and `r4` are not joined; links of `r1` lead to a, r2, r3",
+        ),
+        (
+            "node = \"r9\"\ncrash = true",
+            "fault 1: node: there is no node `r9`; there are a, b, c, d, r1, r2, r3, r4",
+        ),
+        (
+            "link = [\"r1\", \"r2\"]\ncorruption = 1.5",
+            "fault 1: corruption = 1.5 is no share: say a number from 0 to 1",
+        ),
+        (
+            "link = [\"r1\", \"r2\"]\nloss = 0.5\nfrom = \"2s\"\nuntil = \"1s\"",
+            "fault 1: until: it ends before it begins, or at once",
+        ),
+        (
+            "link = [\"r1\", \"r2\"]\ncrash = true",
+            "fault 1: crash is nothing that happens to a link: loss, duplication, corruption, jitter, outage do",
+        ),
+        (
+            "node = \"r1\"\nloss = 0.5",
+            "fault 1: loss is nothing that happens to a node: crash (with grace), refusal do",
+        ),
+        ("node = \"r1\"", "fault 1: nothing goes wrong: say crash (with grace), refusal"),
+    ] {
+        let text = format!("{base}[[faults]]\n{fault}");
+        let scenario = Scenario::parse(&text).expect("it is read");
+        let error = play(&scenario, &topology, 1).expect_err(fault);
+        assert!(matches!(error, PlayError::Scenario(ScenarioError::Fault(_))), "{error:?}");
+        assert_eq!(error.to_string(), why);
+    }
+    for (fault, why) in [("loss = \"much\"", "expected"), ("break = true", "unknown field")] {
+        let error = Scenario::parse(&format!("{base}[[faults]]\n{fault}")).expect_err(fault);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
