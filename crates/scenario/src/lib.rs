@@ -2,6 +2,7 @@
 //!
 //! - [`topology`]: nodes, links, addresses and routes; the namespaces of the lab are built from the same file.
 //! - [`Scenario`]: flows that come and go, what they reserve and by which protocol, and how long it is watched.
+//! - [`load`]: both from files, with [other values](Override) for keys of the scenario where some are set.
 //! - [`play`]: one run of a scenario with one seed, in the simulator. It gives an [`Outcome`]: plain data, the same for the same
 //!   seed, byte for byte.
 //!
@@ -11,8 +12,10 @@
 
 mod build;
 mod faults;
+mod files;
 pub mod lives;
 mod outcome;
+mod overrides;
 mod play;
 mod reserving;
 mod said;
@@ -23,7 +26,9 @@ mod ways;
 
 pub use build::network;
 pub use faults::{Fault, FaultError};
+pub use files::{LoadError, load, load_text};
 pub use outcome::{Attempted, FlowOutcome, Outcome, Received};
+pub use overrides::{NoOverride, Override, OverrideError};
 pub use play::{PlayError, play};
 pub use said::Lifetime;
 pub use scenario::{Flows, Protocol, Retry, Scenario, ScenarioError, Threshold};

@@ -39,6 +39,7 @@ use earmark_core::admission::{Discipline, Exhausted, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::{self, Fault, FaultError};
+use crate::overrides::{self, Override, OverrideError};
 use crate::said::{self, Lifetime};
 use crate::topology::{Topology, TopologyError};
 
@@ -235,6 +236,14 @@ pub enum ScenarioError {
         /// Its name.
         node: String,
     },
+    /// A value that was to be set cannot be.
+    #[error("`{key}`: {why}")]
+    Override {
+        /// Which.
+        key: String,
+        /// Why.
+        why: OverrideError,
+    },
     /// Flows that go nowhere.
     #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
     Nowhere(String),
@@ -249,12 +258,15 @@ impl Scenario {
     /// # Errors
     /// It is no scenario; nothing is said of its topology.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-        toml::from_str(text).map_err(|error| {
-            let start = error.span().map_or(0, |span| span.start);
-            let before = text.as_bytes().iter().take(start);
-            let line = 1 + before.filter(|&&octet| octet == b'\n').count();
-            ScenarioError::Toml { line, why: error.message().to_owned() }
-        })
+        toml::from_str(text).map_err(|error| of_toml(text, &error))
+    }
+
+    /// Reads a scenario with other values where some are set, one after the other.
+    ///
+    /// # Errors
+    /// It is no scenario, by itself or with one of them.
+    pub fn parse_with(text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
+        overrides::parse(text, overrides)
     }
 
     /// Whether its flows are between nodes of a topology.
@@ -276,4 +288,12 @@ impl Scenario {
         faults::check(&self.faults, topology)?;
         Ok(())
     }
+}
+
+/// Where the TOML reader stumbled.
+pub(crate) fn of_toml(text: &str, error: &toml::de::Error) -> ScenarioError {
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.as_bytes().iter().take(start);
+    let line = 1 + before.filter(|&&octet| octet == b'\n').count();
+    ScenarioError::Toml { line, why: error.message().to_owned() }
 }

@@ -1,11 +1,11 @@
 //! `earmark-lab simulate`: plays a scenario, once for each seed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use earmark_scenario::topology::Topology;
-use earmark_scenario::{Outcome, Scenario, play};
+use earmark_scenario::{Outcome, Override, Scenario, load, play};
 
 use crate::runs;
 
@@ -14,6 +14,7 @@ Examples:
   earmark-lab simulate scenarios/retry-high.toml
   earmark-lab simulate scenarios/retry-high.toml --seed 7 --json
   earmark-lab simulate scenarios/retry-high.toml --seeds 30
+  earmark-lab simulate scenarios/retry-high.toml --set retry.threshold=3 --set flows.reserved.count=60
 
 A scenario names its topology, its flows, and by what they reserve. One seed gives one outcome, byte for byte.";
 
@@ -29,6 +30,9 @@ pub(super) struct Simulate {
     /// How many seeds, one after the other in number; over all processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: u64,
+    /// Another value for a key of the scenario, such as retry.threshold=3 or flows.NAME.count=120; can be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
     /// Print a line of JSON for each seed.
     #[arg(long)]
     json: bool,
@@ -36,7 +40,7 @@ pub(super) struct Simulate {
 
 impl Simulate {
     pub(super) fn run(&self) -> Result<ExitCode> {
-        let (scenario, topology) = load(&self.scenario)?;
+        let (scenario, topology) = load(&self.scenario, &self.set)?;
         let outcomes = self.play_all(&scenario, &topology)?;
         for outcome in &outcomes {
             match self.json {
@@ -56,18 +60,6 @@ impl Simulate {
         });
         outcomes.into_iter().map(|outcome| outcome.map_err(Into::into)).collect()
     }
-}
-
-/// A scenario and its topology.
-pub(super) fn load(path: &Path) -> Result<(Scenario, Topology)> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let scenario = Scenario::parse(&read(path)?).with_context(|| path.display().to_string())?;
-    let beside = path.parent().unwrap_or(Path::new(".")).join(&scenario.topology);
-    let topology =
-        Topology::parse(&read(&beside)?).with_context(|| beside.display().to_string())?;
-    Ok((scenario, topology))
 }
 
 fn describe(outcome: &Outcome) -> String {
