@@ -1,0 +1,83 @@
+//! How many events a second one core works off at packet level, in the scenarios of the retry study.
+//!
+//! Each scenario is played several times with one seed. Printed for each run: the events, their rate by the wall clock and by
+//! the processor time of this process, and virtual seconds a second; then medians, with the lowest and the highest. On a
+//! machine that does other things the processor time is the one to believe. `EARMARK_BENCH_RUNS` is the number of runs.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use earmark_scenario::topology::Topology;
+use earmark_scenario::{Scenario, play};
+use rustix::time::{ClockId, clock_gettime};
+
+const SCENARIOS: [&str; 2] = ["retry-regular.toml", "retry-high.toml"];
+const SEED: u64 = 1;
+/// The goal: so many million events a second.
+const GOAL: f64 = 3.0;
+
+/// One run: its events, and what it took by both clocks.
+struct Run {
+    events: u64,
+    wall: f64,
+    processor: f64,
+}
+
+impl Run {
+    fn of(scenario: &Scenario, topology: &Topology) -> Run {
+        let (begun, used) = (Instant::now(), processor_time());
+        let outcome = play(scenario, topology, SEED).expect("the scenario fits its topology");
+        let (wall, used) = (begun.elapsed(), processor_time() - used);
+        Run { events: outcome.events, wall: wall.as_secs_f64(), processor: used.as_secs_f64() }
+    }
+
+    /// Million events a second, by the wall clock and by processor time.
+    fn rates(&self) -> [f64; 2] {
+        [self.wall, self.processor].map(|seconds| self.events as f64 / seconds / 1e6)
+    }
+}
+
+fn main() {
+    let runs = std::env::var("EARMARK_BENCH_RUNS").ok().and_then(|runs| runs.parse().ok());
+    for name in SCENARIOS {
+        let (scenario, topology) = load(name);
+        println!("{name}: {} s of {}", scenario.duration.as_secs(), topology.name);
+        let mut rates = [Vec::new(), Vec::new()];
+        for _ in 0..runs.unwrap_or(3).max(1) {
+            let run = Run::of(&scenario, &topology);
+            let [wall, processor] = run.rates();
+            println!(
+                "  {} events in {:.2} s: {wall:.2} million a second, {processor:.2} by processor time ({:.0} ns each), \
+                 {:.0} virtual seconds a second",
+                run.events,
+                run.wall,
+                1e3 / processor,
+                scenario.duration.as_secs_f64() / run.wall,
+            );
+            rates[0].push(wall);
+            rates[1].push(processor);
+        }
+        for (clock, rates) in ["wall clock", "processor time"].iter().zip(&mut rates) {
+            rates.sort_by(f64::total_cmp);
+            let [low, median, high] = [0, rates.len() / 2, rates.len() - 1].map(|at| rates[at]);
+            println!(
+                "  by {clock}: median {median:.2}, {low:.2} to {high:.2} million a second (goal {GOAL})"
+            );
+        }
+    }
+}
+
+/// A scenario of this repository, and its topology.
+fn load(name: &str) -> (Scenario, Topology) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let read = |path: &Path| std::fs::read_to_string(path).expect("the file is there");
+    let scenario = Scenario::parse(&read(&folder.join(name))).expect("a scenario");
+    let topology = Topology::parse(&read(&folder.join(&scenario.topology))).expect("a topology");
+    (scenario, topology)
+}
+
+/// What this process has used of all processors.
+fn processor_time() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.try_into().unwrap_or(0))
+}
