@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod data;
 mod faults;
 mod files;
 pub mod lives;
@@ -25,6 +26,7 @@ mod watching;
 mod ways;
 
 pub use build::network;
+pub use data::Data;
 pub use faults::{Fault, FaultError};
 pub use files::{LoadError, load, load_text};
 pub use outcome::{Attempted, FlowOutcome, Outcome, Received};

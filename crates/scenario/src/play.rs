@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_node::NodeConfig;
 use earmark_rsvp as rsvp;
-use earmark_sim::{Keep, Network, NodeId, Shape, Source, StreamId};
+use earmark_sim::{Keep, Network, NodeId, Shape, Source};
 use earmark_yessir as yessir;
 
 use crate::build::{Built, build};
+use crate::data::Stream;
 use crate::faults::Timetable;
 use crate::lives::{self, Life};
 use crate::outcome::{Attempted, FlowOutcome, Outcome, Received};
@@ -69,7 +69,7 @@ struct Stage<'a> {
     nodes: Vec<NodeId>,
     lives: Vec<Life>,
     /// Streams of flows, by number.
-    streams: Vec<Option<StreamId>>,
+    streams: Vec<Option<Stream>>,
     watching: Watching,
     faults: Timetable,
     ways: Ways,
@@ -110,9 +110,6 @@ impl<'a> Stage<'a> {
     }
 
     fn start(&mut self, number: usize) {
-        if !self.scenario.packets {
-            return;
-        }
         let life = self.lives[number];
         let flows = &self.scenario.flows[life.flows];
         let shape = match flows.bursts {
@@ -130,7 +127,7 @@ impl<'a> Stage<'a> {
             until: life.ends,
             keep: if flows.watch { Keep::Packets } else { Keep::Counts },
         };
-        self.streams[number] = Some(self.network.add_source(source));
+        self.streams[number] = self.scenario.data.send(&mut self.network, source);
     }
 
     fn reserve(&mut self, number: usize) {
@@ -186,12 +183,9 @@ impl<'a> Stage<'a> {
     }
 
     fn received(&self, number: usize) -> Received {
-        let Some(stream) = self.streams[number] else { return Received::default() };
-        let (sent, arrived) = self.network.counts(stream);
         let end = Time::ZERO + self.scenario.duration;
-        let trace = self.network.trace(stream);
-        let rates = trace.arrival_rates(Time::ZERO, end, Duration::from_secs(1));
-        Received { sent, arrived, rates }
+        let stream = self.streams[number];
+        stream.map_or_else(Received::default, |stream| stream.received(&self.network, end))
     }
 
     fn wish(&self, number: usize) -> Wish {

@@ -8,6 +8,7 @@
 //! discard = "50s"                          # what happens before counts for nothing; default 0
 //! refresh = "30s"                          # default 30s
 //! retry = { threshold = 10 }               # a number, or "infinite"; 0: by refreshes alone, the default
+//! data = "packets"                         # the default; or "fluid", rates only, or "none"
 //!
 //! [[flows]]
 //! name = "reserved"
@@ -38,6 +39,7 @@ use earmark_core::Rate;
 use earmark_core::admission::{Discipline, Exhausted, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
+use crate::data::Data;
 use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
 use crate::said::{self, Lifetime};
@@ -65,9 +67,9 @@ pub struct Scenario {
     /// How refused requests are retried.
     #[serde(default)]
     pub retry: Retry,
-    /// Whether packets of flows are sent; what is reserved does not depend on that, since signalling goes before them.
-    #[serde(default = "yes")]
-    pub packets: bool,
+    /// How the data of flows is sent.
+    #[serde(default)]
+    pub data: Data,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,
@@ -192,10 +194,6 @@ pub struct Bursts {
 
 fn thirty_seconds() -> Duration {
     Duration::from_secs(30)
-}
-
-fn yes() -> bool {
-    true
 }
 
 fn one() -> u32 {

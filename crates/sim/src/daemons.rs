@@ -69,6 +69,10 @@ impl Network {
         for (interface, port) in ports.iter_mut() {
             gone.extend(port.egress.reap().into_iter().map(|flow| (interface, flow)));
         }
+        let interfaces: Vec<InterfaceId> = ports.iter().map(|(interface, _)| interface).collect();
+        for interface in interfaces {
+            self.declassify_all_fluids(node, interface);
+        }
         for (interface, flow) in gone {
             self.inform(node, HostUpdate::AdoptedGone { interface, flow });
         }
@@ -151,23 +155,27 @@ impl Network {
                         port.egress.install(self.now, installation);
                         self.note(node, What::Installed(*installation));
                         self.serve(node, installation.interface);
+                        self.classify_fluids(node, installation.interface, &installation.flow);
                     }
                 }
             }
             Effect::AddFlow(claim, flow) => {
                 host.ports.iter_mut().for_each(|(_, port)| port.egress.add_flow(*claim, *flow));
+                self.classify_fluids_everywhere(node, flow);
             }
             Effect::RemoveFlow(claim, flow) => {
                 host.ports.iter_mut().for_each(|(_, port)| port.egress.remove_flow(*claim, flow));
+                self.classify_fluids_everywhere(node, flow);
             }
             Effect::Remove(claim) => {
                 let ports = host.ports.iter_mut();
-                let freed: Vec<InterfaceId> = ports
-                    .filter_map(|(interface, port)| port.egress.remove(*claim).then_some(interface))
+                let freed: Vec<(InterfaceId, u32)> = ports
+                    .filter_map(|(interface, port)| Some((interface, port.egress.remove(*claim)?)))
                     .collect();
                 self.note(node, What::Removed(*claim));
-                for interface in freed {
+                for (interface, class) in freed {
                     self.serve(node, interface);
+                    self.declassify_fluids(node, interface, class);
                 }
             }
             Effect::Notify(event) => {
@@ -175,6 +183,7 @@ impl Network {
                     && let Some(port) = host.ports.get_mut(*interface)
                 {
                     port.egress.reject(flow);
+                    self.classify_fluids(node, *interface, flow);
                 }
                 self.note(node, What::Event(event.clone()));
             }

@@ -4,12 +4,28 @@
 
 use core::time::Duration;
 
+use earmark_core::Time;
 use earmark_core::random::Stream;
 
 /// A time that is distributed exponentially, with this mean.
 pub fn exponential(dice: &mut Stream, mean: Duration) -> Duration {
     let drawn = -libm::log(1.0 - fraction(dice)) * mean.as_nanos() as f64;
     Duration::from_nanos(drawn as u64) // too much is the most there is
+}
+
+/// When a source that is on and off by turns, for times with these means, is on for the first time. As likely as at any
+/// other time it is off at its start; how long it has been does not matter.
+pub(crate) fn first_burst(
+    dice: &mut Stream,
+    starts: Time,
+    mean_on: Duration,
+    mean_off: Duration,
+) -> Time {
+    let cycle = mean_on.saturating_add(mean_off);
+    match dice.uniform(Duration::ZERO, cycle) < mean_off {
+        true => starts + exponential(dice, mean_off),
+        false => starts,
+    }
 }
 
 /// A number from 0 up to and without 1, of 53 bits, which are what a float can tell apart.

@@ -17,7 +17,7 @@ use crate::classifier::{Classifier, Place};
 use crate::packet::{Body, Packet};
 
 /// Ethernet header, octets of each packet that an IP length does not count.
-const FRAMING: u32 = 14;
+pub(crate) const FRAMING: u32 = 14;
 /// Limit of the queue of a reserved class, packets.
 const RESERVED_QUEUE: usize = 200;
 /// Limit of the signalling queue, packets.
@@ -81,6 +81,10 @@ impl Egress {
 
     pub(crate) fn set_bandwidth(&mut self, bandwidth: Rate) {
         self.bandwidth = bandwidth;
+    }
+
+    pub(crate) fn bandwidth(&self) -> Rate {
+        self.bandwidth
     }
 
     /// A packet joins its queue; `false` where that is full.
@@ -167,13 +171,18 @@ impl Egress {
         }
     }
 
-    /// Takes a reservation out; `false` where there is none of this name. What waits in it joins best effort.
-    pub(crate) fn remove(&mut self, claim: ClaimId) -> bool {
-        let number = self.claims.remove(&claim);
-        if let Some(number) = number {
-            self.remove_class(number);
-        }
-        number.is_some()
+    /// Takes a reservation out: the class that it had; `None` where there is none of this name. What waits in it joins best
+    /// effort.
+    pub(crate) fn remove(&mut self, claim: ClaimId) -> Option<u32> {
+        let number = self.claims.remove(&claim)?;
+        self.remove_class(number);
+        Some(number)
+    }
+
+    /// The class that the packets of a flow go into, and its rate.
+    pub(crate) fn class_for(&self, flow: &Flow) -> Option<(u32, Rate)> {
+        let Place { class, .. } = self.flows.look_up(flow)?;
+        Some((class, self.classes.get(&class)?.demand.rate))
     }
 
     /// All reservations, those without a living daemon too.
@@ -337,8 +346,8 @@ mod tests {
         let [reserved, best_effort] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
         assert!((1_000..=1_004).contains(&reserved), "{reserved}");
         assert!((246..=250).contains(&best_effort), "{best_effort}");
-        assert!(egress.remove(ClaimId { slot: 0, generation: 0 }));
-        assert!(!egress.remove(ClaimId { slot: 0, generation: 0 }));
+        assert!(egress.remove(ClaimId { slot: 0, generation: 0 }).is_some());
+        assert!(egress.remove(ClaimId { slot: 0, generation: 0 }).is_none());
     }
 
     #[test]
@@ -400,7 +409,7 @@ mod tests {
         egress.add_flow(shared.claim, other);
         egress.orphan();
         egress.install(Time::from_secs(1), &Installation { flow: other, ..shared });
-        assert!(egress.remove(shared.claim));
+        assert!(egress.remove(shared.claim).is_some());
         assert_eq!(egress.reap(), [shared.flow]);
         assert_eq!(egress.reap(), []);
     }
@@ -442,7 +451,7 @@ mod tests {
                 .find(|(_, class)| Some(**class) == class_of(&egress, &flow))
                 .expect("there")
                 .0;
-            assert!(egress.remove(claim));
+            assert!(egress.remove(claim).is_some());
         }
         assert_eq!(egress.classify(&packet(1, 0)), None);
         egress.install(

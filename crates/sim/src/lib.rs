@@ -18,6 +18,8 @@
 //!   one another ([`Network::set_faults`]); besides, links go down and daemons die.
 //! - **Traffic** is UDP at a constant rate with jitter, in bursts of a token bucket, on and off by turns, or at given
 //!   times ([`Shape`]); a [`Trace`] keeps when each packet left and when it arrived.
+//! - **Fluid**: where packets are not asked for, streams have rates instead, and links share them out
+//!   ([`Network::add_fluid`]).
 //! - **Connections** between daemons run over packets of these links, in TCP's octets, without congestion control; TLS costs
 //!   what its handshake does, and hides nothing. Nodes can refuse them, or stop reading ([`Network::welcome`],
 //!   [`Network::set_reading`]).
@@ -46,6 +48,7 @@ mod daemons;
 pub mod dice;
 mod egress;
 mod faults;
+mod fluid;
 mod groups;
 mod host;
 mod log;
@@ -61,6 +64,7 @@ mod transmission;
 
 pub use egress::Reserved;
 pub use faults::Faults;
+pub use fluid::FluidId;
 pub use log::{Entry, Loss, What};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
 pub use network::{LinkEnd, LinkSpec, Network, NodeId};

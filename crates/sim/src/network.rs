@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::agenda::Agenda;
 use crate::egress::{Egress, Reserved};
 use crate::faults::Faults;
+use crate::fluid::{FluidId, Fluids};
 use crate::groups::Groups;
 use crate::host::{Host, Verdict};
 use crate::log::{Entry, Loss, What};
@@ -71,6 +72,10 @@ pub(crate) enum Happening {
     Port(NodeId, InterfaceId),
     Expire(NodeId),
     Leave(StreamId),
+    /// A source of fluid turns on, off, or ends.
+    Turn(FluidId),
+    /// Fluid looks for its ways, since routes have changed.
+    FindFluids,
     /// The grace time of what a dead daemon left is over, if still the daemon of this generation runs.
     Reap(NodeId, u32),
     /// A timer of a connection may have run out.
@@ -89,6 +94,7 @@ pub struct Network {
     pub(crate) random: RandomStreams,
     pub(crate) hosts: Vec<Host>,
     pub(crate) streams: Vec<Running>,
+    pub(crate) fluids: Fluids,
     pub(crate) groups: Groups,
     log: Vec<Entry>,
     /// Whether attempts to reserve go into the log.
@@ -108,6 +114,7 @@ impl Network {
             random: RandomStreams::new(seed),
             hosts: Vec::new(),
             streams: Vec::new(),
+            fluids: Fluids::default(),
             groups: Groups::default(),
             log: Vec::new(),
             attempts: false,
@@ -168,6 +175,7 @@ impl Network {
                 up: true,
                 faults: Faults::default(),
                 dice: self.random.stream(&dice),
+                fluid: None,
             };
             host.ports.push(port);
             let interface = Interface {
@@ -192,12 +200,14 @@ impl Network {
     pub fn add_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].add_route(route);
         self.inform(node, HostUpdate::Route(route));
+        self.fluids_are_astray();
     }
 
     /// Takes a route out and tells the node's daemon.
     pub fn remove_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].remove_route(&route);
         self.inform(node, HostUpdate::RouteGone(route));
+        self.fluids_are_astray();
     }
 
     /// Takes the link behind an interface down or up again, at both ends. What is on its way is lost.
@@ -221,6 +231,7 @@ impl Network {
             self.serve(node, interface);
         }
         self.grow_trees();
+        self.fluids_are_astray();
     }
 
     /// Another bandwidth for one direction of a link, all of which may be reserved; the node is told.
@@ -235,6 +246,7 @@ impl Network {
         }
         host.interfaces.set(changed.clone());
         self.inform(node, HostUpdate::Interface(changed));
+        self.widen_fluids(node, interface);
     }
 
     /// From now on traffic control of a node answers every installation with this error number; `None`: it obeys again.
@@ -361,6 +373,8 @@ impl Network {
             }
             Happening::Expire(node) => self.expire(node),
             Happening::Leave(stream) => self.leave_source(stream),
+            Happening::Turn(fluid) => self.turn_fluid(fluid),
+            Happening::FindFluids => self.find_fluids(),
             Happening::Reap(node, generation) => self.reap(node, generation),
             Happening::Repeat(node, pair) => self.repeat(node, pair),
             Happening::Told(node, pair, connection, told) => {

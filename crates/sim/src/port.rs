@@ -24,6 +24,8 @@ pub(crate) struct Port {
     pub(crate) faults: Faults,
     /// What the faults are drawn by.
     pub(crate) dice: Stream,
+    /// Its number among the links that fluid passes, if any does.
+    pub(crate) fluid: Option<u32>,
 }
 
 /// The ports of a node, by interface: the first is 1, and there are no gaps.

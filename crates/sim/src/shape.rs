@@ -64,11 +64,7 @@ impl Departures {
                 next_burst = from + dice.uniform(Duration::ZERO, first.since(from));
             }
             Shape::OnOff { on, off, .. } => {
-                // As likely as at any other time it is off; how long it has been does not matter.
-                let cycle = on.saturating_add(*off);
-                if dice.uniform(Duration::ZERO, cycle) < *off {
-                    next_burst = from + dice::exponential(dice, *off);
-                }
+                next_burst = dice::first_burst(dice, from, *on, *off);
             }
             Shape::Times(_) => {}
         }

@@ -1,6 +1,7 @@
 //! Data traffic: streams of packets, and what becomes of them.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use core::net::IpAddr;
 
 use earmark_core::Time;
@@ -65,8 +66,7 @@ impl Network {
     /// Adds a stream.
     pub fn add_source(&mut self, source: Source) -> StreamId {
         let id = StreamId(self.streams.len());
-        let name = alloc::format!("stream {}", id.0);
-        let mut dice = self.random.stream(&name);
+        let mut dice = self.random.stream(&self.next_stream_name());
         let address = self.hosts[source.node.0].source_for(source.destination);
         let trace = Trace::new(source.packet_octets);
         let starts = source.from.max(self.now);
@@ -81,6 +81,11 @@ impl Network {
             self.enter(first, Happening::Leave(id));
         }
         id
+    }
+
+    /// The name of the dice of the next stream, of packets or of fluid.
+    pub(crate) fn next_stream_name(&self) -> String {
+        alloc::format!("stream {}", self.streams.len() + self.fluids.count())
     }
 
     /// Ends a stream now.

@@ -13,6 +13,7 @@ use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
+    #[allow(dead_code, reason = "not every test has it")]
     V6,
 }
 

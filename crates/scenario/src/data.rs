@@ -1,0 +1,62 @@
+//! The data of flows: packets, fluid, or none.
+
+use std::time::Duration;
+
+use earmark_core::Time;
+use earmark_sim::{FluidId, Network, Source, StreamId};
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Received;
+
+/// How the data of flows is sent. What is reserved does not depend on that, since signalling goes before data; all that packets
+/// do to it is that a message waits for the one which is on the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Data {
+    /// Packet by packet.
+    #[default]
+    Packets,
+    /// As rates that change when something happens to a flow or a link.
+    Fluid,
+    /// Not at all.
+    None,
+}
+
+/// What is sent of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Packets(StreamId),
+    Fluid(FluidId, u32),
+}
+
+impl Data {
+    /// Starts to send.
+    pub(crate) fn send(self, network: &mut Network, source: Source) -> Option<Stream> {
+        match self {
+            Data::Packets => Some(Stream::Packets(network.add_source(source))),
+            Data::Fluid => Some(Stream::Fluid(network.add_fluid(&source), source.packet_octets)),
+            Data::None => None,
+        }
+    }
+}
+
+impl Stream {
+    /// What has arrived so far, with rates for each second until `end`.
+    pub(crate) fn received(self, network: &Network, end: Time) -> Received {
+        match self {
+            Stream::Packets(stream) => {
+                let (sent, arrived) = network.counts(stream);
+                let trace = network.trace(stream);
+                let rates = trace.arrival_rates(Time::ZERO, end, Duration::from_secs(1));
+                Received { sent, arrived, rates }
+            }
+            Stream::Fluid(stream, packet) => {
+                let (sent, arrived) = network.fluid_octets(stream);
+                let packets =
+                    |octets: u64| (octets + u64::from(packet / 2)) / u64::from(packet.max(1));
+                let rates = network.fluid_rates(stream, end);
+                Received { sent: packets(sent), arrived: packets(arrived), rates }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What of one stream of fluid has left and arrived, in all and in each second.
+
+use alloc::vec::Vec;
+
+use earmark_core::Time;
+
+use super::rate::{Flux, Volume};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meter {
+    /// All is counted up to then.
+    at: Time,
+    leaves: Flux,
+    arrives: Flux,
+    left: Volume,
+    arrived: Volume,
+    /// What arrived in each second since the beginning of the network, as far as anything did.
+    seconds: Vec<Volume>,
+}
+
+impl Meter {
+    pub(super) fn set_leaving(&mut self, now: Time, flux: Flux) {
+        self.advance(now);
+        self.leaves = flux;
+    }
+
+    pub(super) fn set_arriving(&mut self, now: Time, flux: Flux) {
+        self.advance(now);
+        self.arrives = flux;
+    }
+
+    /// Counts up to now.
+    pub(super) fn advance(&mut self, now: Time) {
+        let span = now.since(self.at);
+        self.left += self.leaves.during(span);
+        self.arrived += self.arrives.during(span);
+        while self.at < now && self.arrives != Flux::ZERO {
+            let second = self.at.as_nanos() / SECOND;
+            let ends = Time::from_nanos((second + 1).saturating_mul(SECOND)).min(now);
+            let second = second as usize; // as many as a run has
+            if self.seconds.len() <= second {
+                self.seconds.resize(second + 1, Volume::default());
+            }
+            self.seconds[second] += self.arrives.during(ends.since(self.at));
+            self.at = ends;
+        }
+        self.at = self.at.max(now);
+    }
+
+    /// Octets that have left, and that have arrived.
+    pub(super) fn octets(&self) -> (u64, u64) {
+        (self.left.octets(), self.arrived.octets())
+    }
+
+    /// What arrived in each second, bits per second.
+    pub(super) fn rates(&self, until: Time) -> Vec<u64> {
+        let seconds = until.since(Time::ZERO).as_nanos().div_ceil(SECOND.into());
+        let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(100_000);
+        let arrived = self.seconds.iter().map(|volume| volume.octets() * 8);
+        arrived.chain(core::iter::repeat(0)).take(seconds).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::Rate;
+
+    use super::*;
+
+    /// 80 kbit/s leave from 0.5 s to 2.5 s; half of it arrives until 1.75 s, all of it from then on.
+    #[test]
+    fn seconds_add_up() {
+        let [all, half] = [80_000, 40_000].map(|bps| Flux::of(Rate::from_bps(bps)));
+        let mut meter = Meter::default();
+        let at = Time::from_millis;
+        meter.set_leaving(at(500), all);
+        meter.set_arriving(at(500), half);
+        meter.set_arriving(at(1_750), all);
+        meter.set_leaving(at(2_500), Flux::ZERO);
+        meter.set_arriving(at(2_500), Flux::ZERO);
+        meter.advance(at(9_000));
+        assert_eq!(meter.rates(at(4_000)), [20_000, 50_000, 40_000, 0]);
+        assert_eq!(meter.octets(), (20_000, 13_750));
+        assert_eq!(meter.rates(at(1_500)), [20_000, 50_000]);
+    }
+}

@@ -1,0 +1,289 @@
+//! Data as fluid: streams that have a rate at each time, instead of packets.
+//!
+//! # Description
+//! A source has a rate that changes when it starts, turns on or off, and ends ([`Network::add_fluid`]). Each direction of a
+//! link is shared out as its egress would share it among packets: a reserved class gets what flows into it, up to its rate;
+//! of what classes leave, best effort has the rest, each stream in proportion to what of it arrives, which is what a queue
+//! that is full does to it. Rates count IP octets, and links have to carry the framing of each packet, too. What passes a
+//! link arrives at the next one, and so on.
+//!
+//! A change is followed to where it reaches and no further ([`plane`]). Streams of best effort towards one destination flow
+//! together, unless one is watched or has a reservation somewhere. So a source that turns on or off costs the links of its
+//! path, and, at each of these that is congested, the destinations of best effort there and the links behind; not the flows.
+//! A reservation that comes or goes costs the path of its stream.
+//!
+//! # Scope and limits
+//! Fluid is everywhere at once: propagation delays are left out, so a rate changes at the receiver at most one delay of the
+//! path sooner than with packets. Queues hold nothing: they even out what is shorter than they take to empty, 5.6 ms for 50
+//! packets of 125 octets at 10 Mbit/s, and that is lost here, or is not. Signalling takes nothing of the links. A token bucket
+//! is as even as a constant rate. Where a link is filled by a few sources that send evenly, it is the phases of their packets
+//! that decide whose are dropped, and some do better than others, by a fifth or so; fluid treats all alike. Given times are taken for their mean rate. Groups get nothing. Nothing is known of a stream
+//! that keeps counts only.
+//!
+//! # Validation
+//! Sources draw the same dice as with packets, so that both can be played with one seed and compared second by second, which
+//! `tests/fluid.rs` does, here and in the scenarios.
+
+mod meter;
+mod plane;
+mod rate;
+mod source;
+mod ways;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::{Flow, InterfaceId, Time};
+
+use self::meter::Meter;
+use self::plane::{ChannelNumber, LinkNumber, Next, Plane};
+use self::rate::Flux;
+use self::source::Turns;
+use crate::network::{Happening, Network, NodeId};
+use crate::packet::UDP;
+use crate::traffic::{Keep, Source};
+
+/// A stream of fluid of the network that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FluidId(u32);
+
+/// All fluid of a network.
+#[derive(Debug, Default)]
+pub(crate) struct Fluids {
+    plane: Plane,
+    /// By number; those that have ended, and that nobody watches, are gone.
+    streams: Vec<Option<Box<Stream>>>,
+    /// Numbers of those that run, by destination and its port.
+    running: BTreeSet<(IpAddr, u16, u32)>,
+    /// Channels that streams share, by link, destination and octets of packets.
+    shared: BTreeMap<(LinkNumber, IpAddr, u32), ChannelNumber>,
+    /// Which port a link of the plane is.
+    ports: Vec<(NodeId, InterfaceId)>,
+    /// Whether routes have changed.
+    astray: bool,
+}
+
+/// A stream.
+#[derive(Debug)]
+struct Stream {
+    node: NodeId,
+    flow: Flow,
+    octets: u32,
+    until: Time,
+    turns: Turns,
+    /// What flows now.
+    flux: Flux,
+    /// Whether it has started, and its way was looked for.
+    led: bool,
+    /// Where it enters.
+    first: Option<ChannelNumber>,
+    /// Whether its channels are its own.
+    alone: bool,
+    meter: Option<Meter>,
+}
+
+impl Network {
+    /// Adds a stream of fluid. Its source address is found now, its way when it starts.
+    pub fn add_fluid(&mut self, source: &Source) -> FluidId {
+        let number = self.fluids.streams.len() as u32; // four thousand million streams fit no memory
+        let dice = self.random.stream(&self.next_stream_name());
+        let starts = source.from.max(self.now);
+        let turns = Turns::new(source, starts, dice);
+        let first = turns.first();
+        let watched = source.keep == Keep::Packets;
+        let stream = Stream {
+            node: source.node,
+            flow: Flow {
+                destination: source.destination,
+                source: self.hosts[source.node.0].source_for(source.destination),
+                protocol: UDP,
+                destination_port: source.destination_port,
+                source_port: source.port,
+                flow_label: 0,
+                destination_open: 0,
+                source_open: 0,
+            },
+            octets: source.packet_octets,
+            until: source.until,
+            turns,
+            flux: Flux::ZERO,
+            led: false,
+            first: None,
+            alone: watched,
+            meter: watched.then(Meter::default),
+        };
+        self.fluids.running.insert((source.destination, source.destination_port, number));
+        self.fluids.streams.push(Some(Box::new(stream)));
+        self.enter(first.min(source.until), Happening::Turn(FluidId(number)));
+        FluidId(number)
+    }
+
+    /// Octets of a stream that have left so far, and that have arrived; nothing where only counts are kept.
+    pub fn fluid_octets(&self, stream: FluidId) -> (u64, u64) {
+        self.metered(stream).map_or((0, 0), |meter| meter.octets())
+    }
+
+    /// What arrived of a stream in each second until a time, bits per second; zeros where only counts are kept, and for what
+    /// is yet to come.
+    pub fn fluid_rates(&self, stream: FluidId, until: Time) -> Vec<u64> {
+        self.metered(stream).unwrap_or_default().rates(until)
+    }
+
+    fn metered(&self, stream: FluidId) -> Option<Meter> {
+        let mut meter = self.fluids.stream(stream.0)?.meter.clone()?;
+        meter.advance(self.now);
+        Some(meter)
+    }
+
+    /// A stream turns on, off, or ends.
+    pub(crate) fn turn_fluid(&mut self, id: FluidId) {
+        self.find_fluids();
+        let now = self.now;
+        let Some(stream) = self.fluids.stream_mut(id.0) else { return };
+        if now >= stream.until {
+            return self.end_fluid(id.0);
+        }
+        let (flux, next) = stream.turns.turn(now);
+        let (next, is_new) = (next.min(stream.until), !core::mem::replace(&mut stream.led, true));
+        self.enter(next, Happening::Turn(id));
+        if is_new {
+            self.lead_fluid(id.0);
+        }
+        self.fluids.set_flux(id.0, flux, now);
+        self.fluids.settle(now);
+    }
+
+    fn end_fluid(&mut self, number: u32) {
+        let now = self.now;
+        self.fluids.set_flux(number, Flux::ZERO, now);
+        self.fluids.leave(number);
+        self.fluids.settle(now);
+        let Some(stream) = self.fluids.stream(number) else { return };
+        let (Flow { destination, destination_port, .. }, ends) = (stream.flow, &stream.meter);
+        if ends.is_none() {
+            self.fluids.streams[number as usize] = None;
+        }
+        self.fluids.running.remove(&(destination, destination_port, number));
+    }
+}
+
+impl Fluids {
+    /// How many streams there have been.
+    pub(crate) fn count(&self) -> usize {
+        self.streams.len()
+    }
+
+    fn stream(&self, number: u32) -> Option<&Stream> {
+        self.streams.get(number as usize)?.as_deref()
+    }
+
+    fn stream_mut(&mut self, number: u32) -> Option<&mut Stream> {
+        self.streams.get_mut(number as usize)?.as_deref_mut()
+    }
+
+    /// The channels of a stream, from its source on.
+    fn channels(&self, stream: &Stream) -> impl Iterator<Item = ChannelNumber> {
+        core::iter::successors(stream.first, |&channel| match self.plane.next(channel) {
+            Next::Channel(next) => Some(next),
+            Next::Watched(_) | Next::Gone => None,
+        })
+    }
+
+    fn is_at(&self, channel: ChannelNumber, link: LinkNumber) -> bool {
+        self.plane.link_of(channel) == link
+    }
+
+    /// Whether a stream goes this way already.
+    fn goes(&self, number: u32, hops: &[(NodeId, InterfaceId)], arrives: bool) -> bool {
+        let Some(stream) = self.stream(number) else { return false };
+        let ports = self.channels(stream).map(|c| self.ports[self.plane.link_of(c) as usize]);
+        let last = self.channels(stream).last().map(|channel| self.plane.next(channel));
+        let arrived = matches!(last, Some(Next::Watched(_)));
+        ports.eq(hops.iter().copied()) && (arrived == arrives || stream.meter.is_none())
+    }
+
+    /// Gives a stream channels through these links, each with a class if it has one there.
+    fn enter(
+        &mut self,
+        number: u32,
+        hops: &[(LinkNumber, Option<(u32, Flux)>)],
+        arrives: bool,
+        alone: bool,
+    ) {
+        let Some(stream) = self.streams.get_mut(number as usize).and_then(Option::as_deref_mut)
+        else {
+            return;
+        };
+        stream.alone |= alone;
+        let mut next = match stream.meter.is_some() && arrives {
+            true => Next::Watched(number),
+            false => Next::Gone,
+        };
+        for &(link, class) in hops.iter().rev() {
+            let octets = stream.octets;
+            let channel = match stream.alone {
+                true => self.plane.add_channel(link, octets, Some(number), next),
+                false => *self
+                    .shared
+                    .entry((link, stream.flow.destination, octets))
+                    .or_insert_with(|| self.plane.add_channel(link, octets, None, next)),
+            };
+            self.plane.use_channel(channel);
+            self.plane.classify(channel, class);
+            next = Next::Channel(channel);
+        }
+        stream.first = match next {
+            Next::Channel(first) => Some(first),
+            Next::Watched(_) | Next::Gone => None,
+        };
+    }
+
+    /// Takes the channels of a stream away; nothing of it may flow.
+    fn leave(&mut self, number: u32) {
+        let Some(stream) = self.streams.get_mut(number as usize).and_then(Option::as_deref_mut)
+        else {
+            return;
+        };
+        let mut first = stream.first.take();
+        let Flow { destination, .. } = stream.flow;
+        let (alone, octets) = (stream.alone, stream.octets);
+        while let Some(channel) = first {
+            let (next, link) = (self.plane.next(channel), self.plane.link_of(channel));
+            if self.plane.leave_channel(channel) && !alone {
+                self.shared.remove(&(link, destination, octets));
+            }
+            first = match next {
+                Next::Channel(next) => Some(next),
+                Next::Watched(_) | Next::Gone => None,
+            };
+        }
+    }
+
+    fn set_flux(&mut self, number: u32, flux: Flux, now: Time) {
+        let Some(stream) = self.streams.get_mut(number as usize).and_then(Option::as_deref_mut)
+        else {
+            return;
+        };
+        let before = core::mem::replace(&mut stream.flux, flux);
+        if let Some(meter) = &mut stream.meter {
+            meter.set_leaving(now, flux);
+        }
+        if let Some(first) = stream.first {
+            self.plane.flow_in(first, before, flux);
+        }
+    }
+
+    /// Lets all changes reach wherever they have to, and notes what arrives from now on.
+    fn settle(&mut self, now: Time) {
+        self.plane.settle();
+        let mut arrivals = core::mem::take(&mut self.plane.arrivals);
+        for (number, flux) in arrivals.drain(..) {
+            if let Some(meter) = self.stream_mut(number).and_then(|stream| stream.meter.as_mut()) {
+                meter.set_arriving(now, flux);
+            }
+        }
+        self.plane.arrivals = arrivals;
+    }
+}

@@ -1,0 +1,119 @@
+//! Rates of fluid: whole numbers, so that sums of what comes and goes are exact, and the same on all machines.
+
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+use core::time::Duration;
+
+use earmark_core::Rate;
+
+use crate::egress::FRAMING;
+
+/// Thousandths of a bit per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Flux(u64);
+
+impl Flux {
+    pub(super) const ZERO: Flux = Flux(0);
+
+    pub(super) fn of(rate: Rate) -> Flux {
+        Flux(rate.as_bps().saturating_mul(1_000))
+    }
+
+    /// The mean rate of packets of so many octets at these times.
+    pub(super) fn mean(octets: u32, times: &[Duration]) -> Flux {
+        let milli_bits = times.len() as u128 * u128::from(octets) * 8_000;
+        let span = times.last().map_or(0, Duration::as_nanos);
+        let flux = (milli_bits * 1_000_000_000).checked_div(span).unwrap_or(0);
+        Flux(u64::try_from(flux).unwrap_or(u64::MAX))
+    }
+
+    /// What packets of so many octets take on a link at this rate, their framing included.
+    pub(super) fn framed(self, octets: u32) -> Flux {
+        let octets = u64::from(octets.max(1));
+        self.times(Share(octets + u64::from(FRAMING), octets))
+    }
+
+    pub(super) fn minus(self, other: Flux) -> Flux {
+        Flux(self.0.saturating_sub(other.0))
+    }
+
+    /// Rounded down: nothing comes from nowhere.
+    pub(super) fn times(self, Share(part, whole): Share) -> Flux {
+        match part == whole {
+            true => self,
+            false => Flux((u128::from(self.0) * u128::from(part) / u128::from(whole)) as u64),
+        }
+    }
+
+    /// What flows in a time.
+    pub(super) fn during(self, time: Duration) -> Volume {
+        Volume(u128::from(self.0) * time.as_nanos())
+    }
+}
+
+impl Add for Flux {
+    type Output = Flux;
+
+    fn add(self, other: Flux) -> Flux {
+        Flux(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Flux {
+    fn add_assign(&mut self, other: Flux) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Flux {
+    type Output = Flux;
+
+    fn sub(self, other: Flux) -> Flux {
+        Flux(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Flux {
+    fn sub_assign(&mut self, other: Flux) {
+        self.0 -= other.0;
+    }
+}
+
+/// A part of a whole; the whole is not 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share(u64, u64);
+
+impl Share {
+    pub(super) const ALL: Share = Share(1, 1);
+
+    /// What of `wanted` there is room for.
+    pub(super) fn of(room: Flux, wanted: Flux) -> Share {
+        match room < wanted {
+            true => Share(room.0, wanted.0),
+            false => Share::ALL,
+        }
+    }
+}
+
+impl PartialEq for Share {
+    fn eq(&self, other: &Share) -> bool {
+        u128::from(self.0) * u128::from(other.1) == u128::from(other.0) * u128::from(self.1)
+    }
+}
+
+/// How much has flown: 10^-12 bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Volume(u128);
+
+impl Volume {
+    /// Whole octets, rounded.
+    pub(super) fn octets(self) -> u64 {
+        const OCTET: u128 = 8_000_000_000_000;
+        u64::try_from((self.0 + OCTET / 2) / OCTET).unwrap_or(u64::MAX)
+    }
+}
+
+impl AddAssign for Volume {
+    fn add_assign(&mut self, other: Volume) {
+        self.0 += other.0;
+    }
+}

@@ -1,0 +1,179 @@
+//! The ways of fluid through the network, and the classes it has there.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::{Flow, InterfaceId};
+
+use super::plane::LinkNumber;
+use super::rate::Flux;
+use crate::network::{Happening, Network, NodeId};
+use crate::packet::USUAL_TTL;
+
+impl Network {
+    /// Gives a stream that is nowhere its channels, from its source as far as routes lead.
+    pub(super) fn lead_fluid(&mut self, number: u32) {
+        let Some(stream) = self.fluids.stream(number) else { return };
+        let flow = stream.flow;
+        let (hops, arrives) = self.way(stream.node, flow.destination);
+        let led = |network: &mut Network, hop| {
+            Some((network.link_of_fluid(hop)?, network.class_of_fluid(hop, &flow)))
+        };
+        let hops: Vec<_> = hops.into_iter().filter_map(|hop| led(self, hop)).collect();
+        let alone = hops.iter().any(|(_, class)| class.is_some());
+        self.fluids.enter(number, &hops, arrives, alone);
+    }
+
+    /// The links from a node to a destination, and whether they lead there.
+    fn way(&self, from: NodeId, destination: IpAddr) -> (Vec<(NodeId, InterfaceId)>, bool) {
+        let (mut hops, mut at) = (Vec::new(), from);
+        while hops.len() < usize::from(USUAL_TTL) {
+            let host = &self.hosts[at.0];
+            if host.interfaces.is_local(destination) {
+                return (hops, true);
+            }
+            let port = host
+                .routes_to(destination)
+                .filter(|_| host.forwards || at == from)
+                .and_then(|interface| Some((interface, host.ports.get(interface)?)))
+                .filter(|(_, port)| port.up);
+            let Some((interface, port)) = port else { break };
+            hops.push((at, interface));
+            at = port.peer.0;
+        }
+        (hops, false)
+    }
+
+    /// The link of the plane that a port is.
+    fn link_of_fluid(&mut self, (node, interface): (NodeId, InterfaceId)) -> Option<LinkNumber> {
+        let port = self.hosts[node.0].ports.get_mut(interface)?;
+        if port.fluid.is_none() {
+            self.fluids.ports.push((node, interface));
+            port.fluid = Some(self.fluids.plane.add_link(Flux::of(port.egress.bandwidth())));
+        }
+        port.fluid
+    }
+
+    /// The class of a flow at a port, and its rate.
+    fn class_of_fluid(&self, hop: (NodeId, InterfaceId), flow: &Flow) -> Option<(u32, Flux)> {
+        let (class, rate) = self.hosts[hop.0.0].ports.get(hop.1)?.egress.class_for(flow)?;
+        Some((class, Flux::of(rate)))
+    }
+
+    /// Routes, or links, are others than before; fluid looks for its ways when everything has changed that changes now.
+    pub(crate) fn fluids_are_astray(&mut self) {
+        if !self.fluids.running.is_empty() && !self.fluids.astray {
+            self.fluids.astray = true;
+            self.enter(self.now, Happening::FindFluids);
+        }
+    }
+
+    /// Leads streams whose ways have changed along the new ones.
+    pub(crate) fn find_fluids(&mut self) {
+        if !core::mem::take(&mut self.fluids.astray) {
+            return;
+        }
+        let mut moved = Vec::new();
+        for &(destination, _, number) in &self.fluids.running {
+            let Some(stream) = self.fluids.stream(number) else { continue };
+            let (hops, arrives) = self.way(stream.node, destination);
+            if stream.led && !self.fluids.goes(number, &hops, arrives) {
+                moved.push((number, stream.flux));
+            }
+        }
+        moved.sort_unstable();
+        let now = self.now;
+        for &(number, _) in &moved {
+            self.fluids.set_flux(number, Flux::ZERO, now);
+            self.fluids.leave(number);
+        }
+        for (number, flux) in moved {
+            self.lead_fluid(number);
+            self.fluids.set_flux(number, flux, now);
+        }
+        self.fluids.settle(now);
+    }
+
+    /// Traffic control of a port has been told something of a flow: streams that it may be about go where they belong, and
+    /// its class has the rate that it has now.
+    pub(crate) fn classify_fluids(&mut self, node: NodeId, interface: InterfaceId, flow: &Flow) {
+        let Some(link) = self.fluid_link(node, interface) else { return };
+        if let Some((class, rate)) = self.class_of_fluid((node, interface), flow) {
+            self.fluids.plane.set_class_rate(link, class, rate);
+        }
+        let candidates: Vec<u32> = if flow.is_range() || flow.destination_port == 0 {
+            self.fluids.running.iter().map(|&(_, _, number)| number).collect()
+        } else {
+            let (to, port) = (flow.destination, flow.destination_port);
+            let range = (to, port, 0)..=(to, port, u32::MAX);
+            self.fluids.running.range(range).map(|&(_, _, number)| number).collect()
+        };
+        for number in candidates {
+            self.classify_fluid(number, (node, interface));
+        }
+        self.fluids.settle(self.now);
+    }
+
+    /// Likewise of all ports of a node.
+    pub(crate) fn classify_fluids_everywhere(&mut self, node: NodeId, flow: &Flow) {
+        if self.fluids.running.is_empty() {
+            return;
+        }
+        let ports = self.hosts[node.0].ports.iter();
+        let interfaces: Vec<InterfaceId> = ports.map(|(interface, _)| interface).collect();
+        for interface in interfaces {
+            self.classify_fluids(node, interface, flow);
+        }
+    }
+
+    fn classify_fluid(&mut self, number: u32, hop: (NodeId, InterfaceId)) {
+        let Some(link) = self.fluid_link(hop.0, hop.1) else { return };
+        let Some(stream) = self.fluids.stream(number) else { return };
+        let Some(channel) = self.fluids.channels(stream).find(|&c| self.fluids.is_at(c, link))
+        else {
+            return;
+        };
+        let class = self.class_of_fluid(hop, &stream.flow);
+        let (alone, flux, now) = (stream.alone, stream.flux, self.now);
+        match (alone, class) {
+            (true, class) => self.fluids.plane.classify(channel, class),
+            (false, None) => {}
+            (false, Some(_)) => {
+                self.fluids.set_flux(number, Flux::ZERO, now);
+                self.fluids.leave(number);
+                self.lead_fluid(number);
+                self.fluids.set_flux(number, flux, now);
+            }
+        }
+    }
+
+    /// A class of a port is there no more, or is another: its streams go where they belong.
+    pub(crate) fn declassify_fluids(&mut self, node: NodeId, interface: InterfaceId, class: u32) {
+        let Some(link) = self.fluid_link(node, interface) else { return };
+        for (_, owner) in self.fluids.plane.channels_of(link, class) {
+            self.classify_fluid(owner, (node, interface));
+        }
+        self.fluids.settle(self.now);
+    }
+
+    /// Likewise all classes of a port.
+    pub(crate) fn declassify_all_fluids(&mut self, node: NodeId, interface: InterfaceId) {
+        let Some(link) = self.fluid_link(node, interface) else { return };
+        for class in self.fluids.plane.classes_of(link) {
+            self.declassify_fluids(node, interface, class);
+        }
+    }
+
+    /// The bandwidth of a port is another.
+    pub(crate) fn widen_fluids(&mut self, node: NodeId, interface: InterfaceId) {
+        let port = self.hosts[node.0].ports.get(interface);
+        if let Some((port, link)) = port.and_then(|port| Some((port, port.fluid?))) {
+            self.fluids.plane.set_bandwidth(link, Flux::of(port.egress.bandwidth()));
+            self.fluids.settle(self.now);
+        }
+    }
+
+    fn fluid_link(&self, node: NodeId, interface: InterfaceId) -> Option<LinkNumber> {
+        self.hosts[node.0].ports.get(interface)?.fluid
+    }
+}
