@@ -210,8 +210,9 @@ impl Testbed {
                 link::set_up(namespace, &end.interface, true)?;
             }
         }
+        let paths = self.topology.paths();
         for (node, namespace) in self.namespaces.iter().enumerate() {
-            for route in self.topology.routes(node) {
+            for route in paths.routes(node) {
                 link::add_route(namespace, route.prefix, route.gateway)
                     .with_context(|| format!("cannot add the route to {}", route.prefix))?;
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::overrides::Override;
 use crate::scenario::{Scenario, ScenarioError};
-use crate::topology::{Topology, TopologyError};
+use crate::topology::{ChoiceError, Topology};
 
 /// Why a scenario cannot be had. Each says in which file, and where in it.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +26,13 @@ pub enum LoadError {
         /// Why.
         why: ScenarioError,
     },
-    /// What it names is no topology.
-    #[error("{}: {why}", file.display())]
+    /// What it says of its topology gives none.
+    #[error("{}: topology: {why}", file.display())]
     Topology {
         /// Which file.
         file: PathBuf,
         /// Why.
-        why: TopologyError,
+        why: ChoiceError,
     },
 }
 
@@ -56,9 +56,12 @@ pub fn load_text(
 ) -> Result<(Scenario, Topology), LoadError> {
     let scenario = Scenario::parse_with(text, overrides)
         .map_err(|why| LoadError::Scenario { file: file.to_owned(), why })?;
-    let beside = file.parent().unwrap_or(Path::new("")).join(&scenario.topology);
-    let topology = Topology::parse(&read(&beside)?)
-        .map_err(|why| LoadError::Topology { file: beside.clone(), why })?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let beside = |name: &str| std::fs::read_to_string(folder.join(name));
+    let topology = scenario
+        .topology
+        .build(beside)
+        .map_err(|why| LoadError::Topology { file: file.to_owned(), why })?;
     Ok((scenario, topology))
 }
 

@@ -16,7 +16,7 @@ use crate::lives::{self, Life};
 use crate::outcome::{Attempted, FlowOutcome, Outcome, Received};
 use crate::reserving::Wish;
 use crate::scenario::{Scenario, ScenarioError};
-use crate::topology::{Role, Topology};
+use crate::topology::{Paths, Role, Topology};
 use crate::watching::{Wanting, Watching};
 use crate::ways::Ways;
 
@@ -65,6 +65,9 @@ pub fn play(scenario: &Scenario, topology: &Topology, seed: u64) -> Result<Outco
 struct Stage<'a> {
     scenario: &'a Scenario,
     topology: &'a Topology,
+    paths: Paths<'a>,
+    /// By node, the one to reach it by.
+    addresses: Vec<IpAddr>,
     network: Network,
     nodes: Vec<NodeId>,
     lives: Vec<Life>,
@@ -78,6 +81,7 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn new(scenario: &'a Scenario, topology: &'a Topology, seed: u64) -> Stage<'a> {
+        let paths = topology.paths();
         let Built { mut network, nodes, ways } = build(topology, seed, &settings(scenario));
         network.watch_attempts();
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
@@ -91,7 +95,9 @@ impl<'a> Stage<'a> {
             faults: Timetable::new(&scenario.faults, topology),
             ways,
             scenario,
+            addresses: paths.addresses(),
             topology,
+            paths,
             network,
             nodes,
             lives,
@@ -119,7 +125,7 @@ impl<'a> Stage<'a> {
         let source = Source {
             node: self.nodes[life.from],
             port: life.port,
-            destination: self.address(life.to),
+            destination: self.addresses[life.to],
             destination_port: life.port,
             shape,
             packet_octets: flows.packet_octets,
@@ -133,7 +139,7 @@ impl<'a> Stage<'a> {
     fn reserve(&mut self, number: usize) {
         let wish = self.wish(number);
         let life = &self.lives[number];
-        let links = self.topology.distance(life.from, life.to).unwrap_or(usize::MAX);
+        let links = self.paths.distance(life.from, life.to).unwrap_or(usize::MAX);
         self.watching.begin(wish.number, wish.flow(), self.network.now(), links);
         wish.ask(&mut self.network, self.scenario.protocol);
         self.watching.follow(&self.network.take_log());
@@ -195,17 +201,12 @@ impl<'a> Stage<'a> {
         Wish {
             number: number as u64 + 1,
             nodes: ends.map(|place| self.nodes[place]),
-            addresses: ends.map(|place| self.address(place)),
+            addresses: ends.map(|place| self.addresses[place]),
             port: life.port,
             rate: flows.rate,
             bucket_octets: flows.bucket_octets,
             packet_octets: flows.packet_octets,
         }
-    }
-
-    /// The address of a node; each has a link, or it would be reached by none.
-    fn address(&self, place: usize) -> IpAddr {
-        self.topology.address(place).map_or(IpAddr::from([0; 4]), IpAddr::from)
     }
 
     fn finish(mut self) -> Outcome {

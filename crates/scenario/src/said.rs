@@ -84,6 +84,13 @@ pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D
     text.parse().map_err(|why| de::Error::custom(format!("`{text}` is no rate: {why}")))
 }
 
+/// A rate, where one is said.
+pub(crate) fn some_rate<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Rate>, D::Error> {
+    rate(deserializer).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use earmark_core::random::RandomStreams;

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "high load"
-//! topology = "../topologies/retry.toml"    # beside this file
+//! topology = "../topologies/retry.toml"    # beside this file; or a published or a random one, see [`Choice`]
 //! protocol = "yessir"                      # rsvp, boomerang, yessir or nsis
 //! duration = "600s"
 //! discard = "50s"                          # what happens before counts for nothing; default 0
@@ -43,7 +43,7 @@ use crate::data::Data;
 use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
 use crate::said::{self, Lifetime};
-use crate::topology::{Topology, TopologyError};
+use crate::topology::{Choice, Topology, TopologyError};
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -51,8 +51,8 @@ use crate::topology::{Topology, TopologyError};
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// The file with its topology, beside its own.
-    pub topology: String,
+    /// Its topology; a file is meant beside its own.
+    pub topology: Choice,
     /// By what flows reserve.
     pub protocol: Protocol,
     /// How long it lasts.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use earmark_core::{Hop, InterfaceId, Prefix, Route};
 use earmark_sim::{Network, NodeId};
 
-use crate::topology::Topology;
+use crate::topology::{Paths, Topology};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -63,8 +63,9 @@ impl Ways {
         topology: &Topology,
     ) {
         let left = without(topology, down);
+        let paths = left.paths();
         for (index, &node) in nodes.iter().enumerate() {
-            let routes = self.routes_of(index, &left);
+            let routes = self.routes_of(index, &paths);
             let old = std::mem::replace(&mut self.routes[index], routes);
             let new = &self.routes[index];
             // The new ones first, so that no destination is without a way in between.
@@ -81,10 +82,10 @@ impl Ways {
         }
     }
 
-    /// The routes of a node in a topology.
-    fn routes_of(&self, node: usize, topology: &Topology) -> Vec<Route> {
+    /// The routes of a node along these paths.
+    fn routes_of(&self, node: usize, paths: &Paths<'_>) -> Vec<Route> {
         // Links have one address each in the simulator.
-        let routes = topology.routes(node).into_iter().filter(|route| route.gateway.is_ipv4());
+        let routes = paths.routes(node).into_iter().filter(|route| route.gateway.is_ipv4());
         let mut routes: Vec<Route> = routes
             .filter_map(|route| {
                 let port = self.ports[node].iter().find(|port| port.name == route.interface)?;

@@ -33,6 +33,11 @@ pub fn fraction(dice: &mut Stream) -> f64 {
     (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
+/// A whole number below `limit`, each as likely as the other to within `limit` / 2^64; 0 where that is 0.
+pub fn below(dice: &mut Stream, limit: u64) -> u64 {
+    ((u128::from(dice.next_u64()) * u128::from(limit)) >> 64) as u64
+}
+
 /// Whether something happens that does so with this probability.
 pub fn happens(dice: &mut Stream, probability: f64) -> bool {
     fraction(dice) < probability

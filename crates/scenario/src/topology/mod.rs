@@ -31,16 +31,23 @@
 //! prefix = "192.0.2.0/30"       # default: the rule above
 //! ```
 
+mod areas;
+mod backbone;
+mod choice;
 mod parse;
-mod routes;
+mod paths;
+mod waxman;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use earmark_core::{Prefix, Rate};
 
+pub use backbone::{MAX_HOSTS, MAX_ROUTERS};
+pub use choice::{Attach, Choice, ChoiceError, Made, Reservable};
 pub use parse::{Problem, TopologyError};
-pub use routes::StaticRoute;
+pub use paths::{Paths, StaticRoute};
+pub use waxman::Waxman;
 
 /// The topology of the demo, as it is shipped.
 pub const DEMO: &str = include_str!("../../../../topologies/demo.toml");
@@ -59,6 +66,19 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// Links, in file order.
     pub links: Vec<Link>,
+    /// What makes a path short.
+    pub metric: Metric,
+}
+
+/// What makes a path short. Among equals the one of fewer links is shorter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Few links.
+    #[default]
+    Links,
+    /// Little propagation delay.
+    Delay,
 }
 
 /// One host or router.
@@ -68,6 +88,20 @@ pub struct Node {
     pub name: String,
     /// Whether it forwards.
     pub role: Role,
+    /// Of a router, the range of its hosts' links and of others, where it has one of its own; then others need one route
+    /// for all of them.
+    pub area: Option<Prefix>,
+    /// Where it is drawn, if anywhere.
+    pub place: Option<Place>,
+}
+
+/// A place on a plane, in millionths of what its maker measures in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// To the right.
+    pub east: i32,
+    /// Upwards.
+    pub north: i32,
 }
 
 /// Whether a node forwards packets of others.
@@ -145,9 +179,22 @@ impl Topology {
         })
     }
 
-    /// The address to reach a node by: that of its first interface.
+    /// The address to reach a node by, see [`Paths::addresses`].
     pub fn address(&self, node: usize) -> Option<Ipv4Addr> {
-        self.interfaces(node).next().map(|(end, _)| end.address)
+        self.reached_by(node, self.interfaces(node).map(|(end, _)| end))
+    }
+
+    /// That of its first interface, and of a router that has a range of its own, the first from that.
+    fn reached_by<'a>(
+        &self,
+        node: usize,
+        mut ends: impl Iterator<Item = &'a End>,
+    ) -> Option<Ipv4Addr> {
+        let Some(area) = self.nodes[node].area else { return Some(ends.next()?.address) };
+        let mut addresses = ends.map(|end| end.address);
+        let first = addresses.next()?;
+        let own = |address: &Ipv4Addr| area.contains((*address).into());
+        if own(&first) { Some(first) } else { addresses.find(own).or(Some(first)) }
     }
 
     /// The name of the node that has this address.
@@ -159,13 +206,18 @@ impl Topology {
             .map(|end| self.nodes[end.node].name.as_str())
     }
 
-    /// How many links it takes from one node to another; `None` where hosts that do not forward are in the way.
-    pub fn distance(&self, from: usize, to: usize) -> Option<usize> {
-        routes::distance(self, from, to)
+    /// The paths through it.
+    pub fn paths(&self) -> Paths<'_> {
+        Paths::new(self)
     }
 
-    /// The routes that a node needs beside those of its own links.
+    /// See [`Paths::distance`], which is better for many.
+    pub fn distance(&self, from: usize, to: usize) -> Option<usize> {
+        self.paths().distance(from, to)
+    }
+
+    /// See [`Paths::routes`], which is better for many.
     pub fn routes(&self, node: usize) -> Vec<StaticRoute> {
-        routes::from(self, node)
+        self.paths().routes(node)
     }
 }

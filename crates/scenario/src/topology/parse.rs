@@ -11,7 +11,7 @@ use earmark_core::{Prefix, PrefixError, Rate, RateError};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{End, Link, MAX_LINKS, MAX_NODES, Node, Role, Topology, routes};
+use super::{End, Link, MAX_LINKS, MAX_NODES, Metric, Node, Role, Topology};
 
 /// Where and why a topology file is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,13 +164,15 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
         Some(name) => reader.name(name, "name")?,
         None => "earmark".to_owned(),
     };
-    let mut topology = Topology { name, nodes: Vec::new(), links: Vec::new() };
+    let mut topology =
+        Topology { name, nodes: Vec::new(), links: Vec::new(), metric: Metric::Links };
     for entry in &file.node {
         let name = reader.name(&entry.name, "node.name")?;
         if topology.node(&name).is_some() {
             return Err(reader.at(&entry.name, "node.name", Problem::DuplicateNode(name)));
         }
-        topology.nodes.push(Node { name, role: entry.role.unwrap_or(Role::Host) });
+        let role = entry.role.unwrap_or(Role::Host);
+        topology.nodes.push(Node { name, role, area: None, place: None });
     }
     let mut ranges = BTreeMap::new();
     for (number, entry) in file.link.iter().enumerate() {
@@ -185,14 +187,11 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
             topology.nodes[node].role = Role::Router;
         }
     }
-    for node in 0..topology.nodes.len() {
-        let unreachable = routes::unreachable(&topology, node).next();
-        if let Some(other) = unreachable {
-            let from = topology.nodes[node].name.clone();
-            let to = topology.nodes[other].name.clone();
-            let problem = Problem::Disconnected { from, to };
-            return Err(reader.at(&file.node[other].name, "node.name", problem));
-        }
+    if let Some((node, other)) = topology.paths().unreachable() {
+        let from = topology.nodes[node].name.clone();
+        let to = topology.nodes[other].name.clone();
+        let problem = Problem::Disconnected { from, to };
+        return Err(reader.at(&file.node[other].name, "node.name", problem));
     }
     Ok(topology)
 }
@@ -285,23 +284,8 @@ impl Reader<'_> {
         let Some(text) = text else {
             return Ok(bandwidth.share(0.75));
         };
-        let key = "link.reservable";
-        let bad = || self.at(text, key, Problem::BadShare(text.get_ref().clone()));
-        let reservable = match text.get_ref().trim().strip_suffix('%') {
-            Some(percent) => {
-                let percent: f64 = percent.trim().parse().map_err(|_| bad())?;
-                if !(0.0..=100.0).contains(&percent) {
-                    return Err(bad());
-                }
-                bandwidth.share(percent / 100.0)
-            }
-            None => text.get_ref().parse().map_err(|_| bad())?,
-        };
-        if reservable > bandwidth {
-            let problem = Problem::ReservableAboveBandwidth { reservable, bandwidth };
-            return Err(self.at(text, key, problem));
-        }
-        Ok(reservable)
+        reservable(text.get_ref(), bandwidth)
+            .map_err(|problem| self.at(text, "link.reservable", problem))
     }
 
     fn delay(&self, text: Option<&Spanned<String>>) -> Result<Duration, TopologyError> {
@@ -350,6 +334,25 @@ impl Reader<'_> {
         let first = u32::from(base) + 1;
         Ok((prefix, [Ipv4Addr::from(first), Ipv4Addr::from(first + 1)]))
     }
+}
+
+/// What may be reserved of a link: a share of its bandwidth or a rate.
+pub(super) fn reservable(text: &str, bandwidth: Rate) -> Result<Rate, Problem> {
+    let bad = || Problem::BadShare(text.to_owned());
+    let reservable = match text.trim().strip_suffix('%') {
+        Some(percent) => {
+            let percent: f64 = percent.trim().parse().map_err(|_| bad())?;
+            if !(0.0..=100.0).contains(&percent) {
+                return Err(bad());
+            }
+            bandwidth.share(percent / 100.0)
+        }
+        None => text.parse().map_err(|_| bad())?,
+    };
+    if reservable > bandwidth {
+        return Err(Problem::ReservableAboveBandwidth { reservable, bandwidth });
+    }
+    Ok(reservable)
 }
 
 /// Whether a namespace, a file and a line of a configuration can have this name.
