@@ -70,10 +70,7 @@ fn main() {
 /// A scenario of this repository, and its topology.
 fn load(name: &str) -> (Scenario, Topology) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let read = |path: &Path| std::fs::read_to_string(path).expect("the file is there");
-    let scenario = Scenario::parse(&read(&folder.join(name))).expect("a scenario");
-    let topology = Topology::parse(&read(&folder.join(&scenario.topology))).expect("a topology");
-    (scenario, topology)
+    earmark_scenario::load(&folder.join(name), &[]).expect("a scenario and its topology")
 }
 
 /// What this process has used of all processors.

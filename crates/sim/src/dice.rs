@@ -64,4 +64,16 @@ mod tests {
         assert!((36_300..37_300).contains(&longer), "{longer}");
         assert_eq!(exponential(&mut dice, Duration::ZERO), Duration::ZERO);
     }
+
+    #[test]
+    fn whole_numbers_keep_below_their_limit_and_reach_all_of_it() {
+        let mut dice = RandomStreams::new(5).stream("dice");
+        let mut seen = [0_u32; 7];
+        for _ in 0..7_000 {
+            seen[below(&mut dice, 7) as usize] += 1;
+        }
+        // 1000 expected, standard deviation 29.
+        assert!(seen.iter().all(|count| (860..1_140).contains(count)), "{seen:?}");
+        assert_eq!(below(&mut dice, 0), 0);
+    }
 }
