@@ -164,6 +164,32 @@ fn tables_are_small() {
     assert!(routes < 200 * 60, "{} a router", routes / 200);
 }
 
+/// A published backbone, with a host in each city, under the speed of its links or another one.
+#[test]
+fn the_backbone_is_as_published() {
+    let text = include_str!("../../../topologies/abilene.graphml");
+    let read = |file: &str| {
+        assert_eq!(file, "abilene.graphml");
+        Ok(text.to_owned())
+    };
+    let topology = Choice::File("abilene.graphml".to_owned()).build(read).expect("a topology");
+    let trunks = &topology.links[..14];
+    assert_eq!((topology.nodes.len(), topology.links.len()), (22, 25));
+    assert!(trunks.iter().all(|link| link.bandwidth == Rate::from_bps(9_953_280_000)));
+    let node = |name| topology.node(name).expect(name);
+    let mut paths = topology.paths();
+    // Over Denver, Kansas City, Indianapolis, Chicago.
+    assert_eq!(paths.distance(node("Seattle-h1"), node("New-York-h1")), Some(7));
+    let delay = costs(&topology)[node("Seattle")][node("New-York")].0;
+    assert!((Duration::from_millis(20)..Duration::from_millis(25)).contains(&delay), "{delay:?}");
+    check(&topology);
+    let file = Some("abilene.graphml".to_owned());
+    let slow = Made { file, bandwidth: Some(Rate::from_mbps(10)), ..Made::default() };
+    let slow = Choice::Made(Box::new(slow)).build(read).expect("a topology");
+    assert!(slow.links[..14].iter().all(|link| link.bandwidth == Rate::from_mbps(10)));
+    assert_eq!(slow.links[14].bandwidth, Rate::from_mbps(100));
+}
+
 #[test]
 fn one_choice_is_one_network() {
     assert_eq!(built(waxman(60, 3)), built(waxman(60, 3)));
@@ -176,6 +202,17 @@ fn one_choice_is_one_network() {
     assert_eq!(backbone(&at_random(1)), backbone(&at_random(2)));
 }
 
+/// Routers around a first one, in GraphML.
+fn star(rays: usize) -> String {
+    let keys = "<key id='n' attr.name='Latitude'/><key id='e' attr.name='Longitude'/><key id='l' attr.name='label'/>";
+    let place = "<data key='n'>1</data><data key='e'>1</data>";
+    let node =
+        |label: &str, id| format!("<node id='{id}'>{place}<data key='l'>{label}</data></node>");
+    let nodes: String = (1..=rays).map(|id| node("b", id)).collect();
+    let edges: String = (1..=rays).map(|id| format!("<edge source='0' target='{id}'/>")).collect();
+    format!("<graphml>{keys}<graph>{}{nodes}{edges}</graph></graphml>", node("a", 0))
+}
+
 #[test]
 fn wrong_choices_are_told() {
     let read = |text: &str| {
@@ -186,7 +223,8 @@ fn wrong_choices_are_told() {
         let file: File = toml::from_str(text).map_err(|why| why.message().to_owned())?;
         let build = file.topology.build(|file| match file {
             "demo.toml" => Ok(earmark_scenario::topology::DEMO.to_owned()),
-            "empty.toml" => Ok(String::new()),
+            "empty.toml" | "empty.graphml" => Ok(String::new()),
+            "star.graphml" => Ok(star(2_047)),
             _ => Err(std::io::Error::other("there is none")),
         });
         build.map(|_| ()).map_err(|why| why.to_string())
@@ -197,6 +235,12 @@ fn wrong_choices_are_told() {
         ("topology = 5", "the name of a file, or a table"),
         ("topology = 'nowhere.toml'", "cannot read `nowhere.toml`: there is none"),
         ("topology = 'empty.toml'", "empty.toml: line 1: node: a network needs at least two"),
+        ("topology = 'empty.graphml'", "empty.graphml: line 1, column 1: "),
+        ("topology = 'star.graphml'", "of the link from `a` to `b`: say bandwidth"),
+        (
+            "topology = { file = 'star.graphml', hosts = 4096, bandwidth = '1Mbit' }",
+            "`a` would have more links than the 2048 it has addresses for",
+        ),
         ("topology = { file = 'demo.toml', hosts = 3 }", "name it alone"),
         ("topology = { hosts = 3 }", "say either waxman"),
         ("topology = { waxman = { routers = 9 }, file = 'a' }", "say either waxman"),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::parse::{self, Problem};
 use super::waxman::Waxman;
-use super::{Metric, Topology, TopologyError};
+use super::{GraphmlError, Metric, Topology, TopologyError, graphml};
 use crate::said;
 
 /// See the module's text.
@@ -132,6 +132,14 @@ pub enum ChoiceError {
         /// Where and why.
         why: TopologyError,
     },
+    /// A published one that is wrong.
+    #[error("{file}: {why}")]
+    Graphml {
+        /// Which.
+        file: String,
+        /// Where and why.
+        why: GraphmlError,
+    },
     /// A file that says everything itself.
     #[error("`{0}` says itself what its hosts and links are: name it alone, topology = \"{0}\"")]
     SaysItself(String),
@@ -190,23 +198,31 @@ impl Choice {
             })
         };
         match self {
+            Choice::File(file) if is_published(file) => {
+                Made::default().of_published(file, &read(file)?)
+            }
             Choice::File(file) => Topology::parse(&read(file)?)
                 .map_err(|why| ChoiceError::Topology { file: file.clone(), why }),
-            Choice::Made(made) => made.build(),
+            Choice::Made(made) => made.build(read),
         }
     }
 }
 
-impl Made {
-    /// A random backbone, else as it is where nothing is said.
-    pub fn by(waxman: Waxman, bandwidth: Rate) -> Made {
+/// Whether a file is one of those that others publish, by its name.
+fn is_published(file: &str) -> bool {
+    file.ends_with(".graphml")
+}
+
+impl Default for Made {
+    /// As it is where nothing is said.
+    fn default() -> Made {
         Made {
-            waxman: Some(waxman),
+            waxman: None,
             file: None,
             hosts: None,
             attach: Attach::default(),
             seed: one(),
-            bandwidth: Some(bandwidth),
+            bandwidth: None,
             reservable: Reservable::default(),
             queue_packets: fifty(),
             access: None,
@@ -214,8 +230,18 @@ impl Made {
             metric: delay(),
         }
     }
+}
 
-    fn build(&self) -> Result<Topology, ChoiceError> {
+impl Made {
+    /// A random backbone, else as it is where nothing is said.
+    pub fn by(waxman: Waxman, bandwidth: Rate) -> Made {
+        Made { waxman: Some(waxman), bandwidth: Some(bandwidth), ..Made::default() }
+    }
+
+    fn build(
+        &self,
+        read: impl FnOnce(&str) -> Result<String, ChoiceError>,
+    ) -> Result<Topology, ChoiceError> {
         let rates = [("bandwidth", self.bandwidth), ("access", self.access)];
         for (setting, rate) in rates {
             if rate == Some(Rate::ZERO) {
@@ -227,9 +253,15 @@ impl Made {
         }
         match (&self.waxman, &self.file) {
             (Some(waxman), None) => waxman.draw()?.with_hosts(self),
+            (None, Some(file)) if is_published(file) => self.of_published(file, &read(file)?),
             (None, Some(file)) => Err(ChoiceError::SaysItself(file.clone())),
             _ => Err(ChoiceError::NoBackbone),
         }
+    }
+
+    fn of_published(&self, file: &str, text: &str) -> Result<Topology, ChoiceError> {
+        let wrong = |why| ChoiceError::Graphml { file: file.to_owned(), why };
+        graphml::parse(text).map_err(wrong)?.with_hosts(self)
     }
 }
 

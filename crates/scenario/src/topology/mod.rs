@@ -34,6 +34,7 @@
 mod areas;
 mod backbone;
 mod choice;
+mod graphml;
 mod parse;
 mod paths;
 mod waxman;
@@ -45,6 +46,7 @@ use earmark_core::{Prefix, Rate};
 
 pub use backbone::{MAX_HOSTS, MAX_ROUTERS};
 pub use choice::{Attach, Choice, ChoiceError, Made, Reservable};
+pub use graphml::{GraphmlError, GraphmlProblem};
 pub use parse::{Problem, TopologyError};
 pub use paths::{Paths, StaticRoute};
 pub use waxman::Waxman;
