@@ -12,6 +12,7 @@
 
 mod build;
 mod data;
+mod ends;
 mod faults;
 mod files;
 pub mod lives;
@@ -27,6 +28,7 @@ mod ways;
 
 pub use build::network;
 pub use data::Data;
+pub use ends::Between;
 pub use faults::{Fault, FaultError};
 pub use files::{LoadError, load, load_text};
 pub use outcome::{Attempted, FlowOutcome, Outcome, Received};

@@ -1,8 +1,9 @@
 //! The lives of flows: when each starts, reserves and ends, drawn before anything is played.
 
 use earmark_core::Time;
-use earmark_core::random::RandomStreams;
+use earmark_core::random::{RandomStreams, Stream};
 
+use crate::ends::Ends;
 use crate::scenario::{Flows, Scenario};
 use crate::topology::Topology;
 
@@ -36,9 +37,11 @@ pub fn draw(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec<Life> {
     let end = Time::ZERO + scenario.duration;
     let mut lives = Vec::new();
     for (number, flows) in scenario.flows.iter().enumerate() {
+        let ends = flows.between.ends(topology);
         for slot in 0..flows.count {
-            let name = format!("lives {} {slot}", flows.name);
-            draw_slot((number, flows), slot, topology, end, &mut random.stream(&name), &mut lives);
+            let stream = |what: &str| random.stream(&format!("{what} {} {slot}", flows.name));
+            let mut dice = [stream("lives"), stream("ends")];
+            draw_slot((number, flows), (slot, &ends), end, &mut dice, &mut lives);
         }
     }
     lives.sort_by_key(|life| life.starts); // stable: in the order of the file
@@ -51,24 +54,22 @@ pub fn draw(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec<Life> {
 /// One flow after the other.
 fn draw_slot(
     (number, flows): (usize, &Flows),
-    slot: u32,
-    topology: &Topology,
+    (slot, ends): (u32, &Ends),
     end: Time,
-    dice: &mut earmark_core::random::Stream,
+    [dice, dice_of_ends]: &mut [Stream; 2],
     lives: &mut Vec<Life>,
 ) {
-    let [from, to] = &flows.between[slot as usize % flows.between.len()];
-    let (Some(from), Some(to)) = (topology.node(from), topology.node(to)) else { return };
     let spread = dice.uniform(std::time::Duration::ZERO, flows.spread);
     let mut starts = Time::ZERO + flows.starts + spread;
     while starts < end {
+        let Some([from, to]) = ends.of(slot as usize, dice_of_ends) else { return };
         let lifetime = flows.lifetime.draw(dice);
-        let ends = lifetime.map_or(end, |lifetime| (starts + lifetime).min(end));
-        let reserves = flows.reserves.map(|after| starts + after).filter(|at| *at < ends);
-        lives.push(Life { flows: number, from, to, port: 0, starts, reserves, ends });
-        if ends == starts {
+        let over = lifetime.map_or(end, |lifetime| (starts + lifetime).min(end));
+        let reserves = flows.reserves.map(|after| starts + after).filter(|at| *at < over);
+        lives.push(Life { flows: number, from, to, port: 0, starts, reserves, ends: over });
+        if over == starts {
             break; // of flows that live no time there would be no end
         }
-        starts = ends;
+        starts = over;
     }
 }

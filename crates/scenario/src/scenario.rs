@@ -12,7 +12,7 @@
 //!
 //! [[flows]]
 //! name = "reserved"
-//! between = [["h7", "h11"], ["h8", "h12"]] # by turns
+//! between = [["h7", "h11"], ["h8", "h12"]] # by turns; or "random", any two hosts
 //! count = 120                              # so many at a time: each that ends is followed by another
 //! lifetime = "exponential 60s"             # or "constant 60s", "uniform 30s 90s", "forever", the default
 //! spread = "30s"                           # they start at random within this time; default 0
@@ -40,6 +40,7 @@ use earmark_core::admission::{Discipline, Exhausted, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Data;
+use crate::ends::Between;
 use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
 use crate::said::{self, Lifetime};
@@ -147,8 +148,8 @@ impl Retry {
 pub struct Flows {
     /// Their name.
     pub name: String,
-    /// From which node to which; the first flow takes the first pair, and so on.
-    pub between: Vec<[String; 2]>,
+    /// From which node to which.
+    pub between: Between,
     /// How many there are at a time.
     #[serde(default = "one")]
     pub count: u32,
@@ -273,10 +274,10 @@ impl Scenario {
     /// The first that is not.
     pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
         for flows in &self.flows {
-            if flows.between.is_empty() || flows.between.iter().any(|[a, b]| a == b) {
+            if !flows.between.leads_anywhere(topology) {
                 return Err(ScenarioError::Nowhere(flows.name.clone()));
             }
-            for node in flows.between.iter().flatten() {
+            for node in flows.between.names() {
                 if topology.node(node).is_none() {
                     let (flows, node) = (flows.name.clone(), node.clone());
                     return Err(ScenarioError::NoSuchNode { flows, node });
