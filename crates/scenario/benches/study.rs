@@ -2,14 +2,14 @@
 //!
 //! Each scenario is played several times with one seed. Printed for each run: the events, their rate by the wall clock and by
 //! the processor time of this process, and virtual seconds a second; then medians, with the lowest and the highest. On a
-//! machine that does other things the processor time is the one to believe. `EARMARK_BENCH_RUNS` is the number of runs.
+//! machine that does other things the processor time is the one to believe. `EARMARK_BENCH_RUNS` is the number of runs,
+//! `EARMARK_BENCH_SECONDS` the virtual time of each, where it is to be another than that of the study.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Scenario, play};
-use rustix::time::{ClockId, clock_gettime};
 
 const SCENARIOS: [&str; 2] = ["retry-regular.toml", "retry-high.toml"];
 const SEED: u64 = 1;
@@ -38,9 +38,10 @@ impl Run {
 }
 
 fn main() {
-    let runs = std::env::var("EARMARK_BENCH_RUNS").ok().and_then(|runs| runs.parse().ok());
+    let [runs, seconds] = ["EARMARK_BENCH_RUNS", "EARMARK_BENCH_SECONDS"].map(number);
     for name in SCENARIOS {
-        let (scenario, topology) = load(name);
+        let (mut scenario, topology) = load(name);
+        scenario.duration = seconds.map_or(scenario.duration, Duration::from_secs);
         println!("{name}: {} s of {}", scenario.duration.as_secs(), topology.name);
         let mut rates = [Vec::new(), Vec::new()];
         for _ in 0..runs.unwrap_or(3).max(1) {
@@ -67,14 +68,20 @@ fn main() {
     }
 }
 
+/// What a variable of the environment says.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 /// A scenario of this repository, and its topology.
 fn load(name: &str) -> (Scenario, Topology) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     earmark_scenario::load(&folder.join(name), &[]).expect("a scenario and its topology")
 }
 
-/// What this process has used of all processors.
+/// How long this thread has had a processor (proc(5)): nanoseconds, the first number of the file.
 fn processor_time() -> Duration {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.try_into().unwrap_or(0))
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
+    let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.expect("a number"))
 }

@@ -2,7 +2,7 @@
 //!
 //! # Description
 //! A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster Algorithms for the Shortest Path Problem*, section 4), with
-//! digits of four bits: nothing is entered for a time that has passed, so an entry is put where its time first differs
+//! digits of six bits: nothing is entered for a time that has passed, so an entry is put where its time first differs
 //! from the present one, by that digit and its value. Those that differ in the lowest digit alone are in order; when there
 //! are none, the first bucket of the next digit is spread over the lower ones. So entries move a few times, in rows, and
 //! are never compared. Entries of one time share their bucket as long as they live, and keep their order in it.
@@ -16,11 +16,11 @@ use earmark_core::Time;
 use slab::Slab;
 
 /// Bits of a digit.
-const BITS: u32 = 4;
+const BITS: u32 = 6;
 /// Values of a digit.
 const VALUES: usize = 1 << BITS;
 /// Digits of a time.
-const DIGITS: usize = (u64::BITS / BITS) as usize;
+const DIGITS: usize = u64::BITS.div_ceil(BITS) as usize;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Agenda<T> {
     /// The present: the time of the entry that was taken last, nanoseconds.
     now: u64,
     /// For each digit the values that differ from the present one and have entries, as bits.
-    occupied: [u16; DIGITS],
+    occupied: [u64; DIGITS],
     /// Time and place of entries, by the highest digit in which they differ from the present, and its value.
     buckets: Vec<Vec<(u64, u32)>>,
     /// Places of what happens now, in order.

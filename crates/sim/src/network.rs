@@ -1,5 +1,6 @@
 //! The network: its parts, and the list of events that moves it.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -66,7 +67,8 @@ pub struct LinkSpec {
 
 /// What is going to happen.
 pub(crate) enum Happening {
-    Command(NodeId, Command),
+    /// Boxed: rare, and larger than all others.
+    Command(NodeId, Box<Command>),
     Arrive(NodeId, InterfaceId, Packet),
     /// A link may be free, or a bucket full enough.
     Port(NodeId, InterfaceId),
@@ -81,7 +83,7 @@ pub(crate) enum Happening {
     /// A timer of a connection may have run out.
     Repeat(NodeId, Pair),
     /// The daemon is told of a connection,
-    Told(NodeId, Pair, ConnectionId, Told),
+    Told(NodeId, Box<(Pair, ConnectionId, Told)>),
     /// and of one that could not even be tried.
     Closed(NodeId, ConnectionId, CloseReason),
 }
@@ -270,7 +272,7 @@ impl Network {
 
     /// A user of a node asks for something at a time to come.
     pub fn command_at(&mut self, at: Time, node: NodeId, command: Command) {
-        self.enter(at, Happening::Command(node, command));
+        self.enter(at, Happening::Command(node, Box::new(command)));
     }
 
     /// The present.
@@ -361,8 +363,8 @@ impl Network {
         self.happened += 1;
         match happening {
             Happening::Command(node, command) => {
-                self.note(node, What::Command(command.clone()));
-                self.drive(node, Input::Command(command));
+                self.note(node, What::Command((*command).clone()));
+                self.drive(node, Input::Command(*command));
             }
             Happening::Arrive(node, interface, packet) => self.arrive(node, interface, packet),
             Happening::Port(node, interface) => {
@@ -377,7 +379,8 @@ impl Network {
             Happening::FindFluids => self.find_fluids(),
             Happening::Reap(node, generation) => self.reap(node, generation),
             Happening::Repeat(node, pair) => self.repeat(node, pair),
-            Happening::Told(node, pair, connection, told) => {
+            Happening::Told(node, told) => {
+                let (pair, connection, told) = *told;
                 self.tell(node, pair, connection, &told);
             }
             Happening::Closed(node, connection, reason) => {

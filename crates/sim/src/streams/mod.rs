@@ -9,6 +9,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -213,7 +214,8 @@ impl Network {
         // Told later, though at the same time: this may have come of what the daemon just does.
         for told in wanted.told {
             if let Some(connection) = connection {
-                self.enter(self.now, Happening::Told(node, pair, connection, told));
+                let told = Box::new((pair, connection, told));
+                self.enter(self.now, Happening::Told(node, told));
             }
         }
     }
