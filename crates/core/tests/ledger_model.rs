@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{flow, owner};
 use earmark_core::admission::{
-    ClaimId, Demand, Discipline, EnqueueError, Exhausted, Ledger, LinkCapacity, Owner, Reason,
+    ClaimId, Counting, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Reason,
     RetryPolicy, Service, Waiting,
 };
 use earmark_core::{Flow, InterfaceId, Rate};
@@ -18,7 +18,7 @@ const POLICY: RetryPolicy = RetryPolicy {
     threshold: 3,
     capacity: 4,
     discipline: Discipline::HeadOfLine,
-    exhausted: Exhausted::Leaves,
+    counting: Counting::Entries,
 };
 
 /// What a test does to both. Links, flows and owners are few, so that they meet.

@@ -35,4 +35,6 @@ pub use outcome::{Attempted, FlowOutcome, Outcome, Received};
 pub use overrides::{NoOverride, Override, OverrideError};
 pub use play::{PlayError, play};
 pub use said::Lifetime;
-pub use scenario::{Flows, Protocol, Retry, Scenario, ScenarioError, Threshold};
+pub use scenario::{
+    Arrivals, Flows, Protocol, Retry, Rollback, Scenario, ScenarioError, Threshold,
+};

@@ -1,5 +1,7 @@
 //! What came of a run: plain data.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// One run of a scenario. Times are seconds from its beginning.
@@ -17,10 +19,18 @@ pub struct Outcome {
     pub retries: u64,
     /// How many of the retries were refused.
     pub refused_retries: u64,
+    /// Retries of each router.
+    pub retries_at: BTreeMap<String, u64>,
+    /// Share of the time in which flows wanted reservations that they had all of them.
+    pub served: f64,
+    /// Share of what links had reserved, rate by time, that was for flows to which another part lacked.
+    pub fragmented: f64,
     /// Flows that wanted a reservation after what is discarded,
     pub wanted: u64,
     /// and those of them that got all of it.
     pub completed: u64,
+    /// How long those waited that got it: quartiles, seconds.
+    pub waits: Option<[f64; 3]>,
     /// Each flow that is watched.
     pub watched: Vec<FlowOutcome>,
 }

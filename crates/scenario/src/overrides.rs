@@ -182,7 +182,7 @@ mod tests {
             "refresh=5s",
             "protocol = rsvp",
             "retry.threshold=3",
-            "retry.exhausted=\"blocks\"",
+            "retry.counting=\"tries\"",
             "flows.best effort.count=7",
             "flows.1.bursts.on=1s", // half of what bursts need would be none
         ]);

@@ -1,9 +1,12 @@
 //! One run of a scenario.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use earmark_core::Time;
+use earmark_core::admission::PreemptionPolicy;
+use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_node::NodeConfig;
 use earmark_rsvp as rsvp;
 use earmark_sim::{Keep, Network, NodeId, Shape, Source};
@@ -28,12 +31,17 @@ pub enum PlayError {
     Scenario(#[from] ScenarioError),
 }
 
-/// What happens to a flow.
+/// Who looks more often would never come to an end.
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+
+/// What happens to a flow; what comes first here is first where several happen at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     End,
     Start,
     Reserve,
+    /// It looks whether it has all that it asked for.
+    Look,
 }
 
 /// Plays a scenario to its end with one seed.
@@ -43,23 +51,32 @@ enum Step {
 pub fn play(scenario: &Scenario, topology: &Topology, seed: u64) -> Result<Outcome, PlayError> {
     scenario.check(topology)?;
     let mut stage = Stage::new(scenario, topology, seed);
-    let mut steps: Vec<(Time, Step, usize)> = Vec::new();
+    let mut steps: BTreeSet<(Time, Step, usize)> = BTreeSet::new();
     for (number, life) in stage.lives.iter().enumerate() {
-        steps.push((life.starts, Step::Start, number));
-        steps.push((life.ends, Step::End, number));
+        steps.insert((life.starts, Step::Start, number));
+        steps.insert((life.ends, Step::End, number));
         steps.extend(life.reserves.map(|at| (at, Step::Reserve, number)));
     }
-    steps.sort_unstable();
-    for (at, step, number) in steps {
+    while let Some((at, step, number)) = steps.pop_first() {
         stage.run_until(at);
-        match step {
+        let next = match step {
             Step::Start => stage.start(number),
             Step::Reserve => stage.reserve(number),
+            Step::Look => stage.look(number),
             Step::End => stage.end(number),
-        }
+        };
+        // What would be after its end is not any more.
+        steps.extend(next.filter(|(at, ..)| *at < stage.lives[number].ends));
     }
     stage.run_until(Time::ZERO + scenario.duration);
     Ok(stage.finish())
+}
+
+/// A flow that may lose its patience.
+struct Patience {
+    dice: Dice,
+    /// How often it did.
+    lost: u64,
 }
 
 struct Stage<'a> {
@@ -74,6 +91,10 @@ struct Stage<'a> {
     /// Streams of flows, by number.
     streams: Vec<Option<Stream>>,
     watching: Watching,
+    /// Dice of flows that may lose their patience, by number, since they asked first.
+    patience: BTreeMap<usize, Patience>,
+    /// How long those waited that got their reservation.
+    waits: Vec<Duration>,
     faults: Timetable,
     ways: Ways,
     outcome: Outcome,
@@ -92,6 +113,8 @@ impl<'a> Stage<'a> {
         Stage {
             watching: Watching::new(routers, Time::ZERO + scenario.discard),
             streams: vec![None; lives.len()],
+            patience: BTreeMap::new(),
+            waits: Vec::new(),
             faults: Timetable::new(&scenario.faults, topology),
             ways,
             scenario,
@@ -115,7 +138,7 @@ impl<'a> Stage<'a> {
         self.watching.follow(&self.network.take_log());
     }
 
-    fn start(&mut self, number: usize) {
+    fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let life = self.lives[number];
         let flows = &self.scenario.flows[life.flows];
         let shape = match flows.bursts {
@@ -134,22 +157,51 @@ impl<'a> Stage<'a> {
             keep: if flows.watch { Keep::Packets } else { Keep::Counts },
         };
         self.streams[number] = self.scenario.data.send(&mut self.network, source);
+        None
     }
 
-    fn reserve(&mut self, number: usize) {
+    /// It asks for its reservation, for the first time or after it gave up.
+    fn reserve(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let wish = self.wish(number);
         let life = &self.lives[number];
         let links = self.paths.distance(life.from, life.to).unwrap_or(usize::MAX);
-        self.watching.begin(wish.number, wish.flow(), self.network.now(), links);
+        let now = self.network.now();
+        if !self.patience.contains_key(&number) {
+            self.watching.begin(wish.number, wish.flow(), now, links);
+        }
         wish.ask(&mut self.network, self.scenario.protocol);
         self.watching.follow(&self.network.take_log());
+        let rollback = self.scenario.rollback.as_ref()?;
+        let begin = || Patience {
+            dice: RandomStreams::new(self.outcome.seed).stream(&format!("rollback {number}")),
+            lost: 0,
+        };
+        self.patience.entry(number).or_insert_with(begin);
+        Some((now + rollback.after.max(LEAST_PATIENCE), Step::Look, number))
     }
 
-    fn end(&mut self, number: usize) {
+    /// Who lacks some part after so long gives back the rest, and asks for all of it some time later.
+    fn look(&mut self, number: usize) -> Option<(Time, Step, usize)> {
+        let rollback = self.scenario.rollback.as_ref()?;
+        let now = self.network.now();
+        let wish = self.wish(number);
+        if self.watching.is_whole(wish.number) {
+            // It may be lost yet.
+            return Some((now + rollback.after.max(LEAST_PATIENCE), Step::Look, number));
+        }
+        wish.release(&mut self.network, self.scenario.protocol);
+        self.watching.follow(&self.network.take_log());
+        let patience = self.patience.get_mut(&number)?;
+        patience.lost += 1;
+        let pause = rollback.again.draw(&mut patience.dice)?;
+        Some((now + pause, Step::Reserve, number))
+    }
+
+    fn end(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let life = self.lives[number];
         let wanting = life.reserves.and_then(|_| {
             let wish = self.wish(number);
-            let wanting = self.watching.end(wish.number, &wish.flow());
+            let wanting = self.watching.end(wish.number, &wish.flow(), self.network.now());
             wish.release(&mut self.network, self.scenario.protocol);
             wanting
         });
@@ -157,12 +209,16 @@ impl<'a> Stage<'a> {
             && wanting.since >= Time::ZERO + self.scenario.discard
         {
             self.outcome.wanted += 1;
-            self.outcome.completed += u64::from(wanting.completed.is_some());
+            if let Some(completed) = wanting.completed {
+                self.outcome.completed += 1;
+                self.waits.push(completed.since(wanting.since));
+            }
         }
         if self.scenario.flows[life.flows].watch {
             let flow = self.tell(number, wanting);
             self.outcome.watched.push(flow);
         }
+        None
     }
 
     fn tell(&self, number: usize, wanting: Option<Wanting>) -> FlowOutcome {
@@ -200,12 +256,14 @@ impl<'a> Stage<'a> {
         let ends = [life.from, life.to];
         Wish {
             number: number as u64 + 1,
+            time: self.patience.get(&number).map_or(0, |patience| patience.lost),
             nodes: ends.map(|place| self.nodes[place]),
             addresses: ends.map(|place| self.addresses[place]),
             port: life.port,
             rate: flows.rate,
             bucket_octets: flows.bucket_octets,
             packet_octets: flows.packet_octets,
+            priority: flows.priority,
         }
     }
 
@@ -215,15 +273,37 @@ impl<'a> Stage<'a> {
         self.outcome.attempts = counts.attempts;
         self.outcome.retries = counts.retries;
         self.outcome.refused_retries = counts.refused_retries;
+        let name = |node: &NodeId| self.network.name(*node).to_owned();
+        let retries_at = self.watching.retries_at.iter();
+        self.outcome.retries_at =
+            retries_at.map(|(node, retries)| (name(node), *retries)).collect();
+        self.outcome.served = share(counts.had.whole, counts.wanted_for);
+        let held = counts.had.links_whole + counts.had.links_partial;
+        self.outcome.fragmented = share(counts.had.links_partial, held);
+        self.waits.sort_unstable();
+        let quarter = |quarters: usize| {
+            self.waits
+                .get((self.waits.len().checked_sub(1)?) * quarters / 4)
+                .map(Duration::as_secs_f64)
+        };
+        self.outcome.waits = (|| Some([quarter(1)?, quarter(2)?, quarter(3)?]))();
         self.outcome
     }
+}
+
+/// A part of a whole, 0 to 1; nothing of nothing is nothing.
+fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
 }
 
 /// Settings of every node.
 fn settings(scenario: &Scenario) -> NodeConfig {
     let timing = rsvp::Timing { refresh: scenario.refresh, ..rsvp::Timing::default() };
+    let important = scenario.flows.iter().any(|flows| flows.priority.is_some());
+    let preemption = important.then(PreemptionPolicy::default);
+    let policy = rsvp::policy::Settings { preemption, ..rsvp::policy::Settings::default() };
     let mut settings = NodeConfig {
-        rsvp: rsvp::Config { timing, ..rsvp::Config::default() },
+        rsvp: rsvp::Config { timing, policy, ..rsvp::Config::default() },
         retry: scenario.retry.policy(),
         ..NodeConfig::default()
     };

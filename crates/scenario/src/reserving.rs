@@ -7,6 +7,7 @@ use earmark_core::{Flow, Rate};
 use earmark_node::{Command, Listen};
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp as rsvp;
+use earmark_rsvp::policy::Identity;
 use earmark_sim::{Network, NodeId};
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
@@ -21,8 +22,10 @@ const UDP: u8 = 17;
 /// A flow that is to have a reservation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
-    /// Its number, for applications at both ends.
+    /// Its number.
     pub(crate) number: u64,
+    /// For the how many-th time it asks, from 0.
+    pub(crate) time: u64,
     /// Both ends,
     pub(crate) nodes: [NodeId; 2],
     /// and their addresses.
@@ -35,9 +38,16 @@ pub(crate) struct Wish {
     pub(crate) bucket_octets: u32,
     /// and packets of so many.
     pub(crate) packet_octets: u32,
+    /// How important it is, where that is said.
+    pub(crate) priority: Option<u16>,
 }
 
 impl Wish {
+    /// The application at each end: another one each time, since the end of the last may still be under way.
+    fn application(&self) -> u64 {
+        self.number | self.time << 40
+    }
+
     /// The packets of the flow.
     pub(crate) fn flow(&self) -> Flow {
         let [source, destination] = self.addresses;
@@ -61,7 +71,7 @@ impl Wish {
                 let wish = boomerang::Wish { forward: self.rate, reverse: Rate::ZERO };
                 let selector = boomerang::Selector::of_flow(&self.flow());
                 let request = boomerang::Request::new(self.addresses[1], selector, wish);
-                let application = boomerang::Application(self.number);
+                let application = boomerang::Application(self.application());
                 let reserve = boomerang::Command::Reserve { application, request };
                 network.command(self.nodes[0], Command::Boomerang(reserve));
             }
@@ -70,7 +80,7 @@ impl Wish {
                 let (burst, max_packet) = (self.bucket_octets, self.packet_octets);
                 let wish = qos::Wish { burst, max_packet, ..qos::Wish::of(self.rate) };
                 let request = qos::Request::new(self.flow(), wish);
-                let application = qos::Application(self.number);
+                let application = qos::Application(self.application());
                 let reserve = qos::Command::Reserve { application, request };
                 network.command(self.nodes[0], Command::Nsis(nsis::Command::Qos(reserve)));
             }
@@ -79,10 +89,15 @@ impl Wish {
 
     fn ask_by_rsvp(&self, network: &mut Network) {
         let [source, destination] = self.addresses;
-        let application = rsvp::Application(self.number);
+        let application = rsvp::Application(self.application());
         let session = Session { destination, protocol: UDP, flags: 0, port: self.port };
         let listen = Listen::new(application, session);
         network.command(self.nodes[1], Command::Listen(listen));
+        if self.priority.is_some() {
+            let identity = Identity { priority: self.priority, ..Identity::default() };
+            let identity = rsvp::Command::Identity { application, identity };
+            network.command(self.nodes[1], Command::Rsvp(identity));
+        }
         let open = rsvp::Command::Session { application, session };
         network.command(self.nodes[0], Command::Rsvp(open));
         let template = FilterSpec { source, selector: SourceSelector::Port(self.port) };
@@ -99,7 +114,7 @@ impl Wish {
 
     fn ask_by_yessir(&self, network: &mut Network) {
         let [source, destination] = self.addresses;
-        let application = yessir::Application(self.number);
+        let application = yessir::Application(self.application());
         let answer = yessir::Command::Listen {
             application,
             destination,
@@ -136,21 +151,21 @@ impl Wish {
         for (end, node) in self.nodes.into_iter().enumerate() {
             let release = match by {
                 Protocol::Rsvp => {
-                    let application = rsvp::Application(self.number);
+                    let application = rsvp::Application(self.application());
                     Command::Rsvp(rsvp::Command::Release { application })
                 }
                 Protocol::Yessir => {
-                    let application = yessir::Application(self.number);
+                    let application = yessir::Application(self.application());
                     Command::Yessir(yessir::Command::Release { application })
                 }
                 // These need nobody at the other end but its daemon.
                 Protocol::Boomerang | Protocol::Nsis if end > 0 => break,
                 Protocol::Boomerang => {
-                    let application = boomerang::Application(self.number);
+                    let application = boomerang::Application(self.application());
                     Command::Boomerang(boomerang::Command::Release { application })
                 }
                 Protocol::Nsis => {
-                    let application = qos::Application(self.number);
+                    let application = qos::Application(self.application());
                     Command::Nsis(nsis::Command::Qos(qos::Command::Release { application }))
                 }
             };

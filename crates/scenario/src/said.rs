@@ -24,6 +24,15 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
+    /// Its mean; `None` for ever.
+    pub fn mean(&self) -> Option<Duration> {
+        match *self {
+            Lifetime::Forever => None,
+            Lifetime::Constant(time) | Lifetime::Exponential(time) => Some(time),
+            Lifetime::Uniform(low, high) => Some((low + high) / 2),
+        }
+    }
+
     /// Draws one; `None` for ever.
     pub fn draw(&self, dice: &mut Stream) -> Option<Duration> {
         match *self {

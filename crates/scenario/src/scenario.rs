@@ -8,12 +8,14 @@
 //! discard = "50s"                          # what happens before counts for nothing; default 0
 //! refresh = "30s"                          # default 30s
 //! retry = { threshold = 10 }               # a number, or "infinite"; 0: by refreshes alone, the default
+//! rollback = { after = "5s", again = "uniform 20s 40s" } # give back what is partial, ask again later; default: wait
 //! data = "packets"                         # the default; or "fluid", rates only, or "none"
 //!
 //! [[flows]]
 //! name = "reserved"
 //! between = [["h7", "h11"], ["h8", "h12"]] # by turns; or "random", any two hosts
-//! count = 120                              # so many at a time: each that ends is followed by another
+//! count = 120                              # so many at a time
+//! arrivals = "poisson"                     # count is their mean; or "replaced", each that ends by another, the default
 //! lifetime = "exponential 60s"             # or "constant 60s", "uniform 30s 90s", "forever", the default
 //! spread = "30s"                           # they start at random within this time; default 0
 //! rate = "100kbit"
@@ -36,7 +38,7 @@
 use std::time::Duration;
 
 use earmark_core::Rate;
-use earmark_core::admission::{Discipline, Exhausted, RetryPolicy};
+use earmark_core::admission::{Counting, Discipline, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Data;
@@ -68,6 +70,8 @@ pub struct Scenario {
     /// How refused requests are retried.
     #[serde(default)]
     pub retry: Retry,
+    /// What flows do that do not get all they asked for; nothing where nothing is said, but wait.
+    pub rollback: Option<Rollback>,
     /// How the data of flows is sent.
     #[serde(default)]
     pub data: Data,
@@ -101,15 +105,27 @@ pub struct Retry {
     pub threshold: Threshold,
     /// Whose turn it is.
     pub discipline: Discipline,
-    /// What the threshold does to those who were refused more often.
-    pub exhausted: Exhausted,
+    /// What counts against the threshold.
+    pub counting: Counting,
 }
 
 impl Default for Retry {
     fn default() -> Retry {
-        let (discipline, exhausted) = (Discipline::HeadOfLine, Exhausted::Leaves);
-        Retry { threshold: Threshold::Times(0), discipline, exhausted }
+        let (discipline, counting) = (Discipline::HeadOfLine, Counting::Entries);
+        Retry { threshold: Threshold::Times(0), discipline, counting }
     }
+}
+
+/// Who lacks some part of a reservation gives back what it has, and asks again for all of it later, by dice: what Pan and
+/// Schulzrinne call rollback. Nodes have no part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rollback {
+    /// How long a flow waits for what lacks.
+    #[serde(deserialize_with = "said::time")]
+    pub after: Duration,
+    /// How long it then waits before it asks again.
+    pub again: Lifetime,
 }
 
 /// The threshold T.
@@ -137,8 +153,8 @@ impl Retry {
             Threshold::Times(times) => times,
             Threshold::Word(Infinite::Infinite) => u32::MAX,
         };
-        let Retry { discipline, exhausted, .. } = *self;
-        RetryPolicy { threshold, discipline, exhausted, ..RetryPolicy::default() }
+        let Retry { discipline, counting, .. } = *self;
+        RetryPolicy { threshold, discipline, counting, ..RetryPolicy::default() }
     }
 }
 
@@ -153,6 +169,9 @@ pub struct Flows {
     /// How many there are at a time.
     #[serde(default = "one")]
     pub count: u32,
+    /// How others come after them.
+    #[serde(default)]
+    pub arrivals: Arrivals,
     /// How long each lives.
     #[serde(default = "forever")]
     pub lifetime: Lifetime,
@@ -173,12 +192,26 @@ pub struct Flows {
     pub bucket_octets: u32,
     /// They are on and off by turns, for times that are distributed exponentially.
     pub bursts: Option<Bursts>,
+    /// How important they are: whose reservation may take the place of others that are less so (RFC 3181). Only RSVP
+    /// says it to routers; without one it is 0.
+    pub priority: Option<u16>,
     /// How long after its start each asks for its reservation; none does where nothing is said.
     #[serde(default, deserialize_with = "said::some_time")]
     pub reserves: Option<Duration>,
     /// Whether each attempt to reserve, and what arrives each second, is in the outcome.
     #[serde(default)]
     pub watch: bool,
+}
+
+/// How flows come after those that are there at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Each that ends is followed at once by another, from and to the same nodes.
+    #[default]
+    Replaced,
+    /// Independently of those that end, by a Poisson process that brings as many as leave in the long run.
+    Poisson,
 }
 
 /// Mean times of a source that is on and off by turns.
@@ -243,6 +276,9 @@ pub enum ScenarioError {
         /// Why.
         why: OverrideError,
     },
+    /// Priorities, of which the protocol knows nothing.
+    #[error("flows `{0}` have a priority, but only rsvp tells routers of it")]
+    Priority(String),
     /// Flows that go nowhere.
     #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
     Nowhere(String),
@@ -274,6 +310,9 @@ impl Scenario {
     /// The first that is not.
     pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
         for flows in &self.flows {
+            if flows.priority.is_some() && self.protocol != Protocol::Rsvp {
+                return Err(ScenarioError::Priority(flows.name.clone()));
+            }
             if !flows.between.leads_anywhere(topology) {
                 return Err(ScenarioError::Nowhere(flows.name.clone()));
             }

@@ -9,7 +9,7 @@ const SCENARIO: &str = r#"
     topology = "retry.toml"
     protocol = "yessir"
     duration = "24s"
-    retry = { threshold = 1, exhausted = "blocks" }
+    retry = { threshold = 1 }
 
     [[flows]]
     name = "best effort"
@@ -37,7 +37,11 @@ const SCENARIO: &str = r#"
 "#;
 
 fn played(data: Data) -> Outcome {
-    let topology = Topology::parse(include_str!("../../../topologies/retry.toml"));
+    // All of them over all links, so that they are lost at the first.
+    let text = include_str!("../../../topologies/retry.toml")
+        .replace(r#""n10", "n3""#, r#""n10", "n1""#)
+        .replace(r#""n13", "n4""#, r#""n13", "n5""#);
+    let topology = Topology::parse(&text);
     let scenario = Scenario::parse(SCENARIO).expect("a scenario");
     let scenario = Scenario { data, ..scenario };
     play(&scenario, &topology.expect("a topology"), 1).expect("it fits")

@@ -80,3 +80,60 @@ fn one_seed_is_one_outcome() {
         assert_eq!(first, second, "{protocol}");
     }
 }
+
+/// The flows of the other test, but all at once and for ever, and with something of their own.
+fn crowd(protocol: &str, more: &str) -> String {
+    let text = scenario(protocol).replace("lifetime = \"constant 100s\"", "starts = \"1s\"");
+    text.replace("duration", &format!("{more}\ndata = \"none\"\nduration"))
+}
+
+/// Who has waited too long asks anew later; with room for two of three, nobody holds a part of the path for nothing.
+#[test]
+fn who_lacks_something_gives_back_the_rest() {
+    for protocol in ["rsvp", "boomerang", "yessir", "nsis"] {
+        let rollback = "rollback = { after = \"2s\", again = \"uniform 5s 10s\" }";
+        let patient = played(&crowd(protocol, ""), 1);
+        let hasty = played(&crowd(protocol, rollback), 1);
+        assert_eq!((patient.completed, hasty.completed), (2, 2), "{protocol}");
+        assert!(hasty.retries_at["r1"] >= 20, "{protocol}: {:?}", hasty.retries_at);
+        assert!(hasty.fragmented <= patient.fragmented + 0.01, "{protocol}");
+        if protocol == "yessir" {
+            assert!(patient.fragmented > 0.1 && hasty.fragmented < 0.1, "{patient:?} {hasty:?}");
+        }
+        assert!((0.6..0.7).contains(&hasty.served), "two of three: {}", hasty.served);
+    }
+}
+
+/// Whose reservation is more important takes the place of another; only RSVP has priorities to tell.
+#[test]
+fn importance_displaces() {
+    let important = |protocol: &str| {
+        crowd(protocol, "").replace("reserves = \"10s\"", "reserves = \"10s\"\npriority = 7")
+    };
+    let outcome = played(&important("rsvp"), 1);
+    let [late] = &outcome.watched[..] else { panic!("{outcome:?}") };
+    assert!(late.completed_after.is_some_and(|after| after < 1.0), "{late:?}");
+    let topology = Topology::parse(NARROW).expect("a topology");
+    let scenario = Scenario::parse(&important("yessir")).expect("a scenario");
+    let refused = play(&scenario, &topology, 1).expect_err("no priorities there");
+    assert_eq!(
+        refused.to_string(),
+        "flows `late` have a priority, but only rsvp tells routers of it"
+    );
+}
+
+/// Flows of a Poisson process: as many at a time as are asked for, in the mean, and each with a life of its own.
+#[test]
+fn arrivals_keep_their_mean() {
+    let text = scenario("yessir").replace("count = 2", "count = 50\narrivals = \"poisson\"");
+    let text = text.replace("constant 100s", "exponential 10s");
+    let topology = Topology::parse(NARROW).expect("a topology");
+    let scenario = Scenario::parse(&text).expect("a scenario");
+    let lives = earmark_scenario::lives::draw(&scenario, &topology, 1);
+    let at = |second: u64| {
+        let now = earmark_core::Time::from_nanos(second * 1_000_000_000);
+        lives.iter().filter(|life| life.flows == 0 && life.starts <= now && now < life.ends).count()
+    };
+    let mean = (1..400).map(at).sum::<usize>() as f64 / 399.0;
+    assert!((44.0..56.0).contains(&mean), "{mean}"); // its standard deviation is 1.6
+}

@@ -3,9 +3,7 @@
 //! What the ledger refuses waits in its line for others to give back (resource grabbing): each time that a leg enters the
 //! line its counter c grows by one, and past the threshold T it may not enter any more. Refreshes are not counted.
 
-use earmark_core::admission::{
-    ClaimId, Demand, Exhausted, Owner, Protocol, Reason, Refusal, Waiting,
-};
+use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Waiting};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use earmark_wire::yessir::{FailureReason, Style};
@@ -95,8 +93,7 @@ impl Yessir {
             let held = leg.claim.and_then(|claim| turn.context.ledger.demand(claim));
             let rate = want.rate.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate));
             // Who stands in the line already keeps the place, and may not be counted again.
-            let all_count = turn.context.ledger.retry_policy().exhausted == Exhausted::Blocks;
-            let refusals = leg.waits.saturating_add(u32::from(all_count || !leg.waiting));
+            let refusals = leg.waits.saturating_add(u32::from(!leg.waiting));
             let waiting = Waiting { owner, demand: Demand { rate, ..want }, refusals };
             leg.waiting = turn.context.ledger.enqueue(leg.interface, waiting).is_ok();
             if leg.waiting {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, Owner};
+use super::{Ledger, Owner, Waiting};
 use crate::{Flow, InterfaceId, Rate};
 
 /// Somebody has asked a link for something that was not held before.
@@ -14,12 +14,21 @@ pub struct Attempt {
     pub link: InterfaceId,
     /// Who.
     pub owner: Owner,
-    /// For whose packets.
-    pub flow: Flow,
+    /// For whose packets. Not said of one that waits in line, for whom what was given back was not enough
+    /// ([`Counting::Tries`](super::Counting::Tries)).
+    pub flow: Option<Flow>,
     /// How much.
     pub rate: Rate,
     /// Whether it was granted.
     pub granted: bool,
+}
+
+impl Attempt {
+    /// One that waits, and for whom what was given back was not enough.
+    pub(super) fn in_vain(link: InterfaceId, waiting: &Waiting) -> Attempt {
+        let Waiting { owner, demand, .. } = *waiting;
+        Attempt { link, owner, flow: None, rate: demand.rate, granted: false }
+    }
 }
 
 impl Ledger {

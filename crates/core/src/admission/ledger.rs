@@ -3,13 +3,14 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::mem;
 
 use super::journal::Attempt;
 use super::lanes::Lanes;
 use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
 use super::preemption::Preemption;
-use super::queue::{EnqueueError, Exhausted, RetryPolicy, Waiting};
+use super::queue::{Counting, EnqueueError, RetryPolicy, Waiting};
 use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Service};
 use crate::{Flow, InterfaceId, Rate, growth};
 
@@ -189,7 +190,7 @@ impl Ledger {
         let old = adopted.unwrap_or(Rate::ZERO);
         let admitted = entry.admit(old, &demand);
         if let Some(journal) = &mut self.journal {
-            let (flow, rate, granted) = (*flow, demand.rate, admitted.is_ok());
+            let (flow, rate, granted) = (Some(*flow), demand.rate, admitted.is_ok());
             journal.push(Attempt { link, owner, flow, rate, granted });
         }
         admitted?;
@@ -234,7 +235,9 @@ impl Ledger {
         }
         link.replace(old.rate, demand.rate);
         *slot = Slot::new(claim.generation, Claim { demand, ..held });
-        wake(&mut self.freed, held.link, link);
+        if demand.rate < old.rate {
+            gave_back(&mut self.freed, held.link, link);
+        }
         Ok(())
     }
 
@@ -245,7 +248,7 @@ impl Ledger {
         };
         link.replace(held.demand.rate, Rate::ZERO);
         link.claims -= 1;
-        wake(&mut self.freed, held.link, link);
+        gave_back(&mut self.freed, held.link, link);
         slot.vacate();
         self.free.push(claim.slot);
         if let Some(preemption) = &mut self.preemption {
@@ -330,7 +333,7 @@ impl Ledger {
         let entry = self.links.get_mut(link)?;
         let rate = entry.adopted.remove(flow)?;
         entry.replace(rate, Rate::ZERO);
-        wake(&mut self.freed, link, entry);
+        gave_back(&mut self.freed, link, entry);
         Some(rate)
     }
 
@@ -355,7 +358,7 @@ impl Ledger {
     pub fn set_retry_policy(&mut self, policy: RetryPolicy) {
         self.policy = policy;
         for (id, link) in self.links.iter_mut() {
-            if policy.exhausted == Exhausted::Leaves {
+            if policy.counting == Counting::Entries {
                 link.queue.retain(|waiting| waiting.refusals <= policy.threshold);
             }
             wake(&mut self.freed, id, link); // another may be the head now
@@ -400,13 +403,19 @@ impl Ledger {
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
         let entry = self.links.get_mut(link)?;
         let fits = |waiting: &Waiting| entry.admit(Rate::ZERO, &waiting.demand).is_ok();
-        match entry.queue.next(&self.policy, fits) {
+        match entry.queue.next(self.policy.discipline, fits) {
             Some(next) => {
                 entry.queue.withdraw(next.owner);
                 Some(next.owner)
             }
             None => {
                 self.freed.remove(&link);
+                if mem::take(&mut entry.given_back) && self.policy.counting == Counting::Tries {
+                    let tried = entry.queue.tried_in_vain(self.policy.threshold);
+                    if let Some(journal) = &mut self.journal {
+                        journal.extend(tried.iter().map(|waiting| Attempt::in_vain(link, waiting)));
+                    }
+                }
                 None
             }
         }
@@ -429,9 +438,15 @@ const UNKNOWN: Refusal = Refusal { reason: Reason::NoSuchLink, available: Rate::
 
 /// Has the queue of a link looked at. Where nobody waits this is nothing, so that without retries it costs nothing.
 fn wake(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
-    if !link.queue.is_empty() {
+    if !link.queue.is_idle() {
         freed.insert(id);
     }
+}
+
+/// The same, where something was given back.
+fn gave_back(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &mut Link) {
+    link.given_back |= !link.queue.is_idle();
+    wake(freed, id, link);
 }
 
 /// A claim, where it stands, and its link. Apart from `self`, so that the rest of the ledger can be used beside them.

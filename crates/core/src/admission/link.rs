@@ -70,6 +70,8 @@ pub(super) struct Link {
     /// Flows without an owner. A few, for the minutes after a restart.
     pub(super) adopted: BTreeMap<Flow, Rate>,
     pub(super) queue: RetryQueue,
+    /// Whether something was given back since the queue was last looked at.
+    pub(super) given_back: bool,
 }
 
 impl Link {
@@ -81,6 +83,7 @@ impl Link {
             claims: 0,
             adopted: BTreeMap::new(),
             queue: RetryQueue::default(),
+            given_back: false,
         }
     }
 

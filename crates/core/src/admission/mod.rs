@@ -30,7 +30,7 @@ pub use journal::Attempt;
 pub use ledger::{Ledger, LostLink};
 pub use link::{AdoptError, LinkCapacity, LinkStatus};
 pub use preemption::{Displaced, PreemptionPolicy, Priority};
-pub use queue::{Discipline, EnqueueError, Exhausted, LOOKAHEAD, RetryPolicy, Waiting};
+pub use queue::{Counting, Discipline, EnqueueError, LOOKAHEAD, RetryPolicy, Waiting};
 
 /// Names a claim, in the ledger and in traffic control. Not reused soon: a slot number and a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -7,12 +7,13 @@
 //! a request that was refused more than T times is not retried by the router any more, only by its own refreshes.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Demand, Owner};
 
-/// Whose turn it is when bandwidth was given back.
+/// Whose turn it is when bandwidth was given back. Of those that get turns: see [`Counting`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discipline {
@@ -21,21 +22,28 @@ pub enum Discipline {
     HeadOfLine,
     /// That of the first who fits, of the [`LOOKAHEAD`] longest waiting: more is used, but who asks for much may starve.
     FirstFit,
+    /// That of who asks for least, of the [`LOOKAHEAD`] longest waiting, where that fits: most are served.
+    SmallestFirst,
+    /// That of who came last, where that fits: some are served while they still care, and who waits long may starve.
+    NewestFirst,
 }
 
-/// Requests that [`Discipline::FirstFit`] looks at, so that the work for one release has a bound.
+/// Requests that are looked at where it is not the head's turn alone, so that the work for one release has a bound.
 pub const LOOKAHEAD: usize = 64;
 
-/// What the threshold T means.
+/// What counts against the threshold T, of which the study says that it is "the maximum number of retries that a flow can
+/// exercise during its entire duration at a single router". Refreshes do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exhausted {
-    /// Who joins the line more often than T times may not wait any more. Refreshes that are refused meanwhile do not count.
+pub enum Counting {
+    /// Each time that a request joins the line; it stands there until its turn comes, and who was refused more than T
+    /// times may not join.
     #[default]
-    Leaves,
-    /// As the algorithm of the study stands there: every refusal counts, those of refreshes too, and who has more than T of
-    /// them keeps the place in the line, where nobody gets a turn who stands behind.
-    Blocks,
+    Entries,
+    /// Besides, each time that something was given back and it still was not enough for who stands there. A request of
+    /// which more than T are counted gets no turn any more, and holds up nobody. Each release then costs a look at all
+    /// who may still have a turn.
+    Tries,
 }
 
 /// How eagerly refused requests are retried.
@@ -48,22 +56,22 @@ pub struct RetryPolicy {
     pub capacity: usize,
     /// Whose turn it is.
     pub discipline: Discipline,
-    /// What becomes of those who were refused more often than T times.
-    pub exhausted: Exhausted,
+    /// What counts against the threshold.
+    pub counting: Counting,
 }
 
 impl Default for RetryPolicy {
     /// T = 1, which served best under high load in the study; 1024 requests.
     fn default() -> Self {
-        let (discipline, exhausted) = (Discipline::HeadOfLine, Exhausted::Leaves);
-        RetryPolicy { threshold: 1, capacity: 1_024, discipline, exhausted }
+        let (discipline, counting) = (Discipline::HeadOfLine, Counting::Entries);
+        RetryPolicy { threshold: 1, capacity: 1_024, discipline, counting }
     }
 }
 
 impl RetryPolicy {
     /// Whether a request that was refused so often may not wait.
     pub(super) fn shuts_out(&self, refusals: u32) -> bool {
-        refusals > self.threshold && (self.exhausted == Exhausted::Leaves || self.threshold == 0)
+        refusals > self.threshold && (self.counting == Counting::Entries || self.threshold == 0)
     }
 }
 
@@ -103,25 +111,35 @@ pub(super) struct RetryQueue {
     by_ticket: BTreeMap<u64, Waiting>,
     tickets: BTreeMap<Owner, u64>,
     next_ticket: u64,
+    /// Those that were tried more than T times in vain: they get no turn any more, but it must be known of them.
+    spent: BTreeMap<Owner, Waiting>,
 }
 
 impl RetryQueue {
     pub(super) fn len(&self) -> usize {
-        self.by_ticket.len()
+        self.by_ticket.len() + self.spent.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nobody waits who may have a turn.
+    pub(super) fn is_idle(&self) -> bool {
         self.by_ticket.is_empty()
     }
 
     /// Enters a request. Who waits already keeps the place; what it wants is put right.
     pub(super) fn enqueue(
         &mut self,
-        waiting: Waiting,
+        mut waiting: Waiting,
         capacity: usize,
     ) -> Result<(), EnqueueError> {
+        if let Some(spent) = self.spent.get_mut(&waiting.owner) {
+            spent.demand = waiting.demand;
+            return Ok(());
+        }
         if let Some(ticket) = self.tickets.get(&waiting.owner) {
-            self.by_ticket.insert(*ticket, waiting);
+            if let Some(before) = self.by_ticket.get_mut(ticket) {
+                waiting.refusals = waiting.refusals.max(before.refusals);
+                *before = waiting;
+            }
             return Ok(());
         }
         if self.len() >= capacity {
@@ -134,21 +152,42 @@ impl RetryQueue {
     }
 
     pub(super) fn withdraw(&mut self, owner: Owner) -> bool {
-        self.tickets.remove(&owner).is_some_and(|t| self.by_ticket.remove(&t).is_some())
+        let ticket = self.tickets.remove(&owner);
+        ticket.is_some_and(|ticket| self.by_ticket.remove(&ticket).is_some())
+            || self.spent.remove(&owner).is_some()
     }
 
     /// Whose turn it is, of those that `fits` says can be served.
     pub(super) fn next(
         &self,
-        policy: &RetryPolicy,
+        discipline: Discipline,
         fits: impl Fn(&Waiting) -> bool,
     ) -> Option<Waiting> {
-        let candidates = match policy.discipline {
-            Discipline::HeadOfLine => 1,
-            Discipline::FirstFit => LOOKAHEAD,
-        };
-        let may_go = |waiting: &&Waiting| waiting.refusals <= policy.threshold;
-        self.iter().take(candidates).take_while(may_go).find(|waiting| fits(waiting)).copied()
+        let mut waiting = self.by_ticket.values();
+        match discipline {
+            Discipline::HeadOfLine => waiting.next().filter(|waiting| fits(waiting)),
+            Discipline::NewestFirst => waiting.next_back().filter(|waiting| fits(waiting)),
+            Discipline::FirstFit => waiting.take(LOOKAHEAD).find(|waiting| fits(waiting)),
+            // Of those that ask for as much, the first.
+            Discipline::SmallestFirst => {
+                let fitting = waiting.take(LOOKAHEAD).filter(|waiting| fits(waiting));
+                fitting.min_by_key(|waiting| waiting.demand.rate)
+            }
+        }
+        .copied()
+    }
+
+    /// Something was given back, but not enough for those that still wait: counts that of each, who are given in order.
+    pub(super) fn tried_in_vain(&mut self, threshold: u32) -> Vec<Waiting> {
+        for waiting in self.by_ticket.values_mut() {
+            waiting.refusals = waiting.refusals.saturating_add(1);
+        }
+        let tried = self.by_ticket.values().copied().collect();
+        for (_, spent) in self.by_ticket.extract_if(.., |_, waiting| waiting.refusals > threshold) {
+            self.tickets.remove(&spent.owner);
+            self.spent.insert(spent.owner, spent);
+        }
+        tried
     }
 
     /// Takes out those of which `keep` says no.
@@ -161,10 +200,11 @@ impl RetryQueue {
             }
             kept
         });
+        self.spent.retain(|_, waiting| keep(waiting));
     }
 
-    /// All that wait, first come first.
+    /// All that wait: first come first, and then those that get no turn any more.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
-        self.by_ticket.values()
+        self.by_ticket.values().chain(self.spent.values())
     }
 }

@@ -220,7 +220,7 @@ fn a_journal_has_every_attempt() {
     assert!(ledger.change(first, demand(2)).is_err());
     let attempt = |number: u16, rate, granted| {
         let (owner, rate) = (owner(number.into()), mbps(rate));
-        Attempt { link: LINK, owner, flow: flow(number), rate, granted }
+        Attempt { link: LINK, owner, flow: Some(flow(number)), rate, granted }
     };
     assert_eq!(ledger.take_attempts(), [attempt(2, 4, true), attempt(3, 1, false)]);
     assert_eq!(ledger.take_attempts(), [], "they are told once");
@@ -283,6 +283,66 @@ fn who_fits_first_may_pass_the_head() {
         Ok(())
     );
     assert_eq!(long.next_grantable(), None);
+}
+
+/// Others are for those who compare them: who asks for least, who came last.
+#[test]
+fn each_discipline_has_its_favourite() {
+    for (discipline, order) in
+        [(Discipline::SmallestFirst, [4, 6, 3, 5]), (Discipline::NewestFirst, [6, 5, 4, 3])]
+    {
+        let mut ledger = ledger();
+        ledger.set_retry_policy(RetryPolicy { discipline, ..RetryPolicy::default() });
+        let all = ledger.claim(LINK, owner(1), &flow(1), demand(5)).expect("fits");
+        for (block, rate) in [(3, 2), (4, 1), (5, 3), (6, 1)] {
+            assert_eq!(ledger.enqueue(LINK, waiting(block, rate)), Ok(()));
+        }
+        assert_eq!(ledger.next_grantable(), None);
+        ledger.release(all);
+        for block in order {
+            assert_eq!(ledger.next_grantable(), Some((LINK, owner(block))), "{discipline:?}");
+        }
+    }
+}
+
+/// Where tries count, who was tried more than T times in vain gets no turn any more and holds up nobody; the journal has
+/// each of these tries.
+#[test]
+fn tries_in_vain_may_count() {
+    let mut ledger = ledger();
+    let counting = Counting::Tries;
+    ledger.set_retry_policy(RetryPolicy { threshold: 2, counting, ..RetryPolicy::default() });
+    let claims = [1, 2, 3, 4, 5].map(|block| {
+        ledger.claim(LINK, owner(block), &flow(block as u16), demand(1)).expect("fits")
+    });
+    for block in [6, 7, 8] {
+        assert_eq!(ledger.enqueue(LINK, waiting(block, if block == 6 { 3 } else { 1 })), Ok(()));
+    }
+    ledger.keep_journal(true);
+    let give_back = |ledger: &mut Ledger, place: usize| {
+        ledger.release(claims[place]);
+        let turns: Vec<_> = core::iter::from_fn(|| ledger.grantable(LINK)).collect();
+        let tried: Vec<_> = ledger.take_attempts().into_iter().map(|tried| tried.owner).collect();
+        (turns, tried)
+    };
+    // The head wants three. Being refused was counted when it joined; this is the second time, the next the third.
+    let all = [owner(6), owner(7), owner(8)].to_vec();
+    assert_eq!(give_back(&mut ledger, 0), (Vec::new(), all.clone()));
+    assert_eq!(ledger.enqueue(LINK, waiting(7, 1)), Ok(()), "a refresh changes nothing");
+    assert_eq!(give_back(&mut ledger, 1), (Vec::new(), all));
+    assert_eq!(ledger.enqueue(LINK, waiting(9, 1)), Ok(()), "who comes now has tries left");
+    assert_eq!(
+        ledger.grantable(LINK),
+        Some(owner(9)),
+        "the others are behind, but in nobody's way"
+    );
+    assert_eq!(give_back(&mut ledger, 2), (Vec::new(), Vec::new()));
+    assert_eq!(ledger.enqueue(LINK, waiting(8, 1)), Ok(()), "it is not forgotten what was counted");
+    assert_eq!(ledger.grantable(LINK), None);
+    assert_eq!(ledger.link(LINK).expect("known").queued, 3);
+    assert!(ledger.withdraw(LINK, owner(8)) && !ledger.withdraw(LINK, owner(8)));
+    assert_eq!(ledger.enqueue(LINK, waiting(8, 1)), Ok(()), "another request under that name");
+    assert_eq!(ledger.grantable(LINK), Some(owner(8)));
 }
 
 #[test]
