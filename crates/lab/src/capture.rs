@@ -184,7 +184,7 @@ fn is_nothing(error: &io::Error) -> bool {
 pub fn write_tapped(file: &Path, tapped: &[Tapped]) -> Result<u64> {
     let write = || -> io::Result<u64> {
         let mut pcap = PcapWriter::new(BufWriter::new(File::create(file)?), LinkType::RawIp)?;
-        for Tapped { at, octets } in tapped {
+        for Tapped { at, octets, .. } in tapped {
             pcap.packet(at.since(Time::ZERO), octets)?;
         }
         pcap.finish()

@@ -7,6 +7,8 @@
 //! - [`bench`](mod@bench): what many sessions cost real daemons, and how fast they are set up.
 //! - [`report`]: what the demo found, as table, drawing and page.
 //! - [`runs`]: many runs of the simulator at once, over all processors.
+//! - [`outcomes`]: what came of such runs, as tables, a timeline of attempts, and a summary.
+//! - [`statistics`]: medians, and how sure they are.
 //! - [`cli`]: the command line over all that.
 //!
 //! The program is one file: the daemons of a testbed are this program too, started with its hidden subcommand `node`.
@@ -16,7 +18,9 @@ pub mod bench;
 pub mod capture;
 pub mod cli;
 pub mod demo;
+pub mod outcomes;
 pub mod report;
 pub mod runs;
+pub mod statistics;
 pub mod testbed;
 pub mod traffic;

@@ -9,7 +9,7 @@ pub use html::page;
 pub use table::stages;
 
 /// Escapes what is special in HTML and SVG.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -4,7 +4,7 @@
 //! - [`Scenario`]: flows that come and go, what they reserve and by which protocol, and how long it is watched.
 //! - [`load`]: both from files, with [other values](Override) for keys of the scenario where some are set.
 //! - [`play`]: one run of a scenario with one seed, in the simulator. It gives an [`Outcome`]: plain data, the same for the same
-//!   seed, byte for byte.
+//!   seed, byte for byte. [`play_tapped`] keeps the signalling of a node or link, too.
 //!
 //! Flows are drawn before anything is played ([`lives`]), each from dice of its own, so that two runs with one seed have the
 //! same flows whatever protocol reserves for them.
@@ -22,6 +22,7 @@ mod play;
 mod reserving;
 mod said;
 mod scenario;
+mod tapping;
 pub mod topology;
 mod watching;
 mod ways;
@@ -38,3 +39,4 @@ pub use said::Lifetime;
 pub use scenario::{
     Arrivals, Flows, Protocol, Retry, Rollback, Scenario, ScenarioError, Threshold,
 };
+pub use tapping::{Tap, play_tapped};

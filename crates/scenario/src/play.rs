@@ -29,6 +29,17 @@ pub enum PlayError {
     /// It makes no sense.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// Somebody is to listen at a node that is not there,
+    #[error("there is no node `{0}` in the topology")]
+    NoSuchNode(String),
+    /// or between two that no link joins.
+    #[error("there is no link between `{node}` and `{peer}` in the topology")]
+    NoSuchLink {
+        /// One,
+        node: String,
+        /// and the other.
+        peer: String,
+    },
 }
 
 /// Who looks more often would never come to an end.
@@ -49,8 +60,20 @@ enum Step {
 /// # Errors
 /// It does not fit its topology.
 pub fn play(scenario: &Scenario, topology: &Topology, seed: u64) -> Result<Outcome, PlayError> {
+    played(scenario, topology, seed, |_, _| ()).map(|(outcome, ..)| outcome)
+}
+
+/// Plays a scenario in a network that was prepared, whose nodes are those of the topology; the outcome, the network as it was
+/// left, and what the preparation gave.
+pub(crate) fn played<P>(
+    scenario: &Scenario,
+    topology: &Topology,
+    seed: u64,
+    prepare: impl FnOnce(&mut Network, &[NodeId]) -> P,
+) -> Result<(Outcome, Network, P), PlayError> {
     scenario.check(topology)?;
     let mut stage = Stage::new(scenario, topology, seed);
+    let prepared = prepare(&mut stage.network, &stage.nodes);
     let mut steps: BTreeSet<(Time, Step, usize)> = BTreeSet::new();
     for (number, life) in stage.lives.iter().enumerate() {
         steps.insert((life.starts, Step::Start, number));
@@ -69,7 +92,8 @@ pub fn play(scenario: &Scenario, topology: &Topology, seed: u64) -> Result<Outco
         steps.extend(next.filter(|(at, ..)| *at < stage.lives[number].ends));
     }
     stage.run_until(Time::ZERO + scenario.duration);
-    Ok(stage.finish())
+    let (outcome, network) = stage.finish();
+    Ok((outcome, network, prepared))
 }
 
 /// A flow that may lose its patience.
@@ -267,7 +291,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> (Outcome, Network) {
         let counts = self.watching.counts;
         self.outcome.events = self.network.happened();
         self.outcome.attempts = counts.attempts;
@@ -287,7 +311,7 @@ impl<'a> Stage<'a> {
                 .map(Duration::as_secs_f64)
         };
         self.outcome.waits = (|| Some([quarter(1)?, quarter(2)?, quarter(3)?]))();
-        self.outcome
+        (self.outcome, self.network)
     }
 }
 

@@ -394,7 +394,7 @@ impl Network {
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         // What a node sends to itself never sees a link.
         if self.is_tapped() && !self.hosts[node.0].interfaces.is_local(packet.source) {
-            self.passes(node, &packet);
+            self.passes(node, interface, &packet);
         }
         if packet.destination.is_multicast() {
             return self.arrive_for_group(node, interface, &packet);

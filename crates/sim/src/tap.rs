@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::Time;
+use earmark_core::{InterfaceId, Time};
 use earmark_wire::{ipv4, ipv6};
 
 use crate::network::{Network, NodeId};
@@ -19,6 +19,8 @@ const LONGEST_HEADER: usize = 48;
 pub struct Tapped {
     /// When its last octet had come in, or its first one went out.
     pub at: Time,
+    /// Through which interface of the node.
+    pub interface: InterfaceId,
     /// The whole packet: IP header and message.
     pub octets: Vec<u8>,
 }
@@ -35,17 +37,22 @@ impl Network {
         self.tapped.get_mut(&node).map(core::mem::take).unwrap_or_default()
     }
 
+    /// The node at the other end of the link behind an interface.
+    pub fn peer(&self, node: NodeId, interface: InterfaceId) -> Option<NodeId> {
+        self.hosts[node.0].ports.get(interface).map(|port| port.peer.0)
+    }
+
     /// Whether any node has a tap.
     pub(crate) fn is_tapped(&self) -> bool {
         !self.tapped.is_empty()
     }
 
     /// A packet passes a link of a node.
-    pub(crate) fn passes(&mut self, node: NodeId, packet: &Packet) {
+    pub(crate) fn passes(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet) {
         if let Some(tapped) = self.tapped.get_mut(&node)
             && let Some(octets) = octets(packet)
         {
-            tapped.push(Tapped { at: self.now, octets });
+            tapped.push(Tapped { at: self.now, interface, octets });
         }
     }
 }

@@ -66,7 +66,7 @@ impl Network {
 
     /// A packet is on the link, which it leaves when that is free again.
     fn transmit(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
-        self.passes(node, &packet);
+        self.passes(node, interface, &packet);
         let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
             return;
         };

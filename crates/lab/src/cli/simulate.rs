@@ -3,17 +3,21 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use earmark_scenario::topology::Topology;
-use earmark_scenario::{Outcome, Override, Scenario, load, play};
+use earmark_scenario::{Outcome, Override, Scenario, Tap, load, play, play_tapped};
 
+use crate::capture::write_tapped;
+use crate::outcomes::{Summary, timeline, timeline_svg, write_tables};
 use crate::runs;
 
 const EXAMPLES: &str = "\
 Examples:
   earmark-lab simulate scenarios/retry-high.toml
   earmark-lab simulate scenarios/retry-high.toml --seed 7 --json
-  earmark-lab simulate scenarios/retry-high.toml --seeds 30
+  earmark-lab simulate scenarios/retry-high.toml --seeds 30 --summary
+  earmark-lab simulate scenarios/retry-high.toml --seeds 30 --csv tables --timeline attempts.svg
+  earmark-lab simulate scenarios/retry-high.toml --pcap backbone.pcap --at n2:n3
   earmark-lab simulate scenarios/retry-high.toml --set retry.threshold=3 --set flows.reserved.count=60
 
 A scenario names its topology, its flows, and by what they reserve. One seed gives one outcome, byte for byte.";
@@ -33,22 +37,74 @@ pub(super) struct Simulate {
     /// Another value for a key of the scenario, such as retry.threshold=3 or flows.NAME.count=120; can be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Print a line of JSON for each seed.
+    /// Print a line of JSON for each seed, or the summary as JSON.
     #[arg(long)]
     json: bool,
+    /// Print medians over all seeds, with 95 % intervals, in place of each run.
+    #[arg(long)]
+    summary: bool,
+    /// Write runs.csv, flows.csv, attempts.csv and rates.csv into this directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    csv: Option<PathBuf>,
+    /// Write each attempt of the flows that are watched: a drawing where the file ends in .svg, else text.
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+    /// Write the signalling that passes a place of the network, as pcap; of one seed.
+    #[arg(long, value_name = "FILE", requires = "at", conflicts_with = "seeds")]
+    pcap: Option<PathBuf>,
+    /// The place: a node, or the link between two.
+    #[arg(long, value_name = "NODE[:PEER]", requires = "pcap")]
+    at: Option<Tap>,
 }
 
 impl Simulate {
     pub(super) fn run(&self) -> Result<ExitCode> {
         let (scenario, topology) = load(&self.scenario, &self.set)?;
-        let outcomes = self.play_all(&scenario, &topology)?;
-        for outcome in &outcomes {
+        let outcomes = match (&self.pcap, &self.at) {
+            (Some(file), Some(tap)) => {
+                let (outcome, tapped) = play_tapped(&scenario, &topology, self.seed, tap)?;
+                let packets = write_tapped(file, &tapped)?;
+                eprintln!("{packets} packets are in {}", file.display());
+                vec![outcome]
+            }
+            _ => self.play_all(&scenario, &topology)?,
+        };
+        self.write(&outcomes, &topology)?;
+        self.print(&outcomes)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn print(&self, outcomes: &[Outcome]) -> Result<()> {
+        if self.summary {
+            let summary = Summary::of(outcomes).context("nothing was played")?;
+            match self.json {
+                true => println!("{}", serde_json::to_string(&summary)?),
+                false => println!("{}", summary.describe()),
+            }
+            return Ok(());
+        }
+        for outcome in outcomes {
             match self.json {
                 true => println!("{}", serde_json::to_string(outcome)?),
                 false => println!("{}", describe(outcome)),
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
+    }
+
+    fn write(&self, outcomes: &[Outcome], topology: &Topology) -> Result<()> {
+        if let Some(directory) = &self.csv {
+            write_tables(directory, outcomes)?;
+        }
+        if let Some(file) = &self.timeline {
+            let text = match file.extension() == Some("svg".as_ref()) {
+                true => timeline_svg(outcomes, topology),
+                false => timeline(outcomes, topology),
+            };
+            let cannot_write = || format!("cannot write {}", file.display());
+            std::fs::write(file, text).with_context(cannot_write)?;
+        }
+        Ok(())
     }
 
     /// One run for each seed.

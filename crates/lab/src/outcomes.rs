@@ -1,0 +1,55 @@
+//! What came of runs of a scenario, made for people and for other tools.
+//!
+//! - [`write_tables`]: CSV files, for any tool that reads tables.
+//! - [`timeline`]: each attempt to reserve of the flows that are watched, as text; [`timeline_svg`]: as a drawing.
+//! - [`Summary`]: medians over many seeds, with intervals.
+
+mod summary;
+mod tables;
+mod timeline;
+
+pub use summary::{Summary, WatchedSummary};
+pub use tables::write_tables;
+pub use timeline::{timeline, timeline_svg};
+
+#[cfg(test)]
+mod tests {
+    use earmark_scenario::{Attempted, FlowOutcome, Outcome, Received};
+
+    /// A flow that r1 refuses at first; with the second seed, for ever.
+    pub(super) fn outcomes() -> Vec<Outcome> {
+        let run = |seed: u64| {
+            let attempt = |at, node: &str, granted| Attempted { at, node: node.into(), granted };
+            let flow = FlowOutcome {
+                flows: "test".into(),
+                from: "h0".into(),
+                to: "h1".into(),
+                reserves: Some(1.5),
+                completed_after: (seed == 1).then_some(2.25),
+                retries: 1,
+                attempts: vec![
+                    attempt(1.5, "h0", true),
+                    attempt(1.52, "r1", false),
+                    attempt(3.75, "r1", seed == 1),
+                ],
+                received: Received { sent: 10, arrived: 9, rates: vec![100_000, 96_000] },
+            };
+            Outcome {
+                scenario: "a, b".into(),
+                seed,
+                events: 100 * seed,
+                attempts: 10 * seed,
+                retries: 4 * seed,
+                refused_retries: 2 * seed,
+                served: 0.5,
+                fragmented: 0.125,
+                wanted: 5,
+                completed: 2 + seed,
+                waits: (seed == 1).then_some([0.5, 1.0, 2.0]),
+                watched: vec![flow],
+                ..Outcome::default()
+            }
+        };
+        vec![run(1), run(2)]
+    }
+}

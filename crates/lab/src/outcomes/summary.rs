@@ -1,0 +1,171 @@
+//! Many runs of one scenario in short: the median of each count over the seeds, and how sure it is.
+
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use earmark_scenario::{FlowOutcome, Outcome};
+use serde::Serialize;
+
+use crate::statistics::{ENOUGH, Median};
+
+/// Runs of one scenario. See [`Outcome`] for what is counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// How many runs, each with a seed of its own.
+    pub runs: usize,
+    /// Events that the simulator worked off.
+    pub events: Median,
+    /// Attempts to reserve something.
+    pub attempts: Median,
+    /// Those that were not the first.
+    pub retries: Median,
+    /// Those of them that were refused.
+    pub refused_retries: Median,
+    /// Share of the time for which reservations were wanted that they were whole.
+    pub served: Median,
+    /// Share of what was reserved that was for reservations of which a part lacked.
+    pub fragmented: Median,
+    /// Flows that wanted a reservation.
+    pub wanted: Median,
+    /// Those of them that got all of it.
+    pub completed: Median,
+    /// Flows that are watched, by their name in the scenario.
+    pub watched: Vec<WatchedSummary>,
+}
+
+/// Flows that are watched and alike. Of each run there is one value: where it has several such flows, what is said below.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WatchedSummary {
+    /// Their name.
+    pub flows: String,
+    /// How many there were, all runs taken together,
+    pub count: usize,
+    /// and the share of these that got all they asked for.
+    pub completed_share: f64,
+    /// After how many seconds: the median of the run, endless for those that never did.
+    pub completed_after: Median,
+    /// How often they were retried: all of the run.
+    pub retries: Median,
+    /// What share of their packets arrived: all of the run.
+    pub arrived_share: Median,
+}
+
+impl Summary {
+    /// Of runs of one scenario; `None` where there are none.
+    pub fn of(outcomes: &[Outcome]) -> Option<Summary> {
+        let first = outcomes.first()?;
+        let count = |count: fn(&Outcome) -> u64| {
+            Median::of(outcomes.iter().map(|outcome| count(outcome) as f64))
+        };
+        let mut names: Vec<&str> = Vec::new();
+        for flow in outcomes.iter().flat_map(|outcome| &outcome.watched) {
+            if !names.contains(&flow.flows.as_str()) {
+                names.push(&flow.flows);
+            }
+        }
+        Some(Summary {
+            scenario: first.scenario.clone(),
+            runs: outcomes.len(),
+            events: count(|outcome| outcome.events)?,
+            attempts: count(|outcome| outcome.attempts)?,
+            retries: count(|outcome| outcome.retries)?,
+            refused_retries: count(|outcome| outcome.refused_retries)?,
+            served: Median::of(outcomes.iter().map(|outcome| outcome.served))?,
+            fragmented: Median::of(outcomes.iter().map(|outcome| outcome.fragmented))?,
+            wanted: count(|outcome| outcome.wanted)?,
+            completed: count(|outcome| outcome.completed)?,
+            watched: names.into_iter().filter_map(|name| watched(name, outcomes)).collect(),
+        })
+    }
+
+    /// For people.
+    pub fn describe(&self) -> String {
+        let mut rows = vec![
+            ["attempts to reserve".to_owned(), format!("{:.0}", self.attempts)],
+            ["retries".to_owned(), format!("{:.0}", self.retries)],
+            ["retries that were refused".to_owned(), format!("{:.0}", self.refused_retries)],
+            ["share of the time served".to_owned(), format!("{:.3}", self.served)],
+            ["share reserved in vain".to_owned(), format!("{:.3}", self.fragmented)],
+            ["reservations wanted".to_owned(), format!("{:.0}", self.wanted)],
+            ["reservations completed".to_owned(), format!("{:.0}", self.completed)],
+        ];
+        for flows in &self.watched {
+            let name = &flows.flows;
+            let share = format!("{:.0} % of {}", 100.0 * flows.completed_share, flows.count);
+            rows.extend([
+                [format!("{name}: completed"), share],
+                [format!("{name}: completed after, s"), format!("{:.1}", flows.completed_after)],
+                [format!("{name}: retries"), format!("{:.0}", flows.retries)],
+                [format!("{name}: share that arrived"), format!("{:.3}", flows.arrived_share)],
+            ]);
+        }
+        rows.push(["events".to_owned(), format!("{:.0}", self.events)]);
+        let sure = match self.runs < ENOUGH {
+            true => "least and most",
+            false => "95 % interval",
+        };
+        let heading = format!("{}, {} runs", self.scenario, self.runs);
+        let mut table = Table::new();
+        table.load_style(UTF8_FULL_CONDENSED);
+        table.set_header([heading, format!("median ({sure})")]);
+        table.add_rows(rows);
+        table.to_string()
+    }
+}
+
+/// Flows of one name in all runs; `None` where no run has any.
+fn watched(name: &str, outcomes: &[Outcome]) -> Option<WatchedSummary> {
+    let runs: Vec<Vec<&FlowOutcome>> = outcomes
+        .iter()
+        .map(|outcome| outcome.watched.iter().filter(|flow| flow.flows == name).collect())
+        .filter(|flows: &Vec<_>| !flows.is_empty())
+        .collect();
+    let all = || runs.iter().flatten();
+    let completed = all().filter(|flow| flow.completed_after.is_some()).count();
+    let after = |flow: &&FlowOutcome| flow.completed_after.unwrap_or(f64::INFINITY);
+    let completed_after = |run: &Vec<&FlowOutcome>| Median::of(run.iter().map(after));
+    let sum = |run: &[&FlowOutcome], count: fn(&FlowOutcome) -> u64| -> f64 {
+        run.iter().map(|flow| count(flow) as f64).sum()
+    };
+    let arrived_share = |run: &Vec<&FlowOutcome>| {
+        let sent = sum(run, |flow| flow.received.sent);
+        // Of nothing all has arrived.
+        if sent == 0.0 { 1.0 } else { sum(run, |flow| flow.received.arrived) / sent }
+    };
+    Some(WatchedSummary {
+        flows: name.to_owned(),
+        count: all().count(),
+        completed_share: completed as f64 / all().count() as f64,
+        completed_after: Median::of(runs.iter().filter_map(completed_after).map(|run| run.median))?,
+        retries: Median::of(runs.iter().map(|run| sum(run, |flow| flow.retries)))?,
+        arrived_share: Median::of(runs.iter().map(arrived_share))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::outcomes;
+    use super::*;
+
+    #[test]
+    fn two_runs_in_short() {
+        let summary = Summary::of(&outcomes()).unwrap();
+        assert_eq!(summary.attempts, Median { median: 15.0, low: 10.0, high: 20.0 });
+        let [test] = &summary.watched[..] else { panic!("{summary:?}") };
+        assert_eq!((test.count, test.completed_share), (2, 0.5));
+        let never = f64::INFINITY;
+        assert_eq!(test.completed_after, Median { median: never, low: 2.25, high: never });
+        assert_eq!(test.arrived_share, Median { median: 0.9, low: 0.9, high: 0.9 });
+        let text = summary.describe();
+        for line in [
+            "a, b, 2 runs              ┆ median (least and most)",
+            "reservations completed    ┆ 4 (3 to 4)",
+            "test: completed           ┆ 50 % of 2",
+            "test: completed after, s  ┆ - (2.2 to -)",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert_eq!(Summary::of(&[]), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! Every attempt to reserve of the flows that are watched: when, at which node, and what was said, as text and as a drawing.
+//!
+//! Nodes stand in the order in which the flow passes them, those that were never asked included: where a reservation is made node
+//! by node against the stream, that is what is to be seen.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use earmark_scenario::topology::Topology;
+use earmark_scenario::{Attempted, FlowOutcome, Outcome};
+
+use crate::report::escape;
+
+/// Attempts of one pass along the path are not further apart, seconds.
+const PASS: f64 = 1.0;
+
+/// As text: a line for each pass along the path, a column for each node; `+` granted, `-` refused.
+pub fn timeline(outcomes: &[Outcome], topology: &Topology) -> String {
+    let mut out = String::new();
+    for (title, flow) in flows(outcomes) {
+        let nodes = path(flow, topology);
+        let widths: Vec<usize> = nodes.iter().map(|node| node.chars().count()).collect();
+        let heading: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{title}\n{:>10}  {}", "s", heading.join(" "));
+        for pass in passes(&flow.attempts) {
+            let mark = |(node, width): (&String, &usize)| {
+                let said = pass.iter().find(|attempt| attempt.node == *node);
+                let mark = said.map_or("", |attempt| if attempt.granted { "+" } else { "-" });
+                format!("{mark:^width$}")
+            };
+            let marks: Vec<String> = nodes.iter().zip(&widths).map(mark).collect();
+            let _ = writeln!(out, "{:>10.3}  {}", pass[0].at, marks.join(" ").trim_end());
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// All flows that have asked for a reservation, each with a line that tells what became of it.
+fn flows(outcomes: &[Outcome]) -> impl Iterator<Item = (String, &FlowOutcome)> {
+    outcomes.iter().flat_map(|outcome| {
+        outcome.watched.iter().filter_map(|flow| {
+            let became = match flow.completed_after {
+                Some(after) => format!("completed after {after:.1} s"),
+                None => "not completed".to_owned(),
+            };
+            let title = format!(
+                "{} {} to {}, seed {}: asked at {:.1} s, {became}, {} retries",
+                flow.flows, flow.from, flow.to, outcome.seed, flow.reserves?, flow.retries
+            );
+            Some((title, flow))
+        })
+    })
+}
+
+/// Attempts by passes along the path: another one begins where a node is asked once more, or after some time.
+fn passes(attempts: &[Attempted]) -> Vec<&[Attempted]> {
+    let mut passes = Vec::new();
+    let mut begin = 0;
+    for (end, attempt) in attempts.iter().enumerate() {
+        let pass = &attempts[begin..end];
+        let is_other = pass.iter().any(|earlier| earlier.node == attempt.node)
+            || pass.last().is_some_and(|last| attempt.at - last.at > PASS);
+        if is_other {
+            passes.push(pass);
+            begin = end;
+        }
+    }
+    if begin < attempts.len() {
+        passes.push(&attempts[begin..]);
+    }
+    passes
+}
+
+/// Nodes from the source on, in the order of the path, then others that were asked. Its receiver, which reserves nothing, is left
+/// out.
+fn path(flow: &FlowOutcome, topology: &Topology) -> Vec<String> {
+    let ends = topology.node(&flow.from).zip(topology.node(&flow.to));
+    let way = ends.map_or_else(Vec::new, |(from, to)| way(topology, from, to));
+    let mut nodes: Vec<String> =
+        way.into_iter().map(|node| topology.nodes[node].name.clone()).collect();
+    for Attempted { node, .. } in &flow.attempts {
+        if !nodes.contains(node) {
+            nodes.push(node.clone());
+        }
+    }
+    nodes
+}
+
+/// The nodes through which packets go from one to another, the last one not included, by the routes of each.
+fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
+    let paths = topology.paths();
+    let Some(address) = topology.address(to).map(IpAddr::from) else { return Vec::new() };
+    let mut way = Vec::new();
+    let mut at = from;
+    while at != to && !way.contains(&at) {
+        way.push(at);
+        let own = topology.links.iter().filter_map(|link| {
+            let ours = link.ends.iter().position(|end| end.node == at)?;
+            Some((link.prefix, link.ends[1 - ours].node))
+        });
+        let routes = paths.routes(at).into_iter().filter_map(|route| {
+            Some((route.prefix, topology.node(topology.owner_of(route.gateway)?)?))
+        });
+        let fit = own.chain(routes).filter(|(prefix, _)| prefix.contains(address));
+        let Some((_, next)) = fit.max_by_key(|(prefix, _)| prefix.length()) else { break };
+        at = next;
+    }
+    way
+}
+
+/// Width of the drawing, and of the plot in it.
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 96.0;
+const RIGHT: f64 = 930.0;
+/// Height of a node's line, and of what stands above and below a flow's.
+const LINE: f64 = 22.0;
+const ABOVE: f64 = 44.0;
+const BELOW: f64 = 42.0;
+
+const STYLE: &str = "\
+svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--granted:#1a7f37;--refused:#c4432b}\
+@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#8a91a0;--paper:#14171c;--granted:#3fb950;--refused:#f47067}}\
+text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.paper{fill:var(--paper)}\
+.grid{stroke:var(--faint);stroke-opacity:.3}.granted{fill:var(--granted)}.refused{stroke:var(--refused);stroke-width:1.6}\
+.whole{stroke:var(--ink);stroke-dasharray:2 3}";
+
+/// As a drawing: time goes across, nodes go down; a dot was granted, a cross refused, and the dashed line is where all was granted.
+pub fn timeline_svg(outcomes: &[Outcome], topology: &Topology) -> String {
+    let mut drawn = String::new();
+    let mut top = 0.0;
+    for (title, flow) in flows(outcomes) {
+        top = panel(&mut drawn, top, &title, flow, &path(flow, topology));
+    }
+    let height = top.max(ABOVE);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"attempts to reserve\"><style>{STYLE}</style>\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>{drawn}</svg>\n"
+    )
+}
+
+/// One flow; returns where the next one begins.
+fn panel(out: &mut String, top: f64, title: &str, flow: &FlowOutcome, nodes: &[String]) -> f64 {
+    let asked = flow.reserves.unwrap_or_default();
+    let last = flow.attempts.last().map_or(asked, |attempt| attempt.at);
+    let completed = flow.completed_after.map(|after| asked + after);
+    let span = (last.max(completed.unwrap_or(last)) - asked).max(1.0);
+    let x = |at: f64| LEFT + (RIGHT - LEFT) * (at - asked) / span;
+    let y = |line: usize| top + ABOVE + LINE * (line as f64 + 0.5);
+    let bottom = top + ABOVE + LINE * nodes.len() as f64;
+    let title = escape(title);
+    let _ = write!(out, "<text class=\"title\" x=\"16\" y=\"{:.0}\">{title}</text>", top + 26.0);
+    for (line, node) in nodes.iter().enumerate() {
+        let (y, node) = (y(line), escape(node));
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{node}</text>",
+            LEFT - 12.0,
+            y + 4.0
+        );
+    }
+    let step = [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
+    let step = step.into_iter().find(|step| span / step <= 10.0).unwrap_or(span / 5.0);
+    for tick in 0..=(span / step) as u32 {
+        let after = f64::from(tick) * step;
+        let (x, y) = (x(asked + after), bottom + 18.0);
+        let _ = write!(
+            out,
+            "<text class=\"axis\" x=\"{x:.1}\" y=\"{y:.0}\" text-anchor=\"middle\">{after} s</text>"
+        );
+    }
+    if let Some(completed) = completed {
+        let (x, above) = (x(completed), top + ABOVE - 4.0);
+        let _ = write!(
+            out,
+            "<line class=\"whole\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{above:.1}\" y2=\"{bottom:.1}\"/>"
+        );
+    }
+    for attempt in &flow.attempts {
+        let Some(line) = nodes.iter().position(|node| *node == attempt.node) else { continue };
+        let (x, y) = (x(attempt.at), y(line));
+        let _ = match attempt.granted {
+            true => write!(out, "<circle class=\"granted\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
+            false => write!(
+                out,
+                "<path class=\"refused\" d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\"/>",
+                x - 4.0,
+                y - 4.0
+            ),
+        };
+    }
+    bottom + BELOW
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::outcomes;
+    use super::*;
+
+    /// h0 - r1 - r2 - h1.
+    fn topology() -> Topology {
+        Topology::parse(
+            r#"
+            node = [{ name = "h0" }, { name = "r1" }, { name = "r2" }, { name = "h1" }]
+            link = [
+                { ends = ["h0", "r1"], bandwidth = "10Mbit" },
+                { ends = ["r1", "r2"], bandwidth = "10Mbit" },
+                { ends = ["r2", "h1"], bandwidth = "10Mbit" },
+            ]"#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn passes_are_lines_and_nodes_are_columns() {
+        let text = timeline(&outcomes()[..1], &topology());
+        assert_eq!(
+            text,
+            "test h0 to h1, seed 1: asked at 1.5 s, completed after 2.2 s, 1 retries\n         s  h0 r1 r2\n     1.500  +  -\n     3.750     +\n\n"
+        );
+        assert_eq!(timeline(&outcomes(), &topology()).matches("not completed").count(), 1);
+    }
+
+    /// The plot is 834 points wide for 2.25 s.
+    #[test]
+    fn attempts_are_drawn_to_scale() {
+        let drawing = timeline_svg(&outcomes()[..1], &topology());
+        assert!(drawing.contains("<circle class=\"granted\" cx=\"96.0\" cy=\"55.0\""), "{drawing}");
+        assert!(drawing.contains("<path class=\"refused\" d=\"M99.4 73.0"), "{drawing}");
+        assert!(
+            drawing.contains("<circle class=\"granted\" cx=\"930.0\" cy=\"77.0\""),
+            "{drawing}"
+        );
+        assert!(drawing.contains("<line class=\"whole\" x1=\"930.0\""), "all was granted then");
+        assert!(drawing.contains(">2 s</text>") && !drawing.contains("NaN"));
+        let empty = timeline_svg(&[], &topology());
+        assert!(empty.starts_with("<svg") && !empty.contains("NaN"));
+    }
+}
