@@ -6,6 +6,7 @@
 
 mod bench;
 mod demo;
+mod explore;
 mod network;
 mod node;
 mod simulate;
@@ -24,6 +25,7 @@ Examples:
   earmark-lab demo                          the whole story in half a minute
   earmark-lab demo --html demo.html         the same, with a page to look at
   earmark-lab simulate scenarios/retry-high.toml   flows that come and go, in the simulator
+  earmark-lab explore --seeds 200           random networks, flows and faults, and what must hold
   earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
   earmark-lab status
   earmark-lab bench scale                   what many sessions cost real daemons
@@ -46,6 +48,7 @@ pub struct Arguments {
 enum Command {
     Demo(demo::Demo),
     Simulate(simulate::Simulate),
+    Explore(explore::Explore),
     Up(network::Up),
     Down(network::Down),
     Status(network::Status),
@@ -76,6 +79,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Demo(demo) => demo.run(),
         Command::Simulate(simulate) => simulate.run(),
+        Command::Explore(explore) => explore.run(),
         Command::Up(up) => up.run(),
         Command::Down(down) => down.run(),
         Command::Status(status) => status.run(),
@@ -113,7 +117,7 @@ mod tests {
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
             seen += 1;
         }
-        assert_eq!(seen, 9);
+        assert_eq!(seen, 10);
     }
 
     #[test]

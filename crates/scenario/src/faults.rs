@@ -338,6 +338,11 @@ impl Timetable {
         self.changes.last().map(|(at, _)| *at)
     }
 
+    /// Indices of the links that are down.
+    pub(crate) fn down(&self) -> &BTreeSet<usize> {
+        &self.down
+    }
+
     /// Lets happen what is due now.
     pub(crate) fn apply(
         &mut self,

@@ -6,6 +6,8 @@
 //! - [`play`]: one run of a scenario with one seed, in the simulator. It gives an [`Outcome`]: plain data, the same for the same
 //!   seed, byte for byte. [`play_tapped`] keeps the signalling of a node or link, too.
 //!
+//! - [`explore`](explore::explore): random networks, flows and faults, and what must hold whatever happens.
+//!
 //! Flows are drawn before anything is played ([`lives`]), each from dice of its own, so that two runs with one seed have the
 //! same flows whatever protocol reserves for them.
 #![forbid(unsafe_code)]
@@ -13,6 +15,7 @@
 mod build;
 mod data;
 mod ends;
+pub mod explore;
 mod faults;
 mod files;
 pub mod lives;

@@ -1,6 +1,7 @@
 //! The routes of a network in play: those of the topology, and others while links of it are down.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Route};
 use earmark_sim::{Network, NodeId};
@@ -24,6 +25,10 @@ struct Port {
     name: String,
     /// and as the network does.
     interface: InterfaceId,
+    /// Addresses of the link.
+    prefix: Prefix,
+    /// The node at the other end.
+    peer: usize,
 }
 
 impl Ways {
@@ -36,8 +41,14 @@ impl Ways {
     ) -> Ways {
         let mut ports: Vec<Vec<Port>> = nodes.iter().map(|_| Vec::new()).collect();
         for (number, (link, ids)) in topology.links.iter().zip(interfaces).enumerate() {
-            for (end, &interface) in link.ends.iter().zip(ids) {
-                ports[end.node].push(Port { link: number, name: end.interface.clone(), interface });
+            for (side, (end, &interface)) in link.ends.iter().zip(ids).enumerate() {
+                ports[end.node].push(Port {
+                    link: number,
+                    name: end.interface.clone(),
+                    interface,
+                    prefix: link.prefix,
+                    peer: link.ends[1 - side].node,
+                });
             }
         }
         let mut ways = Ways { ports, routes: vec![Vec::new(); nodes.len()] };
@@ -80,6 +91,39 @@ impl Ways {
                 network.remove_route(node, *route);
             }
         }
+    }
+
+    /// Each node that packets to a node pass, from another on, and the interface by which they leave it; `None` where they
+    /// do not arrive. Links that are down are passed over.
+    pub(crate) fn path(
+        &self,
+        topology: &Topology,
+        down: &BTreeSet<usize>,
+        from: usize,
+        to: usize,
+    ) -> Option<Vec<(usize, InterfaceId)>> {
+        let destination = IpAddr::from(topology.address(to)?);
+        let (mut at, mut path) = (from, Vec::new());
+        while at != to {
+            if path.len() > self.ports.len() {
+                return None; // in a circle
+            }
+            let port = self.port(down, at, destination)?;
+            path.push((at, port.interface));
+            at = port.peer;
+        }
+        Some(path)
+    }
+
+    /// Where packets leave a node.
+    fn port(&self, down: &BTreeSet<usize>, at: usize, destination: IpAddr) -> Option<&Port> {
+        let ports = &self.ports[at];
+        let near = |port: &&Port| port.prefix.contains(destination) && !down.contains(&port.link);
+        ports.iter().find(near).or_else(|| {
+            let routes = self.routes[at].iter().filter(|route| route.prefix.contains(destination));
+            let route = routes.max_by_key(|route| route.prefix.length())?;
+            ports.iter().find(|port| port.interface == route.hop.interface)
+        })
     }
 
     /// The routes of a node along these paths.

@@ -74,6 +74,7 @@ impl Network {
             self.declassify_all_fluids(node, interface);
         }
         for (interface, flow) in gone {
+            self.note(node, What::Reaped(interface, flow));
             self.inform(node, HostUpdate::AdoptedGone { interface, flow });
         }
     }

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use earmark_core::admission::{Attempt, ClaimId};
-use earmark_core::{CloseReason, ConnectionId, Installation, InterfaceId, Time, Transport};
+use earmark_core::{CloseReason, ConnectionId, Flow, Installation, InterfaceId, Time, Transport};
 use earmark_node::{Command, Event};
 use serde::Serialize;
 
@@ -45,6 +45,8 @@ pub enum What {
     Refused(Installation, u16),
     /// The node took a reservation out of traffic control.
     Removed(ClaimId),
+    /// What an earlier daemon had reserved for a flow was taken out, since nobody has claimed it.
+    Reaped(InterfaceId, Flow),
     /// Somebody asked a link of the node for a reservation; only where that is wanted
     /// ([`Network::watch_attempts`](crate::Network::watch_attempts)).
     Attempt(Attempt),

@@ -1,0 +1,111 @@
+//! `earmark-lab explore`: random networks, flows and faults, and what must hold whatever happens.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use earmark_scenario::explore::{Exploration, explore};
+use serde::Serialize;
+
+use super::BROKEN_PROMISE;
+use crate::runs::{bar, over_all_cores};
+
+const EXAMPLES: &str = "\
+Examples:
+  earmark-lab explore --seeds 200
+  earmark-lab explore --seed 17             one story again
+  earmark-lab explore --seeds 1000 --json
+
+What must hold: ledger, engines and traffic control of every node agree; no link promises more than may be reserved of it;
+packets arrive while their flow is reserved for on its whole way; and nothing is left when everybody has gone.";
+
+/// Looks for faults: random networks of up to 60 routers, flows of all protocols, and all that can go wrong.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Explore {
+    /// How many seeds, one after the other in number; over all processors.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one object of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of all stories.
+#[derive(Debug, Serialize)]
+struct Summary {
+    /// The first seed,
+    first: u64,
+    /// and how many there were.
+    seeds: u64,
+    /// Flows that wanted reservations.
+    flows: usize,
+    /// Packets that had to arrive.
+    reserved_packets: u64,
+    /// Events that the simulator worked off.
+    events: u64,
+    /// The stories in which something did not hold, each with the command that plays it again.
+    broken: Vec<Broken>,
+}
+
+#[derive(Debug, Serialize)]
+struct Broken {
+    replay: String,
+    #[serde(flatten)]
+    exploration: Exploration,
+}
+
+impl Explore {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        let began = Instant::now();
+        let seeds: Vec<u64> =
+            (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();
+        let outcomes = over_all_cores(&seeds, &bar(seeds.len()), |&seed| explore(seed));
+        let events = outcomes.iter().map(|outcome| outcome.events).sum();
+        let reserved_packets = outcomes.iter().map(|outcome| outcome.reserved_packets).sum();
+        let flows = outcomes.iter().map(|outcome| outcome.flows).sum();
+        let broken: Vec<Broken> = outcomes
+            .into_iter()
+            .filter(|outcome| !outcome.breaches.is_empty())
+            .map(|exploration| Broken {
+                replay: format!("earmark-lab explore --seed {}", exploration.seed),
+                exploration,
+            })
+            .collect();
+        let Explore { seed: first, seeds, .. } = *self;
+        let summary = Summary { first, seeds, flows, reserved_packets, events, broken };
+        match self.json {
+            true => println!("{}", serde_json::to_string(&summary)?),
+            false => print!("{}", describe(&summary, began.elapsed().as_secs_f64())),
+        }
+        let all_is_well = summary.broken.is_empty();
+        Ok(if all_is_well { ExitCode::SUCCESS } else { ExitCode::from(BROKEN_PROMISE) })
+    }
+}
+
+fn describe(summary: &Summary, seconds: f64) -> String {
+    let mut text = String::new();
+    for Broken { replay, exploration } in &summary.broken {
+        let Exploration { seed, nodes, flows, faults, breaches, .. } = exploration;
+        text.push_str(&format!("seed {seed}: {nodes} nodes, {flows} flows, {faults} faults\n"));
+        for breach in breaches {
+            let name = breach.invariant.name();
+            text.push_str(&format!(
+                "  {:.3} s, {}: {name}: {}\n",
+                breach.at, breach.node, breach.what
+            ));
+        }
+        text.push_str(&format!("  again: {replay}\n"));
+    }
+    let Summary { seeds, flows, reserved_packets, events, broken, .. } = summary;
+    let rate = *seeds as f64 / seconds.max(1e-3);
+    text.push_str(&format!(
+        "{} of {seeds} seeds held ({flows} flows, {reserved_packets} packets that had to arrive, {events} events; \
+         {rate:.1} seeds/s)\n",
+        seeds - broken.len() as u64,
+    ));
+    text
+}
