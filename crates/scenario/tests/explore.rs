@@ -4,7 +4,7 @@ use earmark_scenario::explore::explore;
 
 #[test]
 fn some_seeds_hold() {
-    for seed in 1..=12 {
+    for seed in 1..=6 {
         let outcome = explore(seed);
         assert!(outcome.breaches.is_empty(), "earmark-lab explore --seed {seed}: {outcome:#?}");
         assert!(outcome.events > 1_000, "{outcome:?}");

@@ -56,12 +56,14 @@ pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> 
             let address = |end: usize| topology.address(end).unwrap_or([0; 4].into()).into();
             let wish = Wish {
                 number: number as u64 + 1,
+                time: 0,
                 nodes: ends.map(|end| nodes[end]),
                 addresses: ends.map(address),
                 port: PORT + 2 * number as u16, // of few
                 rate: Rate::from_bps(8_000 * between(dice, 2, 32) as u64),
                 bucket_octets: BUCKET,
                 packet_octets: 100 * between(dice, 3, 12) as u32,
+                priority: None,
             };
             match number < reserving {
                 true => one_that_reserves(ends, wish, dice),

@@ -186,12 +186,14 @@ mod tests {
             let rate = Rate::from_mbps(1);
             let wish = Wish {
                 number: 1,
+                time: 0,
                 nodes: ends.map(|end| nodes[end]),
                 addresses: ends.map(address),
                 port: 5_000,
                 rate,
                 bucket_octets: 5_000,
                 packet_octets: 500,
+                priority: None,
             };
             wish.ask(&mut network, by);
             network.run_until(Time::from_secs(10));

@@ -8,7 +8,7 @@ use earmark_core::{Prefix, Rate};
 use earmark_sim::dice::{fraction, happens};
 
 use super::drawn::{below, milliseconds, one_of};
-use crate::topology::{End, Link, Node, Role, Topology};
+use crate::topology::{End, Link, Metric, Node, Role, Topology};
 
 /// Fewest and most routers.
 const ROUTERS: [usize; 2] = [2, 60];
@@ -19,14 +19,14 @@ const OF_HOSTS: [u64; 2] = [2_000_000, 4_000_000];
 
 /// One network.
 pub(super) fn draw(dice: &mut Stream) -> Topology {
-    let mut topology =
-        Topology { name: "explored".to_owned(), nodes: Vec::new(), links: Vec::new() };
+    let (name, metric) = ("explored".to_owned(), one_of(dice, &[Metric::Links, Metric::Delay]));
+    let mut topology = Topology { name, nodes: Vec::new(), links: Vec::new(), metric };
     // Most are small: trouble is found by few nodes already, and each run of a large one takes long.
     let drawn = fraction(dice);
     let routers =
         ROUTERS[0] + (drawn * drawn * drawn * (ROUTERS[1] - ROUTERS[0] + 1) as f64) as usize;
     let add = |topology: &mut Topology, name: String, role| {
-        topology.nodes.push(Node { name, role });
+        topology.nodes.push(Node { name, role, area: None, place: None });
         topology.nodes.len() - 1
     };
     for number in 0..routers {
