@@ -1,6 +1,6 @@
 //! What peers have used of what they may ask for in a second.
 
-use alloc::vec;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Time;
@@ -8,10 +8,16 @@ use crate::Time;
 /// A token bucket for each peer, among a fixed number of them, found by a keyed hash of the peer's address (see
 /// [`KeyedHash`](crate::hash::KeyedHash)): nothing has to be entered or forgotten, and memory and work stay the same however
 /// many addresses somebody makes up. Peers that fall on the same bucket share it; nobody can choose with whom.
-#[derive(Clone, Debug)]
+///
+/// A page of buckets is made when one of them is used for the first time, as a node has several throttles, and most nodes of
+/// a simulation have few peers or none.
+#[derive(Clone, Debug, Default)]
 pub struct Throttle {
-    buckets: Vec<Bucket>,
+    /// None at all until one is used.
+    pages: Vec<Option<Box<Page>>>,
 }
+
+type Page = [Bucket; PAGE];
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
@@ -22,20 +28,16 @@ struct Bucket {
 
 /// How many buckets there are.
 const BUCKETS: usize = 4_096;
+/// How many of them are in a page: 1 024 octets.
+const PAGE: usize = 64;
 /// A request, in the unit of [`Bucket::used`].
 const ONE: u64 = 1_000_000_000;
-
-impl Default for Throttle {
-    fn default() -> Throttle {
-        Throttle { buckets: vec![Bucket::default(); BUCKETS] }
-    }
-}
 
 impl Throttle {
     /// Whether the peer with this hash may ask for one thing more, at `rate` things a second. It may ask for those of one
     /// second at once. What is refused does not count.
     pub fn admits(&mut self, now: Time, hash: u64, rate: u32) -> bool {
-        let bucket = &mut self.buckets[hash as usize % BUCKETS];
+        let bucket = self.bucket_mut(hash);
         let nanoseconds = now.as_nanos().saturating_sub(bucket.at.as_nanos());
         let earned = nanoseconds.saturating_mul(rate.into());
         let used = bucket.used.saturating_sub(earned) + ONE;
@@ -49,7 +51,7 @@ impl Throttle {
     /// it may ask for more.
     pub fn charge(&mut self, now: Time, hash: u64, rate: u32) {
         let used = self.used(now, hash, rate);
-        self.buckets[hash as usize % BUCKETS] = Bucket { used: used.saturating_add(ONE), at: now };
+        *self.bucket_mut(hash) = Bucket { used: used.saturating_add(ONE), at: now };
     }
 
     /// How many things the peer with this hash may ask for now.
@@ -59,9 +61,25 @@ impl Throttle {
     }
 
     fn used(&self, now: Time, hash: u64, rate: u32) -> u64 {
-        let bucket = self.buckets[hash as usize % BUCKETS];
+        let bucket = self.bucket(hash);
         let nanoseconds = now.as_nanos().saturating_sub(bucket.at.as_nanos());
         bucket.used.saturating_sub(nanoseconds.saturating_mul(rate.into()))
+    }
+
+    fn bucket(&self, hash: u64) -> Bucket {
+        let number = hash as usize % BUCKETS;
+        let page = self.pages.get(number / PAGE).and_then(Option::as_ref);
+        page.map_or_else(Bucket::default, |page| page[number % PAGE])
+    }
+
+    fn bucket_mut(&mut self, hash: u64) -> &mut Bucket {
+        let number = hash as usize % BUCKETS;
+        if self.pages.is_empty() {
+            self.pages.resize_with(BUCKETS / PAGE, || None);
+        }
+        let page =
+            self.pages[number / PAGE].get_or_insert_with(|| Box::new([Bucket::default(); PAGE]));
+        &mut page[number % PAGE]
     }
 }
 

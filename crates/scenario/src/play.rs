@@ -103,6 +103,9 @@ struct Patience {
     lost: u64,
 }
 
+/// The log is read after so long at the latest.
+const LOG: Duration = Duration::from_millis(500);
+
 struct Stage<'a> {
     scenario: &'a Scenario,
     topology: &'a Topology,
@@ -158,8 +161,15 @@ impl<'a> Stage<'a> {
             let Stage { faults, network, nodes, topology, ways, .. } = self;
             faults.apply(network, nodes, topology, ways);
         }
-        self.network.run_until(at);
-        self.watching.follow(&self.network.take_log());
+        // Not all at once: the log of minutes of a large network would take more memory than the network.
+        loop {
+            let next = self.network.now() + LOG;
+            self.network.run_until(next.min(at));
+            self.watching.follow(&self.network.take_log());
+            if self.network.now() >= at {
+                return;
+            }
+        }
     }
 
     fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
