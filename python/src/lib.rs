@@ -1,0 +1,128 @@
+//! Earmark's simulator for Python: the native half of the package `earmark`, which hands scenarios over and text back.
+//!
+//! What Python gets is the text that `earmark-lab simulate --json` prints for the same scenario and seed; the other half of the
+//! package makes plain data of it. Python's other threads go on while a scenario is played.
+
+use std::path::{Path, PathBuf};
+
+use earmark_scenario::{LoadError, Override, load, load_text, play};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use toml::{Table, Value};
+
+create_exception!(
+    earmark,
+    ScenarioError,
+    PyValueError,
+    "A scenario or topology that makes no sense; says in which file, and at which line or key."
+);
+
+/// What a scenario that is given as text is called in errors; its topology is sought in the working directory.
+const TEXT: &str = "<scenario>";
+
+/// Plays a scenario: the outcome as JSON, the very line that `earmark-lab simulate --json` prints.
+#[pyfunction]
+#[pyo3(signature = (scenario, seed, overrides))]
+fn simulate_json(
+    py: Python<'_>,
+    scenario: &Bound<'_, PyAny>,
+    seed: u64,
+    overrides: &Bound<'_, PyDict>,
+) -> PyResult<String> {
+    let given = Given::from_python(scenario)?;
+    let overrides = read_overrides(overrides)?;
+    py.detach(|| {
+        let loaded = match &given {
+            Given::File(file) => load(file, &overrides),
+            Given::Text(text) => load_text(text, Path::new(TEXT), &overrides),
+        };
+        let (scenario, topology) = loaded.map_err(exception)?;
+        let outcome = play(&scenario, &topology, seed)
+            .map_err(|why| ScenarioError::new_err(format!("{}: {why}", given.name())))?;
+        serde_json::to_string(&outcome).map_err(|why| PyRuntimeError::new_err(why.to_string()))
+    })
+}
+
+/// How a scenario was given.
+enum Given {
+    File(PathBuf),
+    Text(String),
+}
+
+impl Given {
+    /// A text has more lines than one; no path that anybody means has.
+    fn from_python(scenario: &Bound<'_, PyAny>) -> PyResult<Given> {
+        if let Ok(text) = scenario.cast::<PyString>()
+            && let text = text.to_str()?
+            && text.contains('\n')
+        {
+            return Ok(Given::Text(text.to_owned()));
+        }
+        scenario.extract().map(Given::File)
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Given::File(file) => file.display().to_string(),
+            Given::Text(_) => TEXT.to_owned(),
+        }
+    }
+}
+
+/// Files that cannot be read are errors of the system, as `open` has them.
+fn exception(error: LoadError) -> PyErr {
+    match error {
+        LoadError::Unreadable { file, why } => match why.raw_os_error() {
+            Some(errno) => PyOSError::new_err((errno, why.to_string(), file)),
+            None => ScenarioError::new_err(format!("cannot read {}: {why}", file.display())),
+        },
+        error => ScenarioError::new_err(error.to_string()),
+    }
+}
+
+fn read_overrides(overrides: &Bound<'_, PyDict>) -> PyResult<Vec<Override>> {
+    let read = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let key: String = key.extract()?;
+        let value = read_value(&key, &value)?;
+        Ok(Override { key, value })
+    };
+    overrides.iter().map(read).collect()
+}
+
+/// Plain data, as TOML has it. A truth is an integer in Python, too, so that it is looked for first.
+fn read_value(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if value.is_instance_of::<PyBool>() {
+        value.extract().map(Value::Boolean)
+    } else if value.is_instance_of::<PyInt>() {
+        value.extract().map(Value::Integer)
+    } else if value.is_instance_of::<PyFloat>() {
+        value.extract().map(Value::Float)
+    } else if value.is_instance_of::<PyString>() {
+        value.extract().map(Value::String)
+    } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        let items = value.try_iter()?.map(|item| read_value(key, &item?));
+        items.collect::<PyResult<_>>().map(Value::Array)
+    } else if let Ok(fields) = value.cast::<PyDict>() {
+        let fields = fields.iter().map(|(name, item)| {
+            let name: String = name.extract()?;
+            let below = format!("{key}.{name}");
+            Ok((name, read_value(&below, &item)?))
+        });
+        fields.collect::<PyResult<Table>>().map(Value::Table)
+    } else {
+        let kind = value.get_type().name()?;
+        Err(PyTypeError::new_err(format!(
+            "`{key}`: a scenario has no {kind}; give a number, a text, a bool, a list or a dict"
+        )))
+    }
+}
+
+/// See the package `earmark`.
+#[pymodule]
+fn _earmark(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add_function(wrap_pyfunction!(simulate_json, module)?)
+}
