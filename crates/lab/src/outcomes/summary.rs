@@ -39,12 +39,12 @@ pub struct Summary {
 pub struct WatchedSummary {
     /// Their name.
     pub flows: String,
-    /// How many there were, all runs taken together,
-    pub count: usize,
-    /// and the share of these that got all they asked for.
-    pub completed_share: f64,
-    /// After how many seconds: the median of the run, endless for those that never did.
-    pub completed_after: Median,
+    /// How many asked for a reservation, all runs taken together,
+    pub asked: usize,
+    /// and how many of these got all of it.
+    pub completed: usize,
+    /// After how many seconds: the median of the run, endless for those that never did. Nothing where none asked.
+    pub completed_after: Option<Median>,
     /// How often they were retried: all of the run.
     pub retries: Median,
     /// What share of their packets arrived: all of the run.
@@ -92,10 +92,14 @@ impl Summary {
         ];
         for flows in &self.watched {
             let name = &flows.flows;
-            let share = format!("{:.0} % of {}", 100.0 * flows.completed_share, flows.count);
+            if let Some(after) = flows.completed_after {
+                let share = format!("{} of {}", flows.completed, flows.asked);
+                rows.extend([
+                    [format!("{name}: completed"), share],
+                    [format!("{name}: completed after, s"), format!("{after:.1}")],
+                ]);
+            }
             rows.extend([
-                [format!("{name}: completed"), share],
-                [format!("{name}: completed after, s"), format!("{:.1}", flows.completed_after)],
                 [format!("{name}: retries"), format!("{:.0}", flows.retries)],
                 [format!("{name}: share that arrived"), format!("{:.3}", flows.arrived_share)],
             ]);
@@ -122,9 +126,9 @@ fn watched(name: &str, outcomes: &[Outcome]) -> Option<WatchedSummary> {
         .filter(|flows: &Vec<_>| !flows.is_empty())
         .collect();
     let all = || runs.iter().flatten();
-    let completed = all().filter(|flow| flow.completed_after.is_some()).count();
-    let after = |flow: &&FlowOutcome| flow.completed_after.unwrap_or(f64::INFINITY);
-    let completed_after = |run: &Vec<&FlowOutcome>| Median::of(run.iter().map(after));
+    let after =
+        |flow: &&FlowOutcome| flow.reserves.map(|_| flow.completed_after.unwrap_or(f64::INFINITY));
+    let completed_after = |run: &Vec<&FlowOutcome>| Median::of(run.iter().filter_map(after));
     let sum = |run: &[&FlowOutcome], count: fn(&FlowOutcome) -> u64| -> f64 {
         run.iter().map(|flow| count(flow) as f64).sum()
     };
@@ -135,9 +139,9 @@ fn watched(name: &str, outcomes: &[Outcome]) -> Option<WatchedSummary> {
     };
     Some(WatchedSummary {
         flows: name.to_owned(),
-        count: all().count(),
-        completed_share: completed as f64 / all().count() as f64,
-        completed_after: Median::of(runs.iter().filter_map(completed_after).map(|run| run.median))?,
+        asked: all().filter(|flow| flow.reserves.is_some()).count(),
+        completed: all().filter(|flow| flow.completed_after.is_some()).count(),
+        completed_after: Median::of(runs.iter().filter_map(completed_after).map(|run| run.median)),
         retries: Median::of(runs.iter().map(|run| sum(run, |flow| flow.retries)))?,
         arrived_share: Median::of(runs.iter().map(arrived_share))?,
     })
@@ -150,18 +154,22 @@ mod tests {
 
     #[test]
     fn two_runs_in_short() {
-        let summary = Summary::of(&outcomes()).unwrap();
+        let mut outcomes = outcomes();
+        // Another that ends before it asks.
+        outcomes[0].watched.push(FlowOutcome { flows: "test".into(), ..FlowOutcome::default() });
+        let summary = Summary::of(&outcomes).unwrap();
         assert_eq!(summary.attempts, Median { median: 15.0, low: 10.0, high: 20.0 });
         let [test] = &summary.watched[..] else { panic!("{summary:?}") };
-        assert_eq!((test.count, test.completed_share), (2, 0.5));
+        assert_eq!((test.asked, test.completed), (2, 1));
         let never = f64::INFINITY;
-        assert_eq!(test.completed_after, Median { median: never, low: 2.25, high: never });
+        let after = Median { median: never, low: 2.25, high: never };
+        assert_eq!(test.completed_after, Some(after));
         assert_eq!(test.arrived_share, Median { median: 0.9, low: 0.9, high: 0.9 });
         let text = summary.describe();
         for line in [
             "a, b, 2 runs              ┆ median (least and most)",
             "reservations completed    ┆ 4 (3 to 4)",
-            "test: completed           ┆ 50 % of 2",
+            "test: completed           ┆ 1 of 2",
             "test: completed after, s  ┆ - (2.2 to -)",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
