@@ -19,7 +19,7 @@ from conftest import REPOSITORY, SCENARIO
     [
         ({}, []),
         ({"protocol": "rsvp", "refresh": "3s"}, ["protocol=rsvp", "refresh=3s"]),
-        ({"retry.threshold": 2, "retry.exhausted": "blocks"}, ["retry={threshold=2,exhausted='blocks'}"]),
+        ({"retry.threshold": 2, "retry.counting": "tries"}, ["retry={threshold=2,counting='tries'}"]),
         (
             {"flows.best effort.rate": "150kbit", "flows.test.watch": False},
             ["flows.best effort.rate=150kbit", "flows.test.watch=false"],
