@@ -515,6 +515,13 @@ impl<K: Kernel> Driver<K> {
             Effect::Install(installation) => {
                 let done = self.kernel.install(installation);
                 counters.installed += u64::from(done.is_ok());
+                // What a dead daemon left for the flow has nobody who asks for it any more, and its bandwidth is free.
+                if done.is_err()
+                    && let Err(failure) =
+                        self.kernel.drop_adopted(installation.interface, installation.flow)
+                {
+                    warn!("traffic control kept it: {failure}");
+                }
                 done.err().map(|failure| (installation.claim, failure))
             }
             Effect::AddFlow(claim, flow) => {

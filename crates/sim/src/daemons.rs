@@ -150,7 +150,16 @@ impl Network {
             Effect::Install(installation) => {
                 let port = host.ports.get_mut(installation.interface);
                 match (host.refuse, port) {
-                    (Some(errno), _) => refused.push((*installation, errno)),
+                    (Some(errno), port) => {
+                        refused.push((*installation, errno));
+                        // What a dead daemon left for the flow nobody asks for again: its bandwidth is free now.
+                        if port.is_some_and(|port| port.egress.reject(&installation.flow)) {
+                            self.note(
+                                node,
+                                What::Reaped(installation.interface, installation.flow),
+                            );
+                        }
+                    }
                     (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
                     (None, Some(port)) => {
                         port.egress.install(self.now, installation);

@@ -222,10 +222,10 @@ impl Egress {
     }
 
     /// Takes out a flow that the living daemon cannot keep, unless it has asked for it after all, and its class with the
-    /// last one.
-    pub(crate) fn reject(&mut self, flow: &Flow) {
+    /// last one; whether it did.
+    pub(crate) fn reject(&mut self, flow: &Flow) -> bool {
         let Some(Place { class, named: false }) = self.flows.get(flow) else {
-            return;
+            return false;
         };
         self.flows.remove(flow);
         let used = self.flows.iter().any(|(_, place)| place.class == class)
@@ -233,6 +233,7 @@ impl Egress {
         if !used {
             self.remove_class(class);
         }
+        true
     }
 
     fn remove_class(&mut self, number: u32) {

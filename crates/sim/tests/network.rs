@@ -331,6 +331,24 @@ fn refusing_traffic_control_is_reported() {
     assert!(!refused.is_empty());
 }
 
+/// What a dead daemon left goes when the flow is asked for again and refused: its bandwidth is free then.
+#[test]
+fn refused_flows_leave_nothing_of_a_dead_daemon() {
+    let mut net = net(1);
+    net.reserve(2);
+    net.run(4);
+    net.network.kill(net.r1);
+    net.network.refuse_installations(net.r1, Some(12));
+    net.network.restart(net.r1, Duration::from_secs(300));
+    assert_eq!(net.network.traffic_control(net.r1).count(), 1);
+    net.run(100);
+    let refused = net.entries(net.r1, |what| matches!(what, What::Refused(..)));
+    assert!(!refused.is_empty());
+    assert_eq!(net.network.traffic_control(net.r1).count(), 0);
+    let ledger = net.network.node(net.r1).expect("it lives").ledger();
+    assert!(ledger.links().all(|(_, link)| link.held == Rate::ZERO && link.adopted == 0));
+}
+
 /// The same seed gives the same log, entry by entry; another seed another one.
 #[test]
 fn the_log_depends_on_the_seed_alone() {
