@@ -10,6 +10,7 @@ mod explore;
 mod network;
 mod node;
 mod simulate;
+mod topology;
 mod traffic;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ Examples:
   earmark-lab demo --html demo.html         the same, with a page to look at
   earmark-lab simulate scenarios/retry-high.toml   flows that come and go, in the simulator
   earmark-lab explore --seeds 200           random networks, flows and faults, and what must hold
+  earmark-lab topology show topologies/abilene.graphml   a network in numbers, or drawn
   earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
   earmark-lab status
   earmark-lab bench scale                   what many sessions cost real daemons
@@ -49,6 +51,8 @@ enum Command {
     Demo(demo::Demo),
     Simulate(simulate::Simulate),
     Explore(explore::Explore),
+    #[command(subcommand)]
+    Topology(topology::Topology),
     Up(network::Up),
     Down(network::Down),
     Status(network::Status),
@@ -80,6 +84,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Demo(demo) => demo.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Explore(explore) => explore.run(),
+        Command::Topology(topology) => topology.run(),
         Command::Up(up) => up.run(),
         Command::Down(down) => down.run(),
         Command::Status(status) => status.run(),
@@ -117,7 +122,7 @@ mod tests {
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
             seen += 1;
         }
-        assert_eq!(seen, 10);
+        assert_eq!(seen, 11);
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! What the demo found, made for people: a table on the terminal, a chart, and a page that holds both.
+//! What was found, made for people: of the demo a table on the terminal, a chart, and a page that holds both; of a network its
+//! drawing.
 
 mod chart;
 mod html;
+mod map;
 mod table;
 
 pub use chart::svg;
 pub use html::page;
+pub use map::map;
 pub use table::stages;
 
 /// Escapes what is special in HTML and SVG.

@@ -1,4 +1,5 @@
-//! A network as one TOML file says it: nodes, links, addresses and routes, for the simulator and for namespaces alike.
+//! A network: nodes, links, addresses and routes. Where one TOML file says it, it is for the simulator and for namespaces alike;
+//! larger ones, published or random, are made of what a scenario says ([`Choice`]), for the simulator alone.
 //!
 //! The file names nodes and the links between them; everything else has a rule, so that the same file always gives
 //! the same network:
@@ -37,6 +38,7 @@ mod choice;
 mod graphml;
 mod parse;
 mod paths;
+mod summary;
 mod waxman;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -49,6 +51,7 @@ pub use choice::{Attach, Choice, ChoiceError, Made, Reservable};
 pub use graphml::{GraphmlError, GraphmlProblem};
 pub use parse::{Problem, TopologyError};
 pub use paths::{Paths, StaticRoute};
+pub use summary::{Spread, Summary};
 pub use waxman::Waxman;
 
 /// The topology of the demo, as it is shipped.

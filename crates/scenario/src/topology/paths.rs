@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use earmark_core::Prefix;
 
@@ -49,6 +50,7 @@ type Cost = (u64, u32);
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     links: u32,
+    delay: Duration,
     /// First link, by the end that the node has which asked.
     first: Side,
 }
@@ -104,6 +106,13 @@ impl<'a> Paths<'a> {
         }
         let between = self.lengths[start].as_ref().and_then(|lengths| lengths[end])?;
         Some(usize::from(between) + beside)
+    }
+
+    /// How far each router is from another one: links, and delay. That one itself is not among them, nor is who cannot be reached.
+    pub fn to_routers(&self, from: usize) -> Vec<(u32, Duration)> {
+        let reached = self.reach(from).into_iter().zip(&self.topology.nodes);
+        let routers = reached.filter(|(_, node)| node.role == Role::Router);
+        routers.filter_map(|(reached, _)| reached.map(|r| (r.links, r.delay))).collect()
     }
 
     /// The routes that a node needs beside those of its own links. Where routers have ranges of their own, these are as few as
@@ -199,7 +208,9 @@ impl<'a> Paths<'a> {
                 }
                 costs[next] = cost;
                 let first = reached[at].map_or((link, ours), |reached| reached.first);
-                reached[next] = Some(Reached { links: cost.1, first });
+                let before = reached[at].map_or(Duration::ZERO, |reached| reached.delay);
+                let delay = before + self.topology.links[link].delay;
+                reached[next] = Some(Reached { links: cost.1, delay, first });
                 found += 1;
                 heap.push(Reverse((cost, found, next)));
             }

@@ -1,0 +1,158 @@
+//! A network as an SVG drawing: routers where they lie, or on a circle, with their hosts around them.
+
+use std::f64::consts::TAU;
+use std::fmt::Write;
+
+use earmark_scenario::topology::{Role, Topology};
+
+use super::escape;
+
+/// Size of the drawing, and of the margin around the routers.
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 640.0;
+const MARGIN: f64 = 70.0;
+/// From a router to its hosts.
+const ARM: f64 = 16.0;
+/// With more routers names would hide them,
+const MOST_NAMES: usize = 60;
+/// and with more hosts these the network.
+const MOST_HOSTS: usize = 300;
+
+/// Colours for light and dark readers; the drawing carries them so that it can stand alone.
+const STYLE: &str = "\
+svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--router:#1f6feb;--host:#1a7f37}\
+@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#8a91a0;--paper:#14171c;--router:#58a6ff;--host:#3fb950}}\
+text{font:12px system-ui,sans-serif;fill:var(--ink);paint-order:stroke;stroke:var(--paper);stroke-width:3px;\
+stroke-linejoin:round}.title{font-weight:600;font-size:14px}.paper{fill:var(--paper)}.link{stroke:var(--faint)}\
+.arm{stroke:var(--faint);stroke-opacity:.5}.router{fill:var(--router)}.host{fill:var(--host)}";
+
+/// A point of the drawing.
+type Point = (f64, f64);
+
+/// The drawing, complete with its style.
+pub fn map(topology: &Topology) -> String {
+    let routers: Vec<usize> = by_role(topology, Role::Router);
+    let hosts: Vec<usize> = by_role(topology, Role::Host);
+    let points = points(topology, &routers, &hosts);
+    let shown =
+        |node: usize| topology.nodes[node].role == Role::Router || hosts.len() <= MOST_HOSTS;
+    let title = format!("{}: {} routers, {} hosts", topology.name, routers.len(), hosts.len());
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"{title}\"><style>{STYLE}</style>\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"8\"/>\
+         <text class=\"title\" x=\"24\" y=\"30\">{title}</text>",
+        title = escape(&title)
+    );
+    // Writing to a string does not fail.
+    for link in &topology.links {
+        let ends = [link.ends[0].node, link.ends[1].node];
+        if !ends.into_iter().all(shown) {
+            continue;
+        }
+        let is_trunk = ends.iter().all(|end| topology.nodes[*end].role == Role::Router);
+        let class = if is_trunk { "link" } else { "arm" };
+        let [(x1, y1), (x2, y2)] = ends.map(|end| points[end]);
+        let _ = write!(
+            out,
+            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+        );
+    }
+    for &node in routers.iter().chain(&hosts).filter(|node| shown(**node)) {
+        let (class, radius) = match topology.nodes[node].role {
+            Role::Router if routers.len() > MOST_NAMES => ("router", 2.5),
+            Role::Router => ("router", 5.0),
+            Role::Host => ("host", 2.0),
+        };
+        let ((x, y), name) = (points[node], escape(&topology.nodes[node].name));
+        let _ = write!(
+            out,
+            "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"><title>{name}</title></circle>"
+        );
+    }
+    for &node in routers.iter().filter(|_| routers.len() <= MOST_NAMES) {
+        let ((x, y), name) = (points[node], escape(&topology.nodes[node].name));
+        let _ = write!(out, "<text x=\"{:.1}\" y=\"{:.1}\">{name}</text>", x + 8.0, y - 6.0);
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn by_role(topology: &Topology, role: Role) -> Vec<usize> {
+    let nodes = topology.nodes.iter().enumerate();
+    nodes.filter(|(_, node)| node.role == role).map(|(place, _)| place).collect()
+}
+
+/// Where each node is drawn.
+fn points(topology: &Topology, routers: &[usize], hosts: &[usize]) -> Vec<Point> {
+    let mut points = vec![(WIDTH / 2.0, HEIGHT / 2.0); topology.nodes.len()];
+    // Without routers hosts are the network.
+    let core = if routers.is_empty() { hosts } else { routers };
+    let places: Option<Vec<Point>> = core
+        .iter()
+        .map(|node| topology.nodes[*node].place)
+        .map(|place| place.map(|place| (place.east.into(), -f64::from(place.north))))
+        .collect();
+    let places = places.unwrap_or_else(|| circle(core.len()));
+    for (&node, point) in core.iter().zip(fitted(&places)) {
+        points[node] = point;
+    }
+    // Each router's hosts stand around it, at equal angles.
+    let mut around = vec![Vec::new(); topology.nodes.len()];
+    for link in &topology.links {
+        let [a, b] = [link.ends[0].node, link.ends[1].node];
+        for (router, host) in [(a, b), (b, a)] {
+            let roles = [router, host].map(|node| topology.nodes[node].role);
+            if roles == [Role::Router, Role::Host] {
+                around[router].push(host);
+            }
+        }
+    }
+    for (router, hosts) in around.iter().enumerate() {
+        for (number, &host) in hosts.iter().enumerate() {
+            let angle = TAU * (number as f64 + 0.5) / hosts.len() as f64;
+            let (x, y) = points[router];
+            points[host] = (x + ARM * angle.cos(), y + ARM * angle.sin());
+        }
+    }
+    points
+}
+
+fn circle(count: usize) -> Vec<Point> {
+    let angle = |number: usize| TAU * number as f64 / count as f64;
+    (0..count).map(|number| (-angle(number).cos(), -angle(number).sin())).collect()
+}
+
+/// The same figure, as large as the drawing allows.
+fn fitted(places: &[Point]) -> Vec<Point> {
+    let range = |of: fn(&Point) -> f64| {
+        let numbers = || places.iter().map(of);
+        (numbers().fold(f64::MAX, f64::min), numbers().fold(f64::MIN, f64::max))
+    };
+    let ((west, east), (top, bottom)) = (range(|place| place.0), range(|place| place.1));
+    let scale = ((WIDTH - 2.0 * MARGIN) / (east - west).max(1e-9))
+        .min((HEIGHT - 2.0 * MARGIN) / (bottom - top).max(1e-9));
+    let x = |place: f64| WIDTH / 2.0 + (place - (west + east) / 2.0) * scale;
+    let y = |place: f64| HEIGHT / 2.0 + (place - (top + bottom) / 2.0) * scale;
+    places.iter().map(|place| (x(place.0), y(place.1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_scenario::topology::DEMO;
+
+    use super::*;
+
+    #[test]
+    fn every_node_and_link_is_drawn_within_the_drawing() {
+        let topology = Topology::parse(DEMO).expect("a topology");
+        let drawing = map(&topology);
+        assert_eq!(drawing.matches("<circle").count(), topology.nodes.len());
+        assert_eq!(drawing.matches("<line").count(), topology.links.len());
+        let places = fitted(&[(-3.0, 5.0), (1.0, 6.0), (2.0, 9.0)]);
+        assert!(
+            places.iter().all(|(x, y)| (0.0..=WIDTH).contains(x) && (0.0..=HEIGHT).contains(y))
+        );
+        assert_eq!((places[0].1, places[2].1), (MARGIN, HEIGHT - MARGIN));
+    }
+}
