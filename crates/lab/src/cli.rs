@@ -10,6 +10,7 @@ mod explore;
 mod network;
 mod node;
 mod simulate;
+mod study;
 mod topology;
 mod traffic;
 
@@ -28,6 +29,7 @@ Examples:
   earmark-lab simulate scenarios/retry-high.toml   flows that come and go, in the simulator
   earmark-lab explore --seeds 200           random networks, flows and faults, and what must hold
   earmark-lab topology show topologies/abilene.graphml   a network in numbers, or drawn
+  earmark-lab study retry --quick           the published retry study, done again
   earmark-lab up topologies/demo.toml       a network to play with, a daemon in each node
   earmark-lab status
   earmark-lab bench scale                   what many sessions cost real daemons
@@ -53,6 +55,8 @@ enum Command {
     Explore(explore::Explore),
     #[command(subcommand)]
     Topology(topology::Topology),
+    #[command(subcommand)]
+    Study(study::Study),
     Up(network::Up),
     Down(network::Down),
     Status(network::Status),
@@ -85,6 +89,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Simulate(simulate) => simulate.run(),
         Command::Explore(explore) => explore.run(),
         Command::Topology(topology) => topology.run(),
+        Command::Study(study) => study.run(),
         Command::Up(up) => up.run(),
         Command::Down(down) => down.run(),
         Command::Status(status) => status.run(),
@@ -122,7 +127,7 @@ mod tests {
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
             seen += 1;
         }
-        assert_eq!(seen, 11);
+        assert_eq!(seen, 12);
     }
 
     #[test]

@@ -22,5 +22,6 @@ pub mod outcomes;
 pub mod report;
 pub mod runs;
 pub mod statistics;
+pub mod study;
 pub mod testbed;
 pub mod traffic;

@@ -35,7 +35,7 @@ pub use data::Data;
 pub use ends::Between;
 pub use faults::{Fault, FaultError};
 pub use files::{LoadError, load, load_text};
-pub use outcome::{Attempted, FlowOutcome, Outcome, Received};
+pub use outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 pub use overrides::{NoOverride, Override, OverrideError};
 pub use play::{PlayError, play};
 pub use said::Lifetime;

@@ -31,8 +31,21 @@ pub struct Outcome {
     pub completed: u64,
     /// How long those waited that got it: quartiles, seconds.
     pub waits: Option<[f64; 3]>,
+    /// The same of the flows of each name that reserve.
+    pub groups: BTreeMap<String, Group>,
     /// Each flow that is watched.
     pub watched: Vec<FlowOutcome>,
+}
+
+/// What came of flows that are alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Group {
+    /// How many wanted a reservation after what is discarded,
+    pub wanted: u64,
+    /// and got all of it.
+    pub completed: u64,
+    /// Share of the time in which they wanted it that they had all of it.
+    pub served: f64,
 }
 
 /// What came of a flow.

@@ -16,7 +16,7 @@ use crate::build::{Built, build};
 use crate::data::Stream;
 use crate::faults::Timetable;
 use crate::lives::{self, Life};
-use crate::outcome::{Attempted, FlowOutcome, Outcome, Received};
+use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 use crate::reserving::Wish;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::topology::{Paths, Role, Topology};
@@ -122,6 +122,8 @@ struct Stage<'a> {
     patience: BTreeMap<usize, Patience>,
     /// How long those waited that got their reservation.
     waits: Vec<Duration>,
+    /// What flows of each name came to, how long they had their reservations, and wanted them.
+    groups: Vec<(Group, Duration, Duration)>,
     faults: Timetable,
     ways: Ways,
     outcome: Outcome,
@@ -142,6 +144,7 @@ impl<'a> Stage<'a> {
             streams: vec![None; lives.len()],
             patience: BTreeMap::new(),
             waits: Vec::new(),
+            groups: vec![Default::default(); scenario.flows.len()],
             faults: Timetable::new(&scenario.faults, topology),
             ways,
             scenario,
@@ -247,6 +250,11 @@ impl<'a> Stage<'a> {
                 self.outcome.completed += 1;
                 self.waits.push(completed.since(wanting.since));
             }
+            let group = &mut self.groups[life.flows];
+            group.0.wanted += 1;
+            group.0.completed += u64::from(wanting.completed.is_some());
+            group.1 += wanting.had.whole;
+            group.2 += self.network.now().since(wanting.since);
         }
         if self.scenario.flows[life.flows].watch {
             let flow = self.tell(number, wanting);
@@ -314,6 +322,13 @@ impl<'a> Stage<'a> {
         self.outcome.served = share(counts.had.whole, counts.wanted_for);
         let held = counts.had.links_whole + counts.had.links_partial;
         self.outcome.fragmented = share(counts.had.links_partial, held);
+        let groups = self.scenario.flows.iter().zip(&self.groups);
+        let groups = groups.filter(|(flows, _)| flows.reserves.is_some());
+        self.outcome.groups = groups
+            .map(|(flows, (group, whole, wanted))| {
+                (flows.name.clone(), Group { served: share(*whole, *wanted), ..*group })
+            })
+            .collect();
         self.waits.sort_unstable();
         let quarter = |quarters: usize| {
             self.waits

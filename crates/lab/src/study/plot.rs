@@ -1,0 +1,235 @@
+//! Drawings of studies: lines over an axis of names, and what single runs gave. As those of the demo they follow the reader's light
+//! or dark theme.
+
+use std::fmt::Write;
+
+use crate::report::escape;
+
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 150.0;
+const RIGHT: f64 = 780.0;
+const TOP: f64 = 50.0;
+
+/// Colours for light and dark readers; the drawing carries them so that it can stand alone.
+const STYLE: &str = "\
+svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--c0:#1f6feb;--c1:#1a7f37;--c2:#c4432b;--c3:#9a6700;\
+--c4:#8250df;--c5:#1b7c83;--c6:#bf3989;--c7:#57606a}\
+@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--paper:#14171c;--c0:#58a6ff;--c1:#3fb950;--c2:#f47067;--c3:#d29922;\
+--c4:#bc8cff;--c5:#39c5cf;--c6:#f778ba;--c7:#b1bac4}}\
+text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.paper{fill:var(--paper)}\
+.grid{stroke:var(--faint);stroke-opacity:.3}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}\
+.bar{stroke-opacity:.5;stroke-width:3}.run{fill:var(--c0);fill-opacity:.45}.never{fill:var(--c2);fill-opacity:.45}\
+.then{fill:none;stroke:var(--ink);stroke-width:2}.rate{fill:none;stroke:var(--c0);stroke-width:1.2}";
+
+/// How many colours there are.
+const COLOURS: usize = 8;
+
+/// One line: its name, and for each place of the axis a value with the ends of its interval.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) values: Vec<Option<[f64; 3]>>,
+}
+
+/// Lines over an axis of names; values from 0 to `most`.
+pub(super) fn lines(
+    title: &str,
+    axis: (&str, &[String]),
+    value: &str,
+    most: f64,
+    lines: &[Line],
+) -> String {
+    let (bottom, (axis, places)) = (370.0, axis);
+    let x =
+        |place: usize| LEFT + (RIGHT - LEFT) * (place as f64 + 0.5) / (places.len().max(1) as f64);
+    let y = |value: f64| bottom - (bottom - TOP) * (value / most).clamp(0.0, 1.0);
+    let mut out = begin(430.0, title);
+    for tick in 0..=5 {
+        let value = most * f64::from(tick) / 5.0;
+        let (y, shown) = (y(value), number(value));
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text class=\"axis\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{shown}</text>",
+            LEFT - 8.0,
+            y + 4.0
+        );
+    }
+    for (place, name) in places.iter().enumerate() {
+        let (x, name) = (x(place), escape(name));
+        let _ = write!(
+            out,
+            "<text class=\"axis\" x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{name}</text>",
+            bottom + 20.0
+        );
+    }
+    let _ = write!(
+        out,
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{}</text>\
+         <text x=\"16\" y=\"{:.0}\" transform=\"rotate(-90 16 {:.0})\" text-anchor=\"middle\">{}</text>",
+        (LEFT + RIGHT) / 2.0,
+        bottom + 44.0,
+        escape(axis),
+        (TOP + bottom) / 2.0,
+        (TOP + bottom) / 2.0,
+        escape(value)
+    );
+    for (number, line) in lines.iter().enumerate() {
+        let colour = number % COLOURS;
+        let points: Vec<(f64, [f64; 3])> = line
+            .values
+            .iter()
+            .enumerate()
+            .filter_map(|(place, values)| Some((x(place), (*values)?)))
+            .collect();
+        let mut path = String::new();
+        for (x, [median, low, high]) in &points {
+            let _ = write!(path, "{x:.1},{:.1} ", y(*median));
+            let _ = write!(
+                out,
+                "<line class=\"bar\" style=\"stroke:var(--c{colour})\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
+                y(*low),
+                y(*high)
+            );
+        }
+        let _ = write!(
+            out,
+            "<polyline class=\"line\" style=\"stroke:var(--c{colour})\" points=\"{}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\" style=\"fill:var(--c{colour})\">{}</text>",
+            path.trim_end(),
+            RIGHT + 16.0,
+            TOP + 12.0 + 20.0 * number as f64,
+            escape(&line.name)
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// What single runs of one kind gave.
+pub(super) struct Strip {
+    pub(super) name: String,
+    /// Each run; those at `most` never came to an end.
+    pub(super) runs: Vec<f64>,
+    /// The one run that was published.
+    pub(super) published: Option<f64>,
+}
+
+/// A strip of dots for each kind, from 0 to `most`; a ring is what was published.
+pub(super) fn strips(title: &str, axis: &str, most: f64, strips: &[Strip]) -> String {
+    const HEIGHT: f64 = 34.0;
+    let bottom = TOP + HEIGHT * strips.len() as f64;
+    let right = 930.0;
+    let x = |value: f64| LEFT + (right - LEFT) * (value / most).clamp(0.0, 1.0);
+    let mut out = begin(bottom + 60.0, title);
+    for tick in 0..=6 {
+        let value = most * f64::from(tick) / 6.0;
+        let (x, shown) = (x(value), number(value));
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>\
+             <text class=\"axis\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{shown}</text>",
+            bottom + 20.0
+        );
+    }
+    let middle = (LEFT + right) / 2.0;
+    let axis = escape(axis);
+    let _ = write!(
+        out,
+        "<text x=\"{middle:.0}\" y=\"{:.0}\" text-anchor=\"middle\">{axis}</text>",
+        bottom + 44.0
+    );
+    for (number, strip) in strips.iter().enumerate() {
+        let y = TOP + HEIGHT * (number as f64 + 0.5);
+        let name = escape(&strip.name);
+        let _ = write!(
+            out,
+            "<text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
+            LEFT - 12.0,
+            y + 4.0
+        );
+        for (place, run) in strip.runs.iter().enumerate() {
+            // Apart from one another, so that many at one place can be told.
+            let off = (place * 7 % 15) as f64 - 7.0;
+            let class = if *run >= most { "never" } else { "run" };
+            let _ = write!(
+                out,
+                "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
+                x(*run),
+                y + off
+            );
+        }
+        if let Some(published) = strip.published {
+            let _ = write!(
+                out,
+                "<circle class=\"then\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"7\"/>",
+                x(published)
+            );
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// A rate for each second, one panel below the other; a line where something happened.
+pub(super) fn panels(title: &str, most: f64, panels: &[(String, &[u64], Option<f64>)]) -> String {
+    const HEIGHT: f64 = 70.0;
+    let right = 930.0;
+    let seconds = panels.iter().map(|(_, rates, _)| rates.len()).max().unwrap_or(1).max(1) as f64;
+    let x = |second: f64| LEFT + (right - LEFT) * second / seconds;
+    let bottom = TOP + HEIGHT * panels.len() as f64;
+    let mut out = begin(bottom + 40.0, title);
+    for (number, (name, rates, moment)) in panels.iter().enumerate() {
+        let base = TOP + HEIGHT * (number as f64 + 1.0) - 6.0;
+        let y = |rate: f64| base - (HEIGHT - 14.0) * (rate / most).clamp(0.0, 1.0);
+        let mut path = String::new();
+        for (second, rate) in rates.iter().enumerate() {
+            let _ = write!(path, "{:.1},{:.1} ", x(second as f64 + 0.5), y(*rate as f64));
+        }
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{base:.1}\" y2=\"{base:.1}\"/>\
+             <polyline class=\"rate\" points=\"{}\"/>\
+             <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            path.trim_end(),
+            LEFT - 12.0,
+            base - HEIGHT / 2.0 + 10.0,
+            escape(name)
+        );
+        if let Some(moment) = moment {
+            let x = x(*moment);
+            let _ = write!(
+                out,
+                "<line class=\"then\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{base:.1}\"/>",
+                base - HEIGHT + 14.0
+            );
+        }
+    }
+    for second in (0..=seconds as u32).step_by(100) {
+        let _ = write!(
+            out,
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{second} s</text>",
+            x(f64::from(second)),
+            bottom + 20.0
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn begin(height: f64, title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"{title}\"><style>{STYLE}</style>\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\
+         <text class=\"title\" x=\"16\" y=\"26\">{title}</text>"
+    )
+}
+
+/// A number of an axis.
+fn number(value: f64) -> String {
+    match value {
+        value if value >= 10.0 || value == 0.0 => format!("{value:.0}"),
+        value => format!("{value:.1}"),
+    }
+}

@@ -1,0 +1,91 @@
+//! The retry study of Pan and Schulzrinne (*Lightweight Resource Reservation Signaling*, section 3): how reservations that were
+//! refused come about after all, by RSVP, by one pass with refreshes, and with resource grabbing under a threshold T.
+//!
+//! - [`Case`]: the seven ways of the papers under two loads, and what was published of each.
+//! - [`rows`]: each case with many seeds. No packets of flows are sent, as signalling goes before them anyway.
+//! - [`traces`]: one run of each case with packets: what the test flow received, and its attempts.
+//! - [`beyond`]: what the papers planned, and what they did not see.
+//! - [`report`]: tables and drawings.
+
+mod beyond;
+mod case;
+mod report;
+mod rows;
+mod traces;
+
+use anyhow::Result;
+use earmark_scenario::topology::Topology;
+use earmark_scenario::{Outcome, Override, Scenario, play};
+use serde::Serialize;
+
+use crate::runs;
+
+pub use beyond::{Point, Sweep};
+pub use case::{Case, Load};
+pub use report::{drawings, tables};
+pub use rows::Row;
+pub use traces::Traced;
+
+/// How much of the study is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Seeds of each row.
+    pub seeds: u64,
+    /// Seeds of each point beyond the papers; none: these are left out.
+    pub sweep_seeds: u64,
+    /// Whether sweeps leave out most of their points, and traces are made of fluid instead of packets.
+    pub quick: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// Each case under each load.
+    pub rows: Vec<Row>,
+    /// Beyond the papers.
+    pub sweeps: Vec<Sweep>,
+    /// One run of each case, watched closely.
+    #[serde(skip)]
+    pub traces: Vec<Traced>,
+}
+
+/// Does the study, with a bar for each part.
+///
+/// # Errors
+/// A run broke off.
+pub fn study(plan: &Plan) -> Result<Results> {
+    let rows = rows::play_all(plan.seeds)?;
+    let traces = traces::play_all(plan.quick)?;
+    let sweeps = match plan.sweep_seeds {
+        0 => Vec::new(),
+        seeds => beyond::play_all(seeds, plan.quick)?,
+    };
+    Ok(Results { rows, sweeps, traces })
+}
+
+/// One run that is to be.
+struct Job {
+    scenario: Scenario,
+    topology: Topology,
+    seed: u64,
+}
+
+impl Job {
+    /// A scenario in words with other values for some of its keys, once for each seed from 1 on.
+    fn each(text: &str, set: &[(&str, &str)], seeds: u64) -> Result<Vec<Job>> {
+        let set = set.iter().map(|(key, value)| format!("{key}={value}").parse());
+        let set = set.collect::<Result<Vec<Override>, _>>()?;
+        let scenario = Scenario::parse_with(text, &set)?;
+        let topology = scenario.topology.build(case::file)?;
+        let job = |seed| Job { scenario: scenario.clone(), topology: topology.clone(), seed };
+        Ok((1..=seeds).map(job).collect())
+    }
+}
+
+/// Plays them on all processors; outcomes are in the order of the jobs.
+fn play_jobs(jobs: &[Job]) -> Result<Vec<Outcome>> {
+    let bar = runs::bar(jobs.len());
+    let outcomes =
+        runs::over_all_cores(jobs, &bar, |job| play(&job.scenario, &job.topology, job.seed));
+    outcomes.into_iter().map(|outcome| outcome.map_err(Into::into)).collect()
+}

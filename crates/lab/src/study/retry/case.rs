@@ -1,0 +1,174 @@
+//! The cases of the papers, as scenarios, and what was published of them.
+
+use std::io;
+
+use serde::Serialize;
+
+const REGULAR: &str = include_str!("../../../../../scenarios/retry-regular.toml");
+const HIGH: &str = include_str!("../../../../../scenarios/retry-high.toml");
+const NETWORK: &str = include_str!("../../../../../topologies/retry.toml");
+const ABILENE: &str = include_str!("../../../../../topologies/abilene.graphml");
+
+/// What scenarios of the study name beside them; it is part of the program, so that the study needs no files.
+pub(super) fn file(name: &str) -> io::Result<String> {
+    match name.rsplit('/').next() {
+        Some("retry.toml") => Ok(NETWORK.to_owned()),
+        Some("abilene.graphml") => Ok(ABILENE.to_owned()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Load {
+    /// 85 reservations at a time.
+    Regular,
+    /// 120 of them.
+    High,
+}
+
+/// How reservations come about that were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Case {
+    /// RSVP: by refreshes, node after node from the receiver on.
+    #[serde(rename = "rsvp")]
+    Rsvp,
+    /// One pass, by refreshes alone.
+    #[serde(rename = "refresh")]
+    Refresh,
+    /// One pass, and resource grabbing without a threshold,
+    #[serde(rename = "grab_inf")]
+    GrabInfinite,
+    /// with T = 10,
+    #[serde(rename = "grab_10")]
+    Grab10,
+    /// 8,
+    #[serde(rename = "grab_8")]
+    Grab8,
+    /// 3,
+    #[serde(rename = "grab_3")]
+    Grab3,
+    /// and 1.
+    #[serde(rename = "grab_1")]
+    Grab1,
+}
+
+/// What the papers say of a case, from one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    /// Retries in the network in 550 s; only of high load.
+    pub retries: Option<u32>,
+    /// How long the test flow waited, seconds; `None`: in vain, until the end.
+    pub completed_after: Option<f64>,
+    /// How often it tried.
+    pub tries: u32,
+}
+
+impl Load {
+    /// Both.
+    pub const ALL: [Load; 2] = [Load::Regular, Load::High];
+
+    /// Its scenario.
+    pub(super) fn scenario(self) -> &'static str {
+        match self {
+            Load::Regular => REGULAR,
+            Load::High => HIGH,
+        }
+    }
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::Regular => "regular",
+            Load::High => "high",
+        }
+    }
+}
+
+impl Case {
+    /// All, in the order of the papers.
+    pub const ALL: [Case; 7] = [
+        Case::Rsvp,
+        Case::Refresh,
+        Case::GrabInfinite,
+        Case::Grab10,
+        Case::Grab8,
+        Case::Grab3,
+        Case::Grab1,
+    ];
+
+    /// In words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Case::Rsvp => "RSVP",
+            Case::Refresh => "refresh only",
+            Case::GrabInfinite => "T = ∞",
+            Case::Grab10 => "T = 10",
+            Case::Grab8 => "T = 8",
+            Case::Grab3 => "T = 3",
+            Case::Grab1 => "T = 1",
+        }
+    }
+
+    /// What is to be set in the scenario.
+    pub(super) fn settings(self) -> [(&'static str, &'static str); 2] {
+        let threshold = match self {
+            Case::Rsvp | Case::Refresh => "0",
+            Case::GrabInfinite => "\"infinite\"",
+            Case::Grab10 => "10",
+            Case::Grab8 => "8",
+            Case::Grab3 => "3",
+            Case::Grab1 => "1",
+        };
+        let protocol = if self == Case::Rsvp { "rsvp" } else { "yessir" };
+        [("protocol", protocol), ("retry.threshold", threshold)]
+    }
+
+    /// What was published of it: figures 2 to 4 and 6 to 12, table 1. Of grabbing under regular load there is one run, without
+    /// a threshold.
+    pub fn published(self, load: Load) -> Option<Published> {
+        let run =
+            |retries, completed_after, tries| Some(Published { retries, completed_after, tries });
+        match (load, self) {
+            (Load::Regular, Case::Rsvp) => run(None, Some(150.0), 5),
+            (Load::Regular, Case::Refresh) => run(None, Some(77.0), 3),
+            (Load::Regular, Case::GrabInfinite) => run(None, Some(12.0), 19),
+            (Load::Regular, _) => None,
+            (Load::High, Case::Rsvp) => run(Some(3_409), None, 10),
+            (Load::High, Case::Refresh) => run(Some(2_588), Some(43.0), 3),
+            (Load::High, Case::GrabInfinite) => run(Some(28_314), None, 184),
+            (Load::High, Case::Grab10) => run(Some(8_534), None, 46),
+            (Load::High, Case::Grab8) => run(Some(7_137), Some(232.0), 32),
+            (Load::High, Case::Grab3) => run(Some(4_382), Some(172.0), 14),
+            (Load::High, Case::Grab1) => run(Some(2_685), Some(19.0), 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Job;
+    use super::*;
+
+    /// The names in JSON are those that others read.
+    #[test]
+    fn cases_have_their_names() {
+        let names = Case::ALL.map(|case| serde_json::to_value(case).expect("plain data"));
+        assert_eq!(names, ["rsvp", "refresh", "grab_inf", "grab_10", "grab_8", "grab_3", "grab_1"]);
+        assert!(Load::ALL.iter().all(|load| serde_json::to_value(load).unwrap() == load.name()));
+    }
+
+    /// Every scenario of the study can be played, with nothing but the program.
+    #[test]
+    fn cases_can_be_played() {
+        for load in Load::ALL {
+            for case in Case::ALL {
+                let jobs = Job::each(load.scenario(), &case.settings(), 2).expect("a scenario");
+                let checked = |job: &Job| job.scenario.check(&job.topology);
+                assert!(jobs.iter().all(|job| checked(job).is_ok()), "{load:?} {case:?}");
+            }
+        }
+        assert!(file("somewhere/retry.toml").is_ok() && file("else.toml").is_err());
+    }
+}
