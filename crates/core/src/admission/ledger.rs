@@ -379,7 +379,7 @@ impl Ledger {
         } else if self.policy.shuts_out(waiting.refusals) {
             Err(EnqueueError::Threshold)
         } else {
-            entry.queue.enqueue(waiting, self.policy.capacity)
+            entry.queue.enqueue(waiting, &self.policy)
         };
         if result.is_err() {
             entry.queue.withdraw(waiting.owner);

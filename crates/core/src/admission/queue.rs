@@ -125,11 +125,12 @@ impl RetryQueue {
         self.by_ticket.is_empty()
     }
 
-    /// Enters a request. Who waits already keeps the place; what it wants is put right.
+    /// Enters a request. Who waits already keeps the place; what it wants is put right, and so is its count, unless that
+    /// grows here.
     pub(super) fn enqueue(
         &mut self,
         mut waiting: Waiting,
-        capacity: usize,
+        policy: &RetryPolicy,
     ) -> Result<(), EnqueueError> {
         if let Some(spent) = self.spent.get_mut(&waiting.owner) {
             spent.demand = waiting.demand;
@@ -137,12 +138,14 @@ impl RetryQueue {
         }
         if let Some(ticket) = self.tickets.get(&waiting.owner) {
             if let Some(before) = self.by_ticket.get_mut(ticket) {
-                waiting.refusals = waiting.refusals.max(before.refusals);
+                if policy.counting == Counting::Tries {
+                    waiting.refusals = waiting.refusals.max(before.refusals);
+                }
                 *before = waiting;
             }
             return Ok(());
         }
-        if self.len() >= capacity {
+        if self.len() >= policy.capacity {
             return Err(EnqueueError::Full);
         }
         self.tickets.insert(waiting.owner, self.next_ticket);

@@ -69,7 +69,7 @@ pub(super) fn play_all(seeds: u64, quick: bool) -> Result<Vec<Sweep>> {
             "discipline",
             disciplines(seeds, quick),
         ),
-        ("end-users", "What end users can do", "way", end_users(seeds)),
+        ("end-users", "What end users can do", "rolls back after", end_users(seeds)),
         ("protocols", "Other protocols", "protocol", protocols(seeds)),
     ];
     sweeps.push(("networks", "Larger networks", "T", networks(seeds, quick)));
@@ -221,16 +221,16 @@ fn end_users(seeds: u64) -> Vec<Setting> {
         ("T = ∞", "yessir", "\"infinite\""),
     ] {
         let kind = [("protocol", protocol), ("retry.threshold", threshold)];
-        settings.push(setting("wait", series, seeds, &kind));
-        for after in ["1s", "5s", "20s", "60s"] {
-            let rollback = format!("{{ after = \"{after}\", again = \"uniform 20s 40s\" }}");
+        settings.push(setting("never", series, seeds, &kind));
+        for after in [1, 5, 20, 60] {
+            let rollback = format!("{{ after = \"{after}s\", again = \"uniform 20s 40s\" }}");
             let set = [kind[0], kind[1], ("rollback", rollback.as_str())];
-            settings.push(setting(format!("roll back after {after}"), series, seeds, &set));
+            settings.push(setting(format!("{after} s"), series, seeds, &set));
         }
     }
     // A tenth of the flows displaces others.
     let kind = [("protocol", "rsvp"), ("retry.threshold", "0")];
-    let mut important = setting("a tenth is more important", "RSVP", seeds, &kind);
+    let mut important = setting("priorities", "RSVP", seeds, &kind);
     let at = important.text.find("[[flows]]\nname = \"test\"").unwrap_or(important.text.len());
     let few = "[[flows]]\nname = \"important\"\ncount = 12\nrate = \"100kbit\"\nreserves = \"0s\"\npriority = 1\n\
         between = [[\"n7\", \"n11\"], [\"n8\", \"n12\"], [\"n9\", \"n13\"], [\"n10\", \"n14\"]]\n\
@@ -250,7 +250,7 @@ fn protocols(seeds: u64) -> Vec<Setting> {
         let series = format!("{load} flows");
         for (x, protocol, threshold, rollback) in [
             ("RSVP", "rsvp", "0", None),
-            ("YESSIR, refresh only", "yessir", "0", None),
+            ("YESSIR, T = 0", "yessir", "0", None),
             ("YESSIR, T = 1", "yessir", "1", None),
             ("YESSIR, T = ∞", "yessir", "\"infinite\"", None),
             ("Boomerang", "boomerang", "0", Some(again)),
