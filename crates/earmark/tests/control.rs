@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use earmark::control::protocol::LONGEST_LINE;
 use earmark::record::replay;
-use earmark_core::Time;
 use earmark_core::record::Octets;
-use earmark_node::{Command, Input};
+use earmark_core::{Flow, Rate, Time};
+use earmark_node::{Command, HostUpdate, Input};
 use earmark_rsvp::{Renewal, Timing};
 use host::{Host, Peer};
 use proptest::prelude::*;
@@ -113,6 +113,37 @@ fn wrong_requests_are_answered_and_the_conversation_goes_on() {
 }
 
 /// Path messages of a multicast session are addressed to its group: the host hears them while somebody listens.
+/// A dead daemon has reserved for a flow, a new one adopts that, and traffic control refuses what the flow asks for now: then nobody
+/// asks for the old part any more, and it is taken out of the kernel as it was out of the ledger.
+#[test]
+fn what_was_adopted_for_a_flow_ends_when_traffic_control_refuses_it() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let flow = Flow {
+        destination: "10.0.9.9".parse().unwrap(),
+        source: Some("10.0.1.1".parse().unwrap()),
+        protocol: 17,
+        destination_port: 5001,
+        source_port: 5001,
+        flow_label: 0,
+        destination_open: 0,
+        source_open: 0,
+    };
+    let (interface, rate) = (host.interface.id, Rate::from_mbps(2));
+    let adopted = HostUpdate::Adopted { interface, flow, rate };
+    host.driver.handle(Time::ZERO, Input::Host(adopted));
+    let held = |host: &Host| host.driver.node().ledger().link(interface).unwrap().held;
+    assert_eq!(held(&host), rate, "it is kept until its owner asks");
+
+    host.driver.kernel().full = true;
+    let reserve = r#"{"loop":{"to":"10.0.9.9:5001","from":"10.0.1.1:5001",
+        "wishes":[{"forward":3000000,"reverse":0}]}}"#;
+    host.ask(&mut peer, &reserve.replace('\n', ""));
+    assert_eq!(host.driver.kernel_ref().dropped, [(interface, flow)]);
+    assert_eq!(held(&host), Rate::ZERO, "nothing is held for it");
+    assert_eq!(host.driver.counters().refused, 1);
+}
+
 #[test]
 fn the_group_of_a_session_is_joined_while_it_is_open() {
     let mut host = Host::new();

@@ -2,6 +2,7 @@
 //! drawing.
 
 mod chart;
+pub(crate) mod drawing;
 mod html;
 mod map;
 mod table;

@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar for so many runs on standard error; nothing is drawn where that is no terminal.
-pub fn bar(runs: usize) -> ProgressBar {
-    let bar = ProgressBar::new(runs as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} to go") {
+/// A bar for so many runs of something on standard error; nothing is drawn where that is no terminal.
+pub fn bar(what: &str, runs: usize) -> ProgressBar {
+    let bar = ProgressBar::new(runs as u64).with_prefix(what.to_owned());
+    if let Ok(style) =
+        ProgressStyle::with_template("{prefix:<12} {bar:40} {pos}/{len} runs, {eta} to go")
+    {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(500));

@@ -27,6 +27,7 @@ mod said;
 mod scenario;
 mod tapping;
 pub mod topology;
+mod values;
 mod watching;
 mod ways;
 

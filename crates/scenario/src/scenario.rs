@@ -47,6 +47,7 @@ use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
 use crate::said::{self, Lifetime};
 use crate::topology::{Choice, Topology, TopologyError};
+use crate::values;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -276,6 +277,14 @@ pub enum ScenarioError {
         /// Why.
         why: OverrideError,
     },
+    /// A value that can be read, and makes no sense.
+    #[error("`{key}`: {why}")]
+    Value {
+        /// Which, as it is named where it is set from outside.
+        key: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// Priorities, of which the protocol knows nothing.
     #[error("flows `{0}` have a priority, but only rsvp tells routers of it")]
     Priority(String),
@@ -304,11 +313,12 @@ impl Scenario {
         overrides::parse(text, overrides)
     }
 
-    /// Whether its flows are between nodes of a topology.
+    /// Whether its values make sense, and its flows are between nodes of a topology.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first that does not, or is not.
     pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
+        values::check(self)?;
         for flows in &self.flows {
             if flows.priority.is_some() && self.protocol != Protocol::Rsvp {
                 return Err(ScenarioError::Priority(flows.name.clone()));

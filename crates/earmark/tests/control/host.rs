@@ -16,13 +16,17 @@ use earmark_core::{
 use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
 use serde_json::Value;
 
-/// A kernel that takes everything and remembers what was sent.
+/// A kernel that takes everything, unless it is full, and remembers what was sent.
 #[derive(Default)]
 pub(crate) struct Paper {
     pub(crate) sent: VecDeque<(Outgoing, Vec<u8>)>,
     pub(crate) groups: Vec<IpAddr>,
     /// Whether IPv6 can be signalled.
     pub(crate) ipv6: bool,
+    /// Whether traffic control has no room for more.
+    pub(crate) full: bool,
+    /// What was taken out of what a dead daemon left.
+    pub(crate) dropped: Vec<(InterfaceId, Flow)>,
 }
 
 impl Kernel for Paper {
@@ -37,7 +41,10 @@ impl Kernel for Paper {
         self.sent.extend(messages.map(|(how, octets)| (*how, octets.to_vec())));
     }
     fn install(&mut self, _installation: &Installation) -> Result<(), TrafficControlFailure> {
-        Ok(())
+        match self.full {
+            true => Err(TrafficControlFailure { errno: 28, text: "no space left".into() }),
+            false => Ok(()),
+        }
     }
     fn add_flow(&mut self, _claim: ClaimId, _flow: Flow) -> Result<(), TrafficControlFailure> {
         Ok(())
@@ -47,9 +54,10 @@ impl Kernel for Paper {
     }
     fn drop_adopted(
         &mut self,
-        _interface: InterfaceId,
-        _flow: Flow,
+        interface: InterfaceId,
+        flow: Flow,
     ) -> Result<(), TrafficControlFailure> {
+        self.dropped.push((interface, flow));
         Ok(())
     }
     fn remove(&mut self, _claim: ClaimId) -> Result<(), TrafficControlFailure> {

@@ -63,7 +63,7 @@ impl Explore {
         let began = Instant::now();
         let seeds: Vec<u64> =
             (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();
-        let outcomes = over_all_cores(&seeds, &bar(seeds.len()), |&seed| explore(seed));
+        let outcomes = over_all_cores(&seeds, &bar("explore", seeds.len()), |&seed| explore(seed));
         let events = outcomes.iter().map(|outcome| outcome.events).sum();
         let reserved_packets = outcomes.iter().map(|outcome| outcome.reserved_packets).sum();
         let flows = outcomes.iter().map(|outcome| outcome.flows).sum();

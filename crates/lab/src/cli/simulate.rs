@@ -111,7 +111,7 @@ impl Simulate {
     fn play_all(&self, scenario: &Scenario, topology: &Topology) -> Result<Vec<Outcome>> {
         let seeds: Vec<u64> =
             (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();
-        let outcomes = runs::over_all_cores(&seeds, &runs::bar(seeds.len()), |&seed| {
+        let outcomes = runs::over_all_cores(&seeds, &runs::bar("simulate", seeds.len()), |&seed| {
             play(scenario, topology, seed)
         });
         outcomes.into_iter().map(|outcome| outcome.map_err(Into::into)).collect()

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Attempted, FlowOutcome, Outcome};
 
-use crate::report::escape;
+use crate::report::drawing::{self, Style, level, tick};
 
 /// Attempts of one pass along the path are not further apart, seconds.
 const PASS: f64 = 1.0;
@@ -110,21 +110,21 @@ fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
     way
 }
 
-/// Width of the drawing, and of the plot in it.
-const WIDTH: f64 = 960.0;
+/// The plot goes from here
 const LEFT: f64 = 96.0;
+/// to here.
 const RIGHT: f64 = 930.0;
 /// Height of a node's line, and of what stands above and below a flow's.
 const LINE: f64 = 22.0;
 const ABOVE: f64 = 44.0;
 const BELOW: f64 = 42.0;
 
-const STYLE: &str = "\
-svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--granted:#1a7f37;--refused:#c4432b}\
-@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#8a91a0;--paper:#14171c;--granted:#3fb950;--refused:#f47067}}\
-text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.paper{fill:var(--paper)}\
-.grid{stroke:var(--faint);stroke-opacity:.3}.granted{fill:var(--granted)}.refused{stroke:var(--refused);stroke-width:1.6}\
-.whole{stroke:var(--ink);stroke-dasharray:2 3}";
+const STYLE: Style = Style {
+    light: "--granted:#1a7f37;--refused:#c4432b",
+    dark: "--granted:#3fb950;--refused:#f47067",
+    rules: ".granted{fill:var(--granted)}.refused{stroke:var(--refused);stroke-width:1.6}\
+            .whole{stroke:var(--ink);stroke-dasharray:2 3}",
+};
 
 /// As a drawing: time goes across, nodes go down; a dot was granted, a cross refused, and the dashed line is where all was granted.
 pub fn timeline_svg(outcomes: &[Outcome], topology: &Topology) -> String {
@@ -133,12 +133,8 @@ pub fn timeline_svg(outcomes: &[Outcome], topology: &Topology) -> String {
     for (title, flow) in flows(outcomes) {
         top = panel(&mut drawn, top, &title, flow, &path(flow, topology));
     }
-    let height = top.max(ABOVE);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-label=\"attempts to reserve\"><style>{STYLE}</style>\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>{drawn}</svg>\n"
-    )
+    let frame = drawing::begin(top.max(ABOVE), "attempts to reserve", &STYLE);
+    format!("{frame}{drawn}</svg>\n")
 }
 
 /// One flow; returns where the next one begins.
@@ -150,27 +146,15 @@ fn panel(out: &mut String, top: f64, title: &str, flow: &FlowOutcome, nodes: &[S
     let x = |at: f64| LEFT + (RIGHT - LEFT) * (at - asked) / span;
     let y = |line: usize| top + ABOVE + LINE * (line as f64 + 0.5);
     let bottom = top + ABOVE + LINE * nodes.len() as f64;
-    let title = escape(title);
-    let _ = write!(out, "<text class=\"title\" x=\"16\" y=\"{:.0}\">{title}</text>", top + 26.0);
+    drawing::title(out, top, title);
     for (line, node) in nodes.iter().enumerate() {
-        let (y, node) = (y(line), escape(node));
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{node}</text>",
-            LEFT - 12.0,
-            y + 4.0
-        );
+        level(out, (LEFT, RIGHT), y(line), node);
     }
     let step = [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
     let step = step.into_iter().find(|step| span / step <= 10.0).unwrap_or(span / 5.0);
-    for tick in 0..=(span / step) as u32 {
-        let after = f64::from(tick) * step;
-        let (x, y) = (x(asked + after), bottom + 18.0);
-        let _ = write!(
-            out,
-            "<text class=\"axis\" x=\"{x:.1}\" y=\"{y:.0}\" text-anchor=\"middle\">{after} s</text>"
-        );
+    for part in 0..=(span / step) as u32 {
+        let after = f64::from(part) * step;
+        tick(out, x(asked + after), bottom, &format!("{after} s"));
     }
     if let Some(completed) = completed {
         let (x, above) = (x(completed), top + ABOVE - 4.0);

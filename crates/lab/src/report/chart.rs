@@ -1,33 +1,28 @@
 //! The rate over time as an SVG drawing: stages shaded, the reserved rate dashed, one line per stream.
-//!
-//! Drawn by hand: a plotting library would bring fonts and pixels, and could not follow the reader's light or dark
-//! theme, which style sheet classes can.
 
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::drawing::{self, Style, level, tick};
 use super::escape;
 use crate::demo::{Mark, Series, Span, Timeline};
 
-/// Size of the drawing, and of the plot in it.
-const WIDTH: f64 = 960.0;
+/// Height of the drawing, and the plot in it.
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 940.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 360.0;
 
-/// Colours for light and dark readers; the drawing carries them so that it can stand alone.
-const STYLE: &str = "\
-svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--shade:#1f6feb14;--reserved:#1a7f3722;\
---stream:#1a7f37;--flood:#c4432b}\
-@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#8a91a0;--paper:#14171c;--shade:#58a6ff1a;\
---reserved:#3fb95026;--stream:#3fb950;--flood:#f47067}}\
-text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.mark{stroke:var(--ink);stroke-dasharray:2 3}\
-.note{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}.paper{fill:var(--paper)}\
-.span{fill:var(--shade)}.held{fill:var(--reserved)}.grid{stroke:var(--faint);stroke-opacity:.3}\
-.limit{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:6 6}\
-.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.stream{stroke:var(--stream)}.flood{stroke:var(--flood)}";
+const STYLE: Style = Style {
+    light: "--shade:#1f6feb14;--reserved:#1a7f3722;--stream:#1a7f37;--flood:#c4432b",
+    dark: "--shade:#58a6ff1a;--reserved:#3fb95026;--stream:#3fb950;--flood:#f47067",
+    rules: ".mark{stroke:var(--ink);stroke-dasharray:2 3}\
+            .note{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}\
+            .span{fill:var(--shade)}.held{fill:var(--reserved)}\
+            .limit{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:6 6}\
+            .stream{stroke:var(--stream)}.flood{stroke:var(--flood)}",
+};
 
 /// From rates and times to points.
 struct Scale {
@@ -59,13 +54,7 @@ pub fn svg(timeline: &Timeline, title: &str) -> String {
         seconds: (bins as f64 * timeline.bin.as_secs_f64()).max(1.0),
         bps: (peak.unwrap_or(0).max(1_000_000) as f64 / 2e6).ceil() * 2e6,
     };
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-         aria-label=\"{title}\"><style>{STYLE}</style>\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"8\"/>\
-         <text class=\"title\" x=\"{LEFT}\" y=\"26\">{title}</text>",
-        title = escape(title)
-    );
+    let mut out = drawing::begin_titled(HEIGHT, title, &STYLE);
     spans(&mut out, timeline, &scale);
     axes(&mut out, &scale);
     for series in &timeline.series {
@@ -79,7 +68,7 @@ pub fn svg(timeline: &Timeline, title: &str) -> String {
     out
 }
 
-/// Writing to a string does not fail, so these helpers pass over the result.
+/// Stages: shaded, their names above. Writing to a string does not fail, so these helpers pass over the result.
 fn spans(out: &mut String, timeline: &Timeline, scale: &Scale) {
     for span in &timeline.spans {
         let (from, until) = scale.ends(span);
@@ -128,25 +117,13 @@ fn axes(out: &mut String, scale: &Scale) {
     let step = if scale.bps > 12e6 { 5.0 } else { 2.0 };
     let mut mbps = 0.0;
     while mbps * 1e6 <= scale.bps {
-        let y = scale.y(mbps * 1e6);
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"axis\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{mbps}</text>",
-            LEFT - 8.0,
-            y + 4.0
-        );
+        level(out, (LEFT, RIGHT), scale.y(mbps * 1e6), &mbps.to_string());
         mbps += step;
     }
     let step = if scale.seconds > 40.0 { 10.0 } else { 5.0 };
     let mut seconds = 0.0;
     while seconds <= scale.seconds {
-        let _ = write!(
-            out,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{seconds} s</text>",
-            scale.x(seconds),
-            BOTTOM + 20.0
-        );
+        tick(out, scale.x(seconds), BOTTOM, &format!("{seconds} s"));
         seconds += step;
     }
     let _ = write!(

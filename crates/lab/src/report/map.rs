@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 use earmark_scenario::topology::{Role, Topology};
 
+use super::drawing::{self, Style, WIDTH};
 use super::escape;
 
-/// Size of the drawing, and of the margin around the routers.
-const WIDTH: f64 = 960.0;
+/// Height of the drawing, and the margin around the routers.
 const HEIGHT: f64 = 640.0;
 const MARGIN: f64 = 70.0;
 /// From a router to its hosts.
@@ -18,13 +18,13 @@ const MOST_NAMES: usize = 60;
 /// and with more hosts these the network.
 const MOST_HOSTS: usize = 300;
 
-/// Colours for light and dark readers; the drawing carries them so that it can stand alone.
-const STYLE: &str = "\
-svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--router:#1f6feb;--host:#1a7f37}\
-@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#8a91a0;--paper:#14171c;--router:#58a6ff;--host:#3fb950}}\
-text{font:12px system-ui,sans-serif;fill:var(--ink);paint-order:stroke;stroke:var(--paper);stroke-width:3px;\
-stroke-linejoin:round}.title{font-weight:600;font-size:14px}.paper{fill:var(--paper)}.link{stroke:var(--faint)}\
-.arm{stroke:var(--faint);stroke-opacity:.5}.router{fill:var(--router)}.host{fill:var(--host)}";
+const STYLE: Style = Style {
+    light: "--router:#1f6feb;--host:#1a7f37",
+    dark: "--router:#58a6ff;--host:#3fb950",
+    rules: "text{font-size:12px;paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}\
+            .title{font-size:14px}.link{stroke:var(--faint)}.arm{stroke:var(--faint);stroke-opacity:.5}\
+            .router{fill:var(--router)}.host{fill:var(--host)}",
+};
 
 /// A point of the drawing.
 type Point = (f64, f64);
@@ -37,13 +37,7 @@ pub fn map(topology: &Topology) -> String {
     let shown =
         |node: usize| topology.nodes[node].role == Role::Router || hosts.len() <= MOST_HOSTS;
     let title = format!("{}: {} routers, {} hosts", topology.name, routers.len(), hosts.len());
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-         aria-label=\"{title}\"><style>{STYLE}</style>\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"8\"/>\
-         <text class=\"title\" x=\"24\" y=\"30\">{title}</text>",
-        title = escape(&title)
-    );
+    let mut out = drawing::begin_titled(HEIGHT, &title, &STYLE);
     // Writing to a string does not fail.
     for link in &topology.links {
         let ends = [link.ends[0].node, link.ends[1].node];

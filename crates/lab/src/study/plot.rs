@@ -3,26 +3,12 @@
 
 use std::fmt::Write;
 
+use crate::report::drawing::{COLOURS, SERIES, begin_titled, level, tick};
 use crate::report::escape;
 
-const WIDTH: f64 = 960.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 780.0;
 const TOP: f64 = 50.0;
-
-/// Colours for light and dark readers; the drawing carries them so that it can stand alone.
-const STYLE: &str = "\
-svg{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;--c0:#1f6feb;--c1:#1a7f37;--c2:#c4432b;--c3:#9a6700;\
---c4:#8250df;--c5:#1b7c83;--c6:#bf3989;--c7:#57606a}\
-@media(prefers-color-scheme:dark){svg{--ink:#e6e9ef;--paper:#14171c;--c0:#58a6ff;--c1:#3fb950;--c2:#f47067;--c3:#d29922;\
---c4:#bc8cff;--c5:#39c5cf;--c6:#f778ba;--c7:#b1bac4}}\
-text{font:13px system-ui,sans-serif;fill:var(--ink)}.axis{fill:var(--faint)}.title{font-weight:600}.paper{fill:var(--paper)}\
-.grid{stroke:var(--faint);stroke-opacity:.3}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}\
-.bar{stroke-opacity:.5;stroke-width:3}.run{fill:var(--c0);fill-opacity:.45}.never{fill:var(--c2);fill-opacity:.45}\
-.then{fill:none;stroke:var(--ink);stroke-width:2}.rate{fill:none;stroke:var(--c0);stroke-width:1.2}";
-
-/// How many colours there are.
-const COLOURS: usize = 8;
 
 /// One line: its name, and for each place of the axis a value with the ends of its interval.
 pub(super) struct Line {
@@ -42,25 +28,13 @@ pub(super) fn lines(
     let x =
         |place: usize| LEFT + (RIGHT - LEFT) * (place as f64 + 0.5) / (places.len().max(1) as f64);
     let y = |value: f64| bottom - (bottom - TOP) * (value / most).clamp(0.0, 1.0);
-    let mut out = begin(430.0, title);
-    for tick in 0..=5 {
-        let value = most * f64::from(tick) / 5.0;
-        let (y, shown) = (y(value), number(value));
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"axis\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{shown}</text>",
-            LEFT - 8.0,
-            y + 4.0
-        );
+    let mut out = begin_titled(430.0, title, &SERIES);
+    for part in 0..=5 {
+        let value = most * f64::from(part) / 5.0;
+        level(&mut out, (LEFT, RIGHT), y(value), &number(value));
     }
     for (place, name) in places.iter().enumerate() {
-        let (x, name) = (x(place), escape(name));
-        let _ = write!(
-            out,
-            "<text class=\"axis\" x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{name}</text>",
-            bottom + 20.0
-        );
+        tick(&mut out, x(place), bottom, name);
     }
     let _ = write!(
         out,
@@ -120,16 +94,15 @@ pub(super) fn strips(title: &str, axis: &str, most: f64, strips: &[Strip]) -> St
     let bottom = TOP + HEIGHT * strips.len() as f64;
     let right = 930.0;
     let x = |value: f64| LEFT + (right - LEFT) * (value / most).clamp(0.0, 1.0);
-    let mut out = begin(bottom + 60.0, title);
-    for tick in 0..=6 {
-        let value = most * f64::from(tick) / 6.0;
-        let (x, shown) = (x(value), number(value));
+    let mut out = begin_titled(bottom + 60.0, title, &SERIES);
+    for part in 0..=6 {
+        let value = most * f64::from(part) / 6.0;
+        let x = x(value);
         let _ = write!(
             out,
-            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>\
-             <text class=\"axis\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{shown}</text>",
-            bottom + 20.0
+            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>"
         );
+        tick(&mut out, x, bottom, &number(value));
     }
     let middle = (LEFT + right) / 2.0;
     let axis = escape(axis);
@@ -177,7 +150,7 @@ pub(super) fn panels(title: &str, most: f64, panels: &[(String, &[u64], Option<f
     let seconds = panels.iter().map(|(_, rates, _)| rates.len()).max().unwrap_or(1).max(1) as f64;
     let x = |second: f64| LEFT + (right - LEFT) * second / seconds;
     let bottom = TOP + HEIGHT * panels.len() as f64;
-    let mut out = begin(bottom + 40.0, title);
+    let mut out = begin_titled(bottom + 40.0, title, &SERIES);
     for (number, (name, rates, moment)) in panels.iter().enumerate() {
         let base = TOP + HEIGHT * (number as f64 + 1.0) - 6.0;
         let y = |rate: f64| base - (HEIGHT - 14.0) * (rate / most).clamp(0.0, 1.0);
@@ -205,25 +178,10 @@ pub(super) fn panels(title: &str, most: f64, panels: &[(String, &[u64], Option<f
         }
     }
     for second in (0..=seconds as u32).step_by(100) {
-        let _ = write!(
-            out,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{second} s</text>",
-            x(f64::from(second)),
-            bottom + 20.0
-        );
+        tick(&mut out, x(f64::from(second)), bottom, &format!("{second} s"));
     }
     out.push_str("</svg>\n");
     out
-}
-
-fn begin(height: f64, title: &str) -> String {
-    let title = escape(title);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-label=\"{title}\"><style>{STYLE}</style>\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\
-         <text class=\"title\" x=\"16\" y=\"26\">{title}</text>"
-    )
 }
 
 /// A number of an axis.

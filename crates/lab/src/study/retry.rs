@@ -3,7 +3,6 @@
 //!
 //! - [`Case`]: the seven ways of the papers under two loads, and what was published of each.
 //! - [`rows`]: each case with many seeds. No packets of flows are sent, as signalling goes before them anyway.
-//! - [`traces`]: one run of each case with packets: what the test flow received, and its attempts.
 //! - [`beyond`]: what the papers planned, and what they did not see.
 //! - [`report`]: tables and drawings.
 
@@ -11,9 +10,10 @@ mod beyond;
 mod case;
 mod report;
 mod rows;
-mod traces;
 
-use anyhow::Result;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Outcome, Override, Scenario, play};
 use serde::Serialize;
@@ -24,7 +24,6 @@ pub use beyond::{Point, Sweep};
 pub use case::{Case, Load};
 pub use report::{drawings, tables};
 pub use rows::Row;
-pub use traces::Traced;
 
 /// How much of the study is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +43,9 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// Beyond the papers.
     pub sweeps: Vec<Sweep>,
-    /// One run of each case, watched closely.
+    /// The first seed of each case with the data of all flows: what the test flow received, and its attempts.
     #[serde(skip)]
-    pub traces: Vec<Traced>,
+    pub traces: Vec<Played>,
 }
 
 /// Does the study, with a bar for each part.
@@ -55,7 +54,8 @@ pub struct Results {
 /// A run broke off.
 pub fn study(plan: &Plan) -> Result<Results> {
     let rows = rows::play_all(plan.seeds)?;
-    let traces = traces::play_all(plan.quick)?;
+    // Packet by packet, or as fluid, which takes a hundredth of the time.
+    let traces = play_cases("traces", 1, if plan.quick { "fluid" } else { "packets" })?;
     let sweeps = match plan.sweep_seeds {
         0 => Vec::new(),
         seeds => beyond::play_all(seeds, plan.quick)?,
@@ -82,10 +82,44 @@ impl Job {
     }
 }
 
+/// What came of one case under one load.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Under which load.
+    pub load: Load,
+    /// Which case.
+    pub case: Case,
+    /// Where.
+    pub topology: Topology,
+    /// One for each seed.
+    pub runs: Vec<Outcome>,
+}
+
+/// Plays every case under every load, with so many seeds and this kind of data.
+fn play_cases(part: &str, seeds: u64, data: &str) -> Result<Vec<Played>> {
+    let mut jobs = Vec::new();
+    let mut played = Vec::new();
+    for (load, case) in Load::ALL.into_iter().flat_map(|load| Case::ALL.map(|case| (load, case))) {
+        let [protocol, threshold] = case.settings();
+        let set = [protocol, threshold, ("data", data)];
+        let more = Job::each(load.scenario(), &set, seeds)?;
+        let topology = more.first().context("a case has no seeds")?.topology.clone();
+        played.push(Played { load, case, topology, runs: Vec::new() });
+        jobs.extend(more);
+    }
+    let mut outcomes = play_jobs(part, &jobs)?.into_iter();
+    for case in &mut played {
+        case.runs.extend(outcomes.by_ref().take(seeds as usize));
+    }
+    Ok(played)
+}
+
 /// Plays them on all processors; outcomes are in the order of the jobs.
-fn play_jobs(jobs: &[Job]) -> Result<Vec<Outcome>> {
-    let bar = runs::bar(jobs.len());
+fn play_jobs(part: &str, jobs: &[Job]) -> Result<Vec<Outcome>> {
+    let begun = Instant::now();
+    let bar = runs::bar(part, jobs.len());
     let outcomes =
         runs::over_all_cores(jobs, &bar, |job| play(&job.scenario, &job.topology, job.seed));
+    eprintln!("{part}: {} runs, {:.0} s", jobs.len(), begun.elapsed().as_secs_f64());
     outcomes.into_iter().map(|outcome| outcome.map_err(Into::into)).collect()
 }

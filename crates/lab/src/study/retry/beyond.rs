@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use earmark_scenario::Outcome;
 use serde::Serialize;
 
-use super::case::Load;
+use super::case::{Load, MIXED, PRIORITIES};
 use super::{Job, play_jobs};
 use crate::statistics::Median;
 
@@ -53,7 +53,7 @@ pub struct Point {
 struct Setting {
     x: String,
     series: String,
-    text: String,
+    text: &'static str,
     set: Vec<(&'static str, String)>,
     seeds: u64,
 }
@@ -76,19 +76,19 @@ pub(super) fn play_all(seeds: u64, quick: bool) -> Result<Vec<Sweep>> {
     sweeps
         .into_iter()
         .map(|(name, title, axis, settings)| {
-            Ok(Sweep { name, title, axis, points: play_settings(&settings)? })
+            Ok(Sweep { name, title, axis, points: play_settings(name, &settings)? })
         })
         .collect()
 }
 
-fn play_settings(settings: &[Setting]) -> Result<Vec<Point>> {
+fn play_settings(name: &str, settings: &[Setting]) -> Result<Vec<Point>> {
     let mut jobs = Vec::new();
     for setting in settings {
         let set: Vec<_> = setting.set.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        let more = Job::each(&setting.text, &set, setting.seeds);
+        let more = Job::each(setting.text, &set, setting.seeds);
         jobs.extend(more.with_context(|| format!("{} {}", setting.series, setting.x))?);
     }
-    let mut outcomes = play_jobs(&jobs)?.into_iter();
+    let mut outcomes = play_jobs(name, &jobs)?.into_iter();
     let points = settings.iter().map(|setting| {
         let runs: Vec<_> = outcomes.by_ref().take(setting.seeds as usize).collect();
         point(setting, &runs)
@@ -124,8 +124,7 @@ fn setting(
 ) -> Setting {
     let mut set: Vec<_> = set.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
     set.push(("data", "none".to_owned()));
-    let text = Load::High.scenario().to_owned();
-    Setting { x: x.into(), series: series.into(), text, set, seeds }
+    Setting { x: x.into(), series: series.into(), text: Load::High.scenario(), set, seeds }
 }
 
 fn threshold_and_load(seeds: u64, quick: bool) -> Vec<Setting> {
@@ -173,26 +172,7 @@ fn lifetimes(seeds: u64, quick: bool) -> Vec<Setting> {
     settings
 }
 
-/// Small, middle and large flows, each kind a third of what is wanted.
-const MIXED: &str = r#"
-name = "mixed"
-topology = "retry.toml"
-protocol = "yessir"
-duration = "600s"
-discard = "50s"
-data = "none"
-retry = { threshold = 0, counting = "tries" }
-"#;
-
 fn disciplines(seeds: u64, quick: bool) -> Vec<Setting> {
-    let mut text = MIXED.to_owned();
-    for (name, count, rate) in [("small", 80, 50), ("middle", 40, 100), ("large", 10, 400)] {
-        text.push_str(&format!(
-            "[[flows]]\nname = \"{name}\"\ncount = {count}\nrate = \"{rate}kbit\"\nreserves = \"0s\"\n\
-             between = [[\"n7\", \"n11\"], [\"n8\", \"n12\"], [\"n9\", \"n13\"], [\"n10\", \"n14\"]]\n\
-             arrivals = \"poisson\"\nlifetime = \"exponential 150s\"\nspread = \"30s\"\n"
-        ));
-    }
     let thresholds: &[&str] =
         if quick { &["3", "\"infinite\""] } else { &["1", "3", "10", "\"infinite\""] };
     let mut settings = Vec::new();
@@ -205,7 +185,7 @@ fn disciplines(seeds: u64, quick: bool) -> Vec<Setting> {
         ] {
             let set = [("retry.threshold", *threshold), ("retry.discipline", discipline)];
             let series = format!("T = {}", shown(threshold));
-            settings.push(Setting { text: text.clone(), ..setting(x, series, seeds, &set) });
+            settings.push(Setting { text: MIXED, ..setting(x, series, seeds, &set) });
         }
     }
     settings
@@ -228,16 +208,8 @@ fn end_users(seeds: u64) -> Vec<Setting> {
             settings.push(setting(format!("{after} s"), series, seeds, &set));
         }
     }
-    // A tenth of the flows displaces others.
-    let kind = [("protocol", "rsvp"), ("retry.threshold", "0")];
-    let mut important = setting("priorities", "RSVP", seeds, &kind);
-    let at = important.text.find("[[flows]]\nname = \"test\"").unwrap_or(important.text.len());
-    let few = "[[flows]]\nname = \"important\"\ncount = 12\nrate = \"100kbit\"\nreserves = \"0s\"\npriority = 1\n\
-        between = [[\"n7\", \"n11\"], [\"n8\", \"n12\"], [\"n9\", \"n13\"], [\"n10\", \"n14\"]]\n\
-        arrivals = \"poisson\"\nlifetime = \"exponential 150s\"\nspread = \"30s\"\n\n";
-    important.text.insert_str(at, few);
-    important.set.push(("flows.reserved.count", "108".to_owned()));
-    settings.push(important);
+    let important = setting("priorities", "RSVP", seeds, &[]);
+    settings.push(Setting { text: PRIORITIES, ..important });
     settings
 }
 
@@ -282,8 +254,8 @@ fn networks(seeds: u64, quick: bool) -> Vec<Setting> {
     // The longer the ways, the fewer flows fill them.
     let sizes = [(50, 3_000), (200, 8_000), (1_000, 20_000)];
     for (routers, flows) in sizes.into_iter().take(if quick { 1 } else { 3 }) {
-        // The large ones have so many flows that a few seeds tell as much.
-        let seeds = (seeds * 25 / u64::from(routers)).clamp(1, seeds);
+        // The large ones have so many flows that a few seeds tell as much; six are the fewest that have an interval.
+        let seeds = (seeds * 25 / u64::from(routers)).clamp(seeds.min(6), seeds);
         kinds.push((format!("Waxman, {routers}"), waxman(routers), routers, flows, seeds));
     }
     let mut settings = Vec::new();

@@ -6,6 +6,10 @@ use serde::Serialize;
 
 const REGULAR: &str = include_str!("../../../../../scenarios/retry-regular.toml");
 const HIGH: &str = include_str!("../../../../../scenarios/retry-high.toml");
+/// Small, middle and large flows, each kind a third of what is wanted.
+pub(super) const MIXED: &str = include_str!("../../../../../scenarios/retry-mixed.toml");
+/// High load, where a tenth of the flows displaces others.
+pub(super) const PRIORITIES: &str = include_str!("../../../../../scenarios/retry-priorities.toml");
 const NETWORK: &str = include_str!("../../../../../topologies/retry.toml");
 const ABILENE: &str = include_str!("../../../../../topologies/abilene.graphml");
 

@@ -4,11 +4,10 @@ use comfy_table::presets::{ASCII_MARKDOWN, UTF8_FULL_CONDENSED};
 use comfy_table::{Cell, CellAlignment, Table};
 use earmark_scenario::Outcome;
 
-use super::Results;
 use super::beyond::{Point, Sweep};
 use super::case::{Case, Load};
 use super::rows::{PATIENCE_S, Row};
-use super::traces::Traced;
+use super::{Played, Results};
 use crate::outcomes::timeline_svg;
 use crate::statistics::Median;
 use crate::study::plot::{self, Line, Strip};
@@ -140,7 +139,7 @@ pub fn drawings(results: &Results) -> Vec<(String, String)> {
     let mut drawings = Vec::new();
     for load in Load::ALL {
         drawings.push((format!("completion-{}.svg", load.name()), completion(results, load)));
-        let traces: Vec<&Traced> =
+        let traces: Vec<&Played> =
             results.traces.iter().filter(|traced| traced.load == load).collect();
         if !traces.is_empty() {
             drawings.push((format!("received-{}.svg", load.name()), received(&traces, load)));
@@ -172,10 +171,10 @@ fn completion(results: &Results, load: Load) -> String {
     plot::strips(&title, "seconds; at 300: never; ring: the published run", PATIENCE_S, &strips)
 }
 
-fn received(traces: &[&Traced], load: Load) -> String {
+fn received(traces: &[&Played], load: Load) -> String {
     let panels: Vec<_> = traces
         .iter()
-        .filter_map(|traced| Some((traced, traced.outcome.watched.first()?)))
+        .filter_map(|traced| Some((traced, traced.runs.first()?.watched.first()?)))
         .map(|(traced, flow)| {
             let completed = flow.reserves.zip(flow.completed_after).map(|(at, after)| at + after);
             (traced.case.title().to_owned(), &flow.received.rates[..], completed)
@@ -189,20 +188,20 @@ fn received(traces: &[&Traced], load: Load) -> String {
 }
 
 /// Attempts of the test flow under regular load, in the three cases of the papers' figure 5.
-fn sequences(traces: &[Traced]) -> Option<String> {
+fn sequences(traces: &[Played]) -> Option<String> {
     let cases = [Case::Rsvp, Case::Refresh, Case::GrabInfinite];
     let of =
         |case| traces.iter().find(|traced| traced.load == Load::Regular && traced.case == case);
-    let chosen: Vec<&Traced> = cases.into_iter().filter_map(of).collect();
-    let named = |traced: &&Traced| {
-        let mut outcome: Outcome = traced.outcome.clone();
+    let chosen: Vec<&Played> = cases.into_iter().filter_map(of).collect();
+    let named = |traced: &&Played| {
+        let mut outcome: Outcome = traced.runs.first()?.clone();
         outcome.watched.retain(|flow| flow.reserves.is_some());
         for flow in &mut outcome.watched {
             flow.flows = traced.case.title().to_owned();
         }
-        outcome
+        Some(outcome)
     };
-    let outcomes: Vec<Outcome> = chosen.iter().map(named).collect();
+    let outcomes: Vec<Outcome> = chosen.iter().filter_map(named).collect();
     Some(timeline_svg(&outcomes, &chosen.first()?.topology))
 }
 
@@ -300,8 +299,8 @@ mod tests {
         let sweep = Sweep { name: "some", title: "Some", axis: "T", points };
         let topology = Topology::parse(&super::super::case::file("retry.toml").unwrap()).unwrap();
         let traces = Load::ALL.map(|load| {
-            let (outcome, topology) = (runs[0].clone(), topology.clone());
-            Traced { load, case: Case::Rsvp, outcome, topology }
+            let (topology, runs) = (topology.clone(), vec![runs[0].clone()]);
+            Played { load, case: Case::Rsvp, topology, runs }
         });
         Results { rows: rows.into(), sweeps: vec![sweep], traces: traces.into() }
     }

@@ -5,7 +5,7 @@ use earmark_scenario::{FlowOutcome, Outcome};
 use serde::Serialize;
 
 use super::case::{Case, Load};
-use super::{Job, play_jobs};
+use super::play_cases;
 use crate::statistics::Median;
 
 /// How long the test flow waits for its reservation, seconds; who has none by then counts with this.
@@ -46,19 +46,8 @@ pub struct Row {
 
 /// Plays every row.
 pub(super) fn play_all(seeds: u64) -> Result<Vec<Row>> {
-    let mut jobs = Vec::new();
-    let mut kinds = Vec::new();
-    for load in Load::ALL {
-        for case in Case::ALL {
-            let mut set = case.settings().to_vec();
-            set.push(("data", "none"));
-            jobs.extend(Job::each(load.scenario(), &set, seeds)?);
-            kinds.push((load, case));
-        }
-    }
-    let outcomes = play_jobs(&jobs)?;
-    let runs = outcomes.chunks(seeds as usize);
-    let rows = kinds.into_iter().zip(runs).map(|((load, case), runs)| row(load, case, runs));
+    let played = play_cases("rows", seeds, "none")?;
+    let rows = played.iter().map(|played| row(played.load, played.case, &played.runs));
     rows.collect::<Option<_>>().context("a row has no seeds")
 }
 

@@ -1,0 +1,159 @@
+//! Values that can be read, and of which nothing sensible could come, or nothing before the end of all days.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::scenario::{Arrivals, Flows, Scenario, ScenarioError};
+
+/// Flows that come and go in one run, at most.
+const MOST_FLOWS: f64 = 10e6;
+/// An IPv4 and a UDP header.
+const LEAST_OCTETS: u32 = 28;
+/// The longest IPv4 packet.
+const MOST_OCTETS: u32 = 65_535;
+/// Protocols count refreshes in whole seconds.
+const LEAST_REFRESH: Duration = Duration::from_secs(1);
+
+/// Finds the first value that makes no sense.
+pub(crate) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
+    let wrong = |key: &str, why| Err(ScenarioError::Value { key: key.to_owned(), why });
+    if scenario.duration.is_zero() {
+        return wrong("duration", "nothing can happen in no time");
+    }
+    if scenario.discard >= scenario.duration {
+        return wrong("discard", "nothing is left of the duration that would count");
+    }
+    if scenario.refresh < LEAST_REFRESH {
+        return wrong("refresh", "it is less than a second");
+    }
+    let mut names = BTreeSet::new();
+    for flows in &scenario.flows {
+        if !names.insert(&flows.name) {
+            return wrong(&format!("flows.{}", flows.name), "there are others of this name");
+        }
+        if let Some((key, why)) = senseless(flows) {
+            return wrong(&format!("flows.{}.{key}", flows.name), why);
+        }
+    }
+    let all: f64 = scenario.flows.iter().map(|flows| expected(flows, scenario.duration)).sum();
+    if all > MOST_FLOWS {
+        return wrong("flows", "more than ten million would come and go; let fewer live longer");
+    }
+    Ok(())
+}
+
+fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
+    if flows.rate.as_bps() == 0 {
+        return Some(("rate", "flows without data; leave them out, or give them a rate"));
+    }
+    if !(LEAST_OCTETS..=MOST_OCTETS).contains(&flows.packet_octets) {
+        return Some((
+            "packet_octets",
+            "an IP packet has 28 to 65535, headers of IP and UDP included",
+        ));
+    }
+    if flows.bucket_octets < flows.packet_octets {
+        return Some(("bucket_octets", "no packet would fit the bucket"));
+    }
+    if flows.bursts.is_some_and(|bursts| bursts.on.is_zero()) {
+        return Some(("bursts.on", "they would never send"));
+    }
+    if flows.lifetime.mean().is_some_and(|mean| mean.is_zero()) {
+        return Some(("lifetime", "they would end before they begin"));
+    }
+    None
+}
+
+/// How many there will be, about.
+fn expected(flows: &Flows, duration: Duration) -> f64 {
+    let lives = match (flows.lifetime.mean(), flows.arrivals) {
+        (None, _) => 1.0,
+        (Some(mean), Arrivals::Replaced | Arrivals::Poisson) => {
+            1.0 + duration.as_secs_f64() / mean.as_secs_f64()
+        }
+    };
+    f64::from(flows.count) * lives
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{DEMO, Topology};
+
+    const SCENARIO: &str = r#"
+        name = "some"
+        topology = "demo.toml"
+        protocol = "yessir"
+        duration = "60s"
+        [[flows]]
+        name = "test"
+        between = [["h1", "h2"]]
+        rate = "1Mbit"
+        reserves = "1s"
+    "#;
+
+    fn set(values: &[&str]) -> Result<Scenario, ScenarioError> {
+        let values: Vec<_> = values.iter().map(|value| value.parse().expect("KEY=VALUE")).collect();
+        Scenario::parse_with(SCENARIO, &values)
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let topology = Topology::parse(DEMO).expect("a topology");
+        assert_eq!(set(&[]).unwrap().check(&topology), Ok(()));
+        for (value, key) in [
+            ("duration=0s", "duration"),
+            ("discard=60s", "discard"),
+            ("refresh=999ms", "refresh"),
+            ("flows.test.rate=0bit", "flows.test.rate"),
+            ("flows.test.packet_octets=27", "flows.test.packet_octets"),
+            ("flows.test.packet_octets=65536", "flows.test.packet_octets"),
+            ("flows.test.bucket_octets=124", "flows.test.bucket_octets"),
+            ("flows.test.bursts={ on = \"0s\", off = \"1s\" }", "flows.test.bursts.on"),
+            ("flows.test.lifetime=constant 0s", "flows.test.lifetime"),
+            ("flows.test.lifetime=exponential 0s", "flows.test.lifetime"),
+            ("flows.test.count=10000001", "flows"),
+        ] {
+            let checked = set(&[value]).expect(value).check(&topology);
+            let Err(ScenarioError::Value { key: wrong, .. }) = checked else {
+                panic!("{value}: {checked:?}");
+            };
+            assert_eq!(wrong, key, "{value}");
+        }
+        let many = set(&["flows.test.count=1000", "flows.test.lifetime=constant 1ms"]);
+        assert!(many.unwrap().check(&topology).is_err(), "60 million come and go");
+        let mut twice = set(&[]).unwrap();
+        twice.flows.push(twice.flows[0].clone());
+        let told = twice.check(&topology).unwrap_err().to_string();
+        assert_eq!(told, "`flows.test`: there are others of this name");
+    }
+
+    /// Values of the wrong kind are told with what could be said instead, or with what is wrong with them.
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        for (value, told) in [
+            ("rollback={ after = \"5s\" }", "missing field `again`"),
+            ("rollback={ after = \"5 s\", again = \"soon\" }", "`soon` is no lifetime"),
+            ("rollback={ after = 5, again = \"constant 1s\" }", "invalid type: integer `5`"),
+            (
+                "rollback={ after = \"5s\", again = \"constant 1s\", how = 1 }",
+                "unknown field `how`",
+            ),
+            ("retry.counting=some", "unknown variant `some`, expected `entries` or `tries`"),
+            ("retry.discipline=fair", "unknown variant `fair`"),
+            ("retry.threshold=-1", "retry.threshold"),
+            ("retry.threshold=many", "retry.threshold"),
+            (
+                "flows.test.arrivals=never",
+                "unknown variant `never`, expected `replaced` or `poisson`",
+            ),
+            ("flows.test.priority=70000", "invalid value: integer `70000`"),
+            ("flows.test.priority=high", "invalid type: string \"high\""),
+            ("flows.test.rate=fast", "`fast` is no rate"),
+            ("data=waves", "unknown variant `waves`"),
+        ] {
+            let error = set(&[value]).expect_err(value).to_string();
+            assert!(error.contains(told), "{value}: {error}");
+        }
+    }
+}
