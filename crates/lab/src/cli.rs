@@ -9,6 +9,8 @@ mod demo;
 mod explore;
 mod network;
 mod node;
+mod progress;
+mod report;
 mod simulate;
 mod study;
 mod topology;
@@ -35,6 +37,7 @@ Examples:
   earmark-lab bench scale                   what many sessions cost real daemons
   earmark-lab bench messages                what each message costs a router: instructions, ns, octets a session
   earmark-lab bench life --protocol yessir   a million sessions, from set-up to expiry
+  earmark-lab report --quick --out report    the published overhead studies, done again, on one page
   earmark-lab down topologies/demo.toml";
 
 /// Networks to try Earmark on: namespaces of this machine, or simulated.
@@ -64,6 +67,7 @@ enum Command {
     Traffic(traffic::Traffic),
     #[command(subcommand)]
     Bench(bench::Bench),
+    Report(report::Report),
     #[command(hide = true)]
     Node(node::Node),
     #[command(hide = true)]
@@ -95,6 +99,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Status(status) => status.run(),
         Command::Traffic(traffic) => traffic.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Report(report) => report.run(),
         Command::Node(node) => node.run(),
         Command::LightHost(host) => host.run(),
         Command::CountedMessages(messages) => Ok(messages.run()),

@@ -8,6 +8,7 @@
 //! - [`report`]: what the demo found, as table, drawing and page.
 //! - [`runs`]: many runs of the simulator at once, over all processors.
 //! - [`outcomes`]: what came of such runs, as tables, a timeline of attempts, and a summary.
+//! - [`overhead`]: the published studies of overhead, done again on this machine, in one report.
 //! - [`statistics`]: medians, and how sure they are.
 //! - [`cli`]: the command line over all that.
 //!
@@ -19,6 +20,7 @@ pub mod capture;
 pub mod cli;
 pub mod demo;
 pub mod outcomes;
+pub mod overhead;
 pub mod report;
 pub mod runs;
 pub mod statistics;

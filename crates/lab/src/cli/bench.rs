@@ -7,23 +7,20 @@ mod nsis;
 
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
+use super::progress::{Bar, interruption};
 use crate::bench::host::{self, Offer};
 use crate::bench::network::Set;
 use crate::bench::published::{self, Published};
 use crate::bench::resident::{self, Residents};
 use crate::bench::setup::{self, SetUps};
-use crate::bench::{Supervision, Watcher, table};
+use crate::bench::{Supervision, table};
 use crate::testbed::{self, Settings};
 
 const EXAMPLES: &str = "\
@@ -241,7 +238,7 @@ impl Scale {
             report.published.extend(published::SET_UP);
             self.show(bar, || table::set_ups(&report.set_up), &published::SET_UP);
         }
-        bar.0.finish_and_clear();
+        bar.finish();
         if self.json {
             println!("{}", serde_json::to_string(&report)?);
         }
@@ -258,7 +255,7 @@ impl Scale {
         if self.json {
             return;
         }
-        bar.0.suspend(|| {
+        bar.suspend(|| {
             println!("{}\n", own());
             if !others.is_empty() {
                 println!("{}\n", table::published(others));
@@ -313,41 +310,6 @@ impl Scale {
 /// What was asked for, or what is usual.
 fn or<'l, T>(asked: &'l [T], usual: &'l [T]) -> &'l [T] {
     if asked.is_empty() { usual } else { asked }
-}
-
-/// Is set when somebody wants the program to end.
-fn interruption() -> Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
-}
-
-/// Progress on standard error, on a terminal; elsewhere a line for each step.
-struct Bar(ProgressBar);
-
-impl Bar {
-    fn new() -> Bar {
-        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  {elapsed}");
-        Bar(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
-    }
-}
-
-impl Watcher for Bar {
-    fn begin(&self, what: &str, total: u64) {
-        if self.0.is_hidden() {
-            eprintln!("{what}");
-        }
-        self.0.reset();
-        self.0.set_length(total.max(1));
-        self.0.set_message(what.to_owned());
-    }
-
-    fn reached(&self, count: u64) {
-        self.0.set_position(count);
-    }
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub struct Results {
 /// # Errors
 /// A run broke off.
 pub fn study(plan: &Plan) -> Result<Results> {
-    let rows = rows::play_all(plan.seeds)?;
+    let rows = rows(plan.seeds)?;
     // Packet by packet, or as fluid, which takes a hundredth of the time.
     let traces = play_cases("traces", 1, if plan.quick { "fluid" } else { "packets" })?;
     let sweeps = match plan.sweep_seeds {
@@ -61,6 +61,14 @@ pub fn study(plan: &Plan) -> Result<Results> {
         seeds => beyond::play_all(seeds, plan.quick)?,
     };
     Ok(Results { rows, sweeps, traces })
+}
+
+/// Each case under each load, with so many seeds.
+///
+/// # Errors
+/// A run broke off.
+pub fn rows(seeds: u64) -> Result<Vec<Row>> {
+    rows::play_all(seeds)
 }
 
 /// One run that is to be.

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::{Bar, interruption};
 use crate::bench::router::Protocol;
 use crate::bench::{Supervision, life, table};
 use crate::cli::BROKEN_PROMISE;
+use crate::cli::progress::{Bar, interruption};
 
 const EXAMPLES: &str = "\
 One router without I/O gets the messages of so many sessions, octet for octet: all set-ups, then every session's refresh,
@@ -42,7 +42,7 @@ impl Life {
         let bar = Bar::new();
         let supervision = Supervision { watcher: &bar, interrupted: &interrupted };
         let life = life::live(self.protocol, self.sessions, &supervision)?;
-        bar.0.finish_and_clear();
+        bar.finish();
         if self.json {
             println!("{}", serde_json::to_string(&life)?);
         } else {

@@ -6,12 +6,12 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{Bar, interruption};
 use crate::bench::messages::fast_path::{self, FastPathCost};
 use crate::bench::messages::instructions::{self, WITHOUT_VALGRIND};
 use crate::bench::messages::{self, MessageCost, Plan, SessionCost};
 use crate::bench::router::Protocol;
 use crate::bench::{Supervision, table};
+use crate::cli::progress::{Bar, interruption};
 
 const EXAMPLES: &str = "\
 One router without I/O (all four engines, ledger, routes) gets messages as its neighbours would send them:
@@ -100,7 +100,7 @@ impl Messages {
         if self.protocol.protocols().contains(&Protocol::Boomerang) {
             self.measure_kernel(&supervision, &mut report)?;
         }
-        bar.0.finish_and_clear();
+        bar.finish();
         if self.json {
             println!("{}", serde_json::to_string(&report)?);
         } else {

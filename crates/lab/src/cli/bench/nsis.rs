@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Bar, Part, Scale, or};
+use super::{Part, Scale, or};
 use crate::bench::Supervision;
 use crate::bench::nsis::ping::{self, Pings};
 use crate::bench::nsis::resident::{self, Residents};
 use crate::bench::nsis::set_up::{self, SetUps};
 use crate::bench::nsis::{Chain, Set, Transport, table};
 use crate::bench::published::{self, Published};
+use crate::cli::progress::Bar;
 
 /// The most hops of a chain: each is a namespace and a daemon.
 const MOST_HOPS: u64 = 16;
@@ -78,7 +79,7 @@ impl Scale {
                 report.ping.push(pings);
             }
         }
-        bar.0.finish_and_clear();
+        bar.finish();
         if self.json {
             println!("{}", serde_json::to_string(&report)?);
         }

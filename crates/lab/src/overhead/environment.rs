@@ -1,0 +1,221 @@
+//! Where it was measured: the machine, its kernel, and how quiet it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::chapter::{Cell, Chapter, Table};
+
+/// How often the same work is timed.
+const REPETITIONS: usize = 1_000;
+/// Steps of that work: about a tenth of a millisecond.
+const STEPS: u32 = 60_000;
+/// A machine on which one of 20 repetitions takes so much longer than the median is noisy.
+const NOISY: f64 = 0.10;
+
+/// A machine, and how quiet it was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Its processor.
+    pub processor: String,
+    /// How many of them.
+    pub processors: usize,
+    /// Their clock as the kernel tells it, MHz.
+    pub mhz: Option<f64>,
+    /// Whether it is a virtual machine.
+    pub is_virtual: bool,
+    /// All memory, octets.
+    pub memory: u64,
+    /// Kernel, with its version.
+    pub kernel: String,
+    /// What the kernel does about faults of processors.
+    pub mitigations: BTreeMap<String, String>,
+    /// What the kernel tells time by.
+    pub clock_source: String,
+    /// Who chooses the clock of the processor.
+    pub governor: Option<String>,
+    /// Version of this program.
+    pub version: String,
+    /// Processes that wanted to run in the last minute, on average, before the first measurement.
+    pub load: Option<f64>,
+    /// Before the first measurement,
+    pub before: Option<Noise>,
+    /// and after the last one.
+    pub after: Option<Noise>,
+}
+
+/// How much the same work took, again and again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// The median, microseconds.
+    pub median_us: f64,
+    /// By what part of it one in 20 took longer.
+    pub one_in_20: f64,
+    /// By what part of it the longest took longer.
+    pub longest: f64,
+}
+
+impl Noise {
+    /// Measures it, in about a tenth of a second.
+    pub fn measure() -> Noise {
+        let times = (0..REPETITIONS).map(|_| {
+            let start = Instant::now();
+            black_box(work(black_box(STEPS)));
+            start.elapsed().as_secs_f64() * 1e6
+        });
+        Noise::of(times.collect())
+    }
+
+    fn of(mut times: Vec<f64>) -> Noise {
+        times.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+        let median = at(0.5);
+        let over = |share| at(share) / median - 1.0;
+        Noise { median_us: median, one_in_20: over(0.95), longest: over(1.0) }
+    }
+
+    /// Whether results should be read with care.
+    pub fn is_noisy(&self) -> bool {
+        self.one_in_20 > NOISY
+    }
+}
+
+/// Something that no compiler can foresee.
+fn work(steps: u32) -> u64 {
+    (0..steps).fold(0x9e37_79b9, |state: u64, _| {
+        let state = state ^ (state << 13);
+        let state = state ^ (state >> 7);
+        state ^ (state << 17)
+    })
+}
+
+impl Environment {
+    /// This machine, now.
+    pub fn of_this_machine() -> Environment {
+        let system = rustix::system::uname();
+        let kernel = [system.sysname(), system.release(), system.machine()];
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let of_cpu = |name: &str| {
+            let line = cpu.lines().find_map(|line| line.strip_prefix(name)?.split_once(':'));
+            line.map(|(_, value)| value.trim().to_owned())
+        };
+        let flags = of_cpu("flags").unwrap_or_default();
+        Environment {
+            processor: of_cpu("model name").unwrap_or_else(|| "unknown".to_owned()),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            mhz: of_cpu("cpu MHz").and_then(|mhz| mhz.parse().ok()),
+            is_virtual: flags.split(' ').any(|flag| flag == "hypervisor"),
+            memory: rustix::system::sysinfo().totalram as u64,
+            kernel: kernel.map(|part| part.to_string_lossy().into_owned()).join(" "),
+            mitigations: mitigations(),
+            clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+                .unwrap_or_else(|| "unknown".to_owned()),
+            governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            load: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
+            before: None,
+            after: None,
+        }
+    }
+
+    /// Whether what was measured on another machine could have been measured on this one.
+    pub fn is_same_machine(&self, other: &Environment) -> bool {
+        let machine = |it: &Environment| {
+            (it.processor.clone(), it.processors, it.kernel.clone(), it.version.clone())
+        };
+        machine(self) == machine(other)
+    }
+
+    /// Whether it was noisy before or after.
+    pub fn is_noisy(&self) -> bool {
+        self.before.iter().chain(&self.after).any(Noise::is_noisy)
+    }
+
+    /// The page about it.
+    pub fn chapter(&self) -> Chapter {
+        let mut chapter = Chapter::default();
+        let mut table = Table::new("environment", "The machine", &["what", "value"]);
+        let mut row = |what: &str, value: String| table.row([what.into(), Cell::Text(value)]);
+        let kind = if self.is_virtual { ", a virtual machine" } else { "" };
+        row("processor", format!("{} x {}{kind}", self.processors, self.processor));
+        let mhz = self.mhz.map_or("unknown".to_owned(), |mhz| format!("{mhz:.0} MHz"));
+        row("clock, as the kernel tells it", mhz);
+        row("governor", self.governor.clone().unwrap_or_else(|| "none to be seen".to_owned()));
+        row("memory", format!("{:.1} GB", self.memory as f64 / 1e9));
+        row("kernel", self.kernel.clone());
+        row("clock source", self.clock_source.clone());
+        row("version of Earmark", self.version.clone());
+        let load = self.load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
+        row("load of the last minute", load);
+        for (when, noise) in [("before", self.before), ("after", self.after)] {
+            if let Some(Noise { median_us, one_in_20, longest }) = noise {
+                let (one_in_20, longest) = (100.0 * one_in_20, 100.0 * longest);
+                row(
+                    &format!("noise {when}"),
+                    format!(
+                        "work of {median_us:.0} us: one in 20 took {one_in_20:.1} % longer, the longest {longest:.0} %"
+                    ),
+                );
+            }
+        }
+        chapter.table(table);
+        if self.is_noisy() {
+            chapter.text(
+                "This machine was noisy: the same work took more than 10 % longer in one of 20 repetitions. Intervals tell how \
+                 far results can be trusted; small differences should not be.",
+            );
+        }
+        let mut table = Table::new("mitigations", "Faults of the processor", &["fault", "kernel"]);
+        for (fault, state) in &self.mitigations {
+            table.row([fault.as_str().into(), state.as_str().into()]);
+        }
+        chapter.table(table);
+        chapter
+    }
+}
+
+fn mitigations() -> BTreeMap<String, String> {
+    let directory = fs::read_dir("/sys/devices/system/cpu/vulnerabilities");
+    let files = directory.into_iter().flatten().flatten();
+    let state = |file: fs::DirEntry| {
+        let state = fs::read_to_string(file.path()).ok()?;
+        Some((file.file_name().to_string_lossy().into_owned(), state.trim().to_owned()))
+    };
+    files.filter_map(state).filter(|(_, state)| state != "Not affected").collect()
+}
+
+fn read(file: &str) -> Option<String> {
+    fs::read_to_string(file).ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_described() {
+        let here = Environment::of_this_machine();
+        assert!(here.kernel.starts_with("Linux") && here.memory > 0 && here.processors > 0);
+        assert!(here.is_same_machine(&here.clone()));
+        let other = Environment { processor: "another".to_owned(), ..here.clone() };
+        assert!(!here.is_same_machine(&other));
+        let text = serde_json::to_string(&here).unwrap();
+        assert_eq!(serde_json::from_str::<Environment>(&text).unwrap(), here);
+    }
+
+    #[test]
+    fn noise_is_what_takes_longer_than_usual() {
+        let quiet = Noise::of(vec![10.0; 100]);
+        assert_eq!(quiet, Noise { median_us: 10.0, one_in_20: 0.0, longest: 0.0 });
+        let mut times = vec![10.0; 90];
+        times.extend([12.0; 10]);
+        let noise = Noise::of(times);
+        assert!(noise.is_noisy() && (0.19..0.21).contains(&noise.longest));
+        let noisy = Environment { after: Some(noise), ..Environment::default() };
+        assert!(noisy.is_noisy() && !Environment::default().is_noisy());
+        assert!(Noise::measure().median_us > 0.0);
+    }
+}

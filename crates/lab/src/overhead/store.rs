@@ -1,0 +1,131 @@
+//! Parts that are done, put aside in files, so that a report that was interrupted goes on where it ended.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::chapter::Chapter;
+use super::environment::Environment;
+
+/// What is put aside of a part.
+#[derive(Serialize, Deserialize)]
+struct Done {
+    /// Whether it was to be quick.
+    quick: bool,
+    /// Whether root measured.
+    privileged: bool,
+    /// Where.
+    environment: Environment,
+    chapter: Chapter,
+}
+
+/// Where parts are put aside.
+pub struct Store {
+    directory: PathBuf,
+    quick: bool,
+    privileged: bool,
+    environment: Environment,
+}
+
+impl Store {
+    /// In a directory of a report, for parts that are measured here and like this.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn open(
+        report: &Path,
+        quick: bool,
+        privileged: bool,
+        environment: &Environment,
+    ) -> Result<Store> {
+        let directory = report.join("parts");
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(Store { directory, quick, privileged, environment: environment.clone() })
+    }
+
+    /// A part that was done before, on this machine, and in this way.
+    ///
+    /// # Errors
+    /// Its file cannot be read. A file of another version, or half a one, counts for nothing.
+    pub fn load(&self, part: &str) -> Result<Option<Chapter>> {
+        let file = self.file(part);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", file.display()));
+            }
+        };
+        let done: Option<Done> = serde_json::from_str(&text).ok();
+        let fits = |done: &Done| {
+            (done.quick, done.privileged) == (self.quick, self.privileged)
+                && done.environment.is_same_machine(&self.environment)
+        };
+        Ok(done.filter(fits).map(|done| done.chapter))
+    }
+
+    /// Puts a part aside.
+    ///
+    /// # Errors
+    /// Its file cannot be written.
+    pub fn save(&self, part: &str, chapter: &Chapter) -> Result<()> {
+        let Store { quick, privileged, .. } = *self;
+        let (environment, chapter) = (self.environment.clone(), chapter.clone());
+        let done = Done { quick, privileged, environment, chapter };
+        let (file, half) = (self.file(part), self.directory.join(format!("{part}.half")));
+        // Whoever is interrupted here leaves the former file, or none.
+        fs::write(&half, serde_json::to_string(&done)?)
+            .and_then(|()| fs::rename(&half, &file))
+            .with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Forgets a part, so that it is done anew.
+    ///
+    /// # Errors
+    /// Its file cannot be removed.
+    pub fn forget(&self, part: &str) -> Result<()> {
+        match fs::remove_file(self.file(part)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", self.file(part).display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn file(&self, part: &str) -> PathBuf {
+        self.directory.join(format!("{part}.json"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_again_where_they_fit() {
+        let report = std::env::temp_dir().join(format!("earmark-store-{}", std::process::id()));
+        let here = Environment { processor: "this".to_owned(), ..Environment::default() };
+        let there = Environment { processor: "that".to_owned(), ..Environment::default() };
+        let mut chapter = Chapter::default();
+        chapter.text("done");
+        let store = Store::open(&report, true, false, &here).unwrap();
+        assert_eq!(store.load("some").unwrap(), None);
+        store.save("some", &chapter).unwrap();
+        assert_eq!(store.load("some").unwrap(), Some(chapter));
+        for (quick, privileged, environment) in
+            [(false, false, &here), (true, true, &here), (true, false, &there)]
+        {
+            let other = Store::open(&report, quick, privileged, environment).unwrap();
+            assert_eq!(other.load("some").unwrap(), None);
+        }
+        fs::write(store.file("some"), "{\"quick\":true").unwrap();
+        assert_eq!(store.load("some").unwrap(), None, "half a file");
+        store.forget("some").unwrap();
+        store.forget("some").unwrap();
+        fs::remove_dir_all(report).unwrap();
+    }
+}
