@@ -8,8 +8,10 @@ use libtest_mimic::{Failed, Trial};
 pub(crate) fn trial() -> Trial {
     let name = "BPF: the objects are what their sources compile to";
     let compiler = Command::new("clang-14").arg("--version").output();
-    let there = compiler.is_ok_and(|output| output.status.success());
-    let name = if there { name.to_owned() } else { format!("{name} (needs clang-14)") };
+    let there = compiler.is_ok_and(|output| output.status.success())
+        && Path::new("/usr/include/bpf/bpf_helpers.h").exists();
+    let needs = "needs clang-14 and libbpf-dev";
+    let name = if there { name.to_owned() } else { format!("{name} ({needs})") };
     Trial::test(name, compare).with_ignored_flag(!there)
 }
 
