@@ -10,6 +10,7 @@
 //! it sends about a message is kept until they have.
 
 mod boomerang;
+pub mod group;
 mod nsis;
 mod rsvp;
 mod yessir;

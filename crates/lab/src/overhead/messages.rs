@@ -1,7 +1,8 @@
 //! What messages cost a router (the study of Budapest, Tables 1 to 8): step by step without I/O ([`steps`]), and from interface to interface ([`checkpoints`]); and what that paper
-//! could only guess at.
+//! could only guess at ([`receivers`]).
 
 mod checkpoints;
+mod receivers;
 mod steps;
 
 use anyhow::Result;
@@ -14,5 +15,6 @@ use crate::bench::Supervision;
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = steps::measure(order, supervision)?;
     chapter.append(checkpoints::measure(order, supervision)?);
+    chapter.append(receivers::measure(order, supervision)?);
     Ok(chapter)
 }

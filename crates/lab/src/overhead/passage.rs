@@ -178,6 +178,11 @@ impl Passage {
         self.daemon.keep_marks(keep);
     }
 
+    /// How many messages have reached the daemon, while marks were kept, up to some milliseconds ago.
+    pub(super) fn seen_by_daemon(&self) -> u64 {
+        self.daemon.seen()
+    }
+
     /// Whether messages reach the daemon, rather than being treated by the kernel on its behalf.
     pub(super) fn expect_daemon(&mut self, expected: bool) {
         self.daemon.expect(expected);

@@ -10,11 +10,11 @@ use earmark_wire::rsvp::{
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
-const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
+pub(super) const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
 const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
-const TSPEC: SenderTspec = TokenBucket {
+pub(super) const TSPEC: SenderTspec = TokenBucket {
     rate: 8_000.0,
     depth: 3_000.0,
     peak: f32::INFINITY,
@@ -45,9 +45,7 @@ fn names(number: u32) -> (Session, FilterSpec) {
 
 fn path(_: &Router, number: u32, _: u32) -> Arrival {
     let (session, template) = names(number);
-    let adspec = Adspec::for_sender();
-    let mut octets = vec![0; adspec.buffer_len()];
-    adspec.emit(&mut octets).expect("it fits");
+    let octets = adspec();
     let body = Body::Path(Path {
         session,
         hop: UPSTREAM,
@@ -56,6 +54,14 @@ fn path(_: &Router, number: u32, _: u32) -> Arrival {
         sender: SenderDescriptor { template, tspec: TSPEC, adspec: Some(&octets) },
     });
     downstream(number, template.source, session.destination, body)
+}
+
+/// The ADSPEC of a sender.
+pub(super) fn adspec() -> Vec<u8> {
+    let adspec = Adspec::for_sender();
+    let mut octets = vec![0; adspec.buffer_len()];
+    adspec.emit(&mut octets).expect("it fits");
+    octets
 }
 
 fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
@@ -123,7 +129,7 @@ fn downstream(number: u32, source: IpAddr, destination: IpAddr, body: Body<'_>) 
     Arrival { session, protocol, interface: NEAR, source, destination, octets }
 }
 
-fn written(body: Body<'_>) -> Vec<u8> {
+pub(super) fn written(body: Body<'_>) -> Vec<u8> {
     let message = Rsvp::new(62, body);
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).expect("it fits");

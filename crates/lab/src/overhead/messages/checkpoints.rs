@@ -3,6 +3,8 @@
 //! A round sends a few sessions' messages, each as soon as the one before has left; Boomerang is treated by the daemon, and by the
 //! kernel on its behalf.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 
 use super::steps::kinds;
@@ -23,6 +25,8 @@ const BATCH: u32 = 25;
 const WARM_UP: u32 = 10;
 /// Messages that may get lost, or be treated by the daemon where the kernel should have.
 const MOST_LOST: u32 = 30;
+/// After this time it is known whether the daemon has seen a message.
+const SETTLING: Duration = Duration::from_millis(5);
 /// How often the kernel's own part is timed by its test runner.
 const TEST_RUNS: u32 = 6;
 /// Sessions that the kernel knows meanwhile.
@@ -113,7 +117,9 @@ fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<T
     let of_kind = |message| Times { message, ..Times::default() };
     let mut times: Vec<Times> = kinds.iter().map(|kind| of_kind(kind.name)).collect();
     let (mut session, mut lost) = (0, 0);
-    for round in 0..=rounds {
+    let mut round = 0;
+    while round <= rounds {
+        let seen = passage.seen_by_daemon();
         let mut batch = vec![Vec::new(); kinds.len()];
         let wanted = if round == 0 { WARM_UP } else { BATCH };
         while batch[0].len() < wanted as usize {
@@ -132,10 +138,19 @@ fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<T
             }
             batch.iter_mut().zip(passed).for_each(|(batch, passed)| batch.push(passed));
         }
+        if !way.daemon && round > 0 {
+            std::thread::sleep(SETTLING);
+            if passage.seen_by_daemon() > seen {
+                lost += 1;
+                ensure!(lost <= MOST_LOST, "the daemon has treated messages of {name}");
+                continue;
+            }
+        }
         if round > 0 {
             times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
             supervision.watcher.reached(round.into());
         }
+        round += 1;
     }
     Ok(times)
 }

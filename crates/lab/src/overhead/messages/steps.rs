@@ -24,8 +24,9 @@ const ROUNDS: u32 = 12;
 const BATCH: u32 = 25;
 /// Sessions that the router has beside.
 const RESIDENT: u32 = 10;
-/// A round in which the thread lost its processor does not count; so many of those are too many.
-const MOST_DISTURBED: u32 = 200;
+/// How often a round is done again in which the thread lost its processor. A machine on which that does not help is told of, and
+/// the tenth that is left out of each mean has to do.
+pub(super) const TRIES: u32 = 10;
 
 /// Some steps, as a set: bit `n` is the checkpoint with number `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +75,9 @@ struct Found {
     times: Vec<(Protocol, Vec<(&'static str, Times)>)>,
     /// What a mark has cost, nanoseconds, round by round.
     marks_ns: Vec<f64>,
+    /// Rounds that were done again,
+    again: u32,
+    /// and those that were disturbed each time.
     disturbed: u32,
 }
 
@@ -94,20 +98,19 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
         (protocol, names.collect())
     };
     let times = Protocol::ALL.into_iter().map(nothing).collect();
-    let mut found = Found { times, marks_ns: Vec::new(), disturbed: 0 };
+    let mut found = Found { times, marks_ns: Vec::new(), again: 0, disturbed: 0 };
     for done in 0..rounds {
         let begun = Instant::now();
         clock.weigh_marks(&marks)?;
         found.marks_ns.push(clock.mark_ns());
         for (protocol, times) in &mut found.times {
             supervision.go_on()?;
-            while !round(*protocol, &marks, &clock, times)? {
-                found.disturbed += 1;
-                ensure!(
-                    found.disturbed <= MOST_DISTURBED,
-                    "this machine is too busy: the thread lost its processor in {MOST_DISTURBED} rounds"
-                );
+            let mut tries = 1;
+            while !round(*protocol, &marks, &clock, times, tries < TRIES)? {
+                tries += 1;
             }
+            found.again += tries - 1;
+            found.disturbed += u32::from(tries == TRIES);
         }
         supervision.watcher.reached(u64::from(done) + 1);
         if done + 1 < rounds {
@@ -117,12 +120,13 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
     Ok(found)
 }
 
-/// One round of a protocol; `false` where it was disturbed, and nothing was noted.
+/// One round of a protocol; `false` where it was disturbed though it may not be, and nothing was noted.
 fn round(
     protocol: Protocol,
     marks: &Marks,
     clock: &Clock,
     times: &mut [(&'static str, Times)],
+    undisturbed: bool,
 ) -> Result<bool> {
     let mut router = Router::with_sessions(protocol, RESIDENT, |_| {});
     let kinds = kinds(protocol);
@@ -134,8 +138,8 @@ fn round(
             let of = |number| kind.of(&router, RESIDENT + number, u32::from(warm));
             let arrivals: Vec<_> = (0..BATCH).map(of).collect();
             let deliver = || router.deliver_all(&arrivals);
-            let ((), undisturbed) = record(marks, &mut stamps, deliver)?;
-            if warm && !undisturbed {
+            let ((), is_undisturbed) = record(marks, &mut stamps, deliver)?;
+            if warm && undisturbed && !is_undisturbed {
                 return Ok(false);
             }
             noted.push(stamps.clone());

@@ -5,7 +5,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ pub(super) struct Daemon {
     stop: Arc<AtomicBool>,
     keep: Arc<AtomicBool>,
     marks: Receiver<Vec<Stamp>>,
+    /// Messages whose marks were kept.
+    seen: Arc<AtomicU64>,
     expected: bool,
 }
 
@@ -42,16 +44,18 @@ impl Daemon {
         let [stop, keep] = [false, true].map(|set| Arc::new(AtomicBool::new(set)));
         let (sender, marks) = sync_channel(WAITING);
         let (ready, is_ready) = sync_channel(1);
-        let (told, wanted) = (Arc::clone(&stop), Arc::clone(&keep));
+        let seen = Arc::new(AtomicU64::new(0));
+        let (told, wanted, count) = (Arc::clone(&stop), Arc::clone(&keep), Arc::clone(&seen));
         let thread = std::thread::Builder::new().name("router".to_owned()).spawn(move || {
             namespace.run_in(|| {
                 let node = Embedded::start(&config).context("the router's daemon does not start")?;
                 // Whoever waits has gone where this fails.
                 let _ = ready.send(());
-                serve(node, &told, &wanted, &sender)
+                serve(node, &told, &wanted, &sender, &count)
             })?
         })?;
-        let mut daemon = Daemon { thread: Some(thread), stop, keep, marks, expected: true };
+        let thread = Some(thread);
+        let mut daemon = Daemon { thread, stop, keep, marks, seen, expected: true };
         match is_ready.recv_timeout(READY_WITHIN) {
             Ok(()) => Ok(daemon),
             Err(RecvTimeoutError::Timeout) => bail!("the router's daemon does not start in time"),
@@ -70,6 +74,11 @@ impl Daemon {
 
     pub(super) fn expect(&mut self, expected: bool) {
         self.expected = expected;
+    }
+
+    /// How many messages it has treated while marks were kept.
+    pub(super) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
     }
 
     /// The marks of the next message; `None` where the kernel treats messages by itself.
@@ -109,6 +118,7 @@ fn serve(
     stop: &AtomicBool,
     keep: &AtomicBool,
     marks: &SyncSender<Vec<Stamp>>,
+    seen: &AtomicU64,
 ) -> Result<()> {
     let wanted = Marks::begin();
     let mut stamps = Vec::new();
@@ -126,6 +136,7 @@ fn serve(
             served?;
             let is_message = |stamp: &Stamp| stamp.checkpoint == Checkpoint::Parse;
             if stamps.iter().any(is_message) {
+                seen.fetch_add(1, Ordering::Relaxed);
                 // Nobody is waiting for those that find no room.
                 let _ = marks.try_send(std::mem::take(&mut stamps));
             }

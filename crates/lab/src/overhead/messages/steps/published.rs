@@ -153,8 +153,9 @@ fn explain(chapter: &mut Chapter, found: &Found) {
          in the engines stamp the end of each step with the processor's own counter. A mark took {least:.1} to {most:.1} ns in \
          this run, measured in each round, and is taken off each step, so that steps of a few nanoseconds are known to a few \
          nanoseconds only. As in the paper only active time counts: rounds in which the thread lost its processor were done \
-         again ({} times).",
+         again ({} times; {} were disturbed each time, and count).",
         ROUNDS * BATCH,
+        found.again,
         found.disturbed
     ));
     chapter.text(
