@@ -86,9 +86,14 @@ impl Inside {
             warn!(%error, "recording stops here");
             self.recorder = None;
         }
-        mark(Checkpoint::Begin);
+        let is_message = matches!(input, Input::Datagram(..));
+        if is_message {
+            mark(Checkpoint::Begin);
+        }
         self.node.handle(now, input, &mut self.effects);
-        mark(Checkpoint::End);
+        if is_message {
+            mark(Checkpoint::End);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! done are put aside ([`store`]), so that a report that was interrupted goes on where it ended.
 //!
 //! - [`messages`](mod@messages): what messages cost a router, step by step and from interface to interface (Budapest).
+//! - [`loads`](mod@loads): the same while other packets, or many messages, pass (Budapest).
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
@@ -12,6 +13,7 @@
 pub mod chapter;
 pub mod environment;
 pub mod figure;
+mod loads;
 pub mod page;
 pub mod published;
 pub mod results;
@@ -55,7 +57,7 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 2] = [
+pub const PARTS: [Part; 3] = [
     Part {
         name: "messages",
         title: "What a message costs a router",
@@ -70,6 +72,13 @@ pub const PARTS: [Part; 2] = [
             "budapest.table8_boomerang_tear_steps",
         ],
         measure: messages::measure,
+    },
+    Part {
+        name: "loads",
+        title: "Messages under load",
+        // What was published of it are drawings without numbers.
+        keys: &[],
+        measure: loads::measure,
     },
     Part {
         name: "retry",

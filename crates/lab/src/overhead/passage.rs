@@ -13,7 +13,7 @@
 mod daemon;
 mod tap;
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ use socket2::{Domain, Socket, Type};
 use super::marks::{Clock, Marks, Stamp, by_message};
 use crate::bench::router::{Arrival, Message, Protocol, Router, Side};
 use daemon::Daemon;
-pub(super) use tap::{Seen, Tap};
+use tap::Tap;
 
 /// How long a message may take through the router.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -58,8 +58,8 @@ pub(super) struct Inside {
 
 /// The hosts and the router. All goes when it is dropped.
 pub(super) struct Passage {
-    pub(super) near: Host,
-    pub(super) far: Host,
+    near: Host,
+    far: Host,
     pub(super) tap: Tap,
     daemon: Daemon,
     /// Writes what the hosts say.
@@ -69,8 +69,8 @@ pub(super) struct Passage {
 }
 
 /// A host, and its socket.
-pub(super) struct Host {
-    pub(super) namespace: Arc<Namespace>,
+struct Host {
+    namespace: Arc<Namespace>,
     socket: Socket,
     /// Those that its kernel would answer for.
     _silent: (Socket, UdpSocket),
@@ -126,6 +126,20 @@ impl Passage {
         Ok(())
     }
 
+    /// A socket of the near host, for packets to an address behind the far one.
+    ///
+    /// # Errors
+    /// The kernel does not give one.
+    pub(super) fn datagrams(&self, to: (Ipv4Addr, u16)) -> Result<UdpSocket> {
+        let open = || {
+            let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+            socket.connect(to)?;
+            Ok(socket)
+        };
+        let opened = self.near.namespace.run_in(open).and_then(|opened: std::io::Result<_>| opened);
+        opened.context("a host has no socket for data")
+    }
+
     /// Sends a message through the router, and waits until it, or what came of it, has left; `None` where nothing did.
     ///
     /// # Errors
@@ -176,11 +190,6 @@ impl Passage {
     /// Whether the daemon's marks are to be kept, message by message. Under load nobody could take them all.
     pub(super) fn keep_marks(&self, keep: bool) {
         self.daemon.keep_marks(keep);
-    }
-
-    /// How many messages have reached the daemon, while marks were kept, up to some milliseconds ago.
-    pub(super) fn seen_by_daemon(&self) -> u64 {
-        self.daemon.seen()
     }
 
     /// Whether messages reach the daemon, rather than being treated by the kernel on its behalf.

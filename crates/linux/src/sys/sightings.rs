@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use super::socket::{each_control, set_option};
+use super::socket::{each_control, receive_drops, set_option};
 
 /// Octets for the control message that holds a time stamp: its header (16) and a `timespec` (16), and as much again.
 const CONTROL: usize = 64;
@@ -30,18 +30,28 @@ pub struct Sighting {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Has the kernel tell of a packet socket's packets when they passed.
+/// Has the kernel tell of a packet socket's packets when they passed, and keep so many octets of those that wait, whatever others
+/// may have.
+///
+/// # Errors
+/// It is no socket, or this process may not have as much.
+pub fn prepare(socket: impl AsFd, room: i32) -> io::Result<()> {
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
+}
+
+/// How many packets there was no room for.
 ///
 /// # Errors
 /// It is no socket.
-pub fn stamp(socket: impl AsFd) -> io::Result<()> {
-    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+pub fn missed(socket: impl AsFd) -> io::Result<u64> {
+    receive_drops(socket.as_fd())
 }
 
 /// The next packet that a packet socket has seen, its octets in `frame`; `None` where none is waiting. Never blocks.
 ///
 /// # Errors
-/// That of the socket; or it is none of packets, or was not asked for stamps ([`stamp`]).
+/// That of the socket; or it is none of packets, or was not asked for stamps ([`prepare`]).
 pub fn next(socket: impl AsFd, frame: &mut [u8]) -> io::Result<Option<Sighting>> {
     let mut part = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
     let mut control = Control([0; CONTROL]);

@@ -5,7 +5,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ use super::super::marks::{Marks, Stamp, record};
 const NAP: Duration = Duration::from_millis(50);
 /// A daemon has this long to start: loading the classifier may take half a second on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+/// When a message has left for so long, the daemon that has sent it has told so.
+const SETTLING: Duration = Duration::from_micros(500);
 /// Messages whose marks may wait to be looked at; those of more are forgotten.
 const WAITING: usize = 64;
 
@@ -32,8 +34,6 @@ pub(super) struct Daemon {
     stop: Arc<AtomicBool>,
     keep: Arc<AtomicBool>,
     marks: Receiver<Vec<Stamp>>,
-    /// Messages whose marks were kept.
-    seen: Arc<AtomicU64>,
     expected: bool,
 }
 
@@ -44,18 +44,17 @@ impl Daemon {
         let [stop, keep] = [false, true].map(|set| Arc::new(AtomicBool::new(set)));
         let (sender, marks) = sync_channel(WAITING);
         let (ready, is_ready) = sync_channel(1);
-        let seen = Arc::new(AtomicU64::new(0));
-        let (told, wanted, count) = (Arc::clone(&stop), Arc::clone(&keep), Arc::clone(&seen));
+        let (told, wanted) = (Arc::clone(&stop), Arc::clone(&keep));
         let thread = std::thread::Builder::new().name("router".to_owned()).spawn(move || {
             namespace.run_in(|| {
                 let node = Embedded::start(&config).context("the router's daemon does not start")?;
                 // Whoever waits has gone where this fails.
                 let _ = ready.send(());
-                serve(node, &told, &wanted, &sender, &count)
+                serve(node, &told, &wanted, &sender)
             })?
         })?;
         let thread = Some(thread);
-        let mut daemon = Daemon { thread, stop, keep, marks, seen, expected: true };
+        let mut daemon = Daemon { thread, stop, keep, marks, expected: true };
         match is_ready.recv_timeout(READY_WITHIN) {
             Ok(()) => Ok(daemon),
             Err(RecvTimeoutError::Timeout) => bail!("the router's daemon does not start in time"),
@@ -76,19 +75,15 @@ impl Daemon {
         self.expected = expected;
     }
 
-    /// How many messages it has treated while marks were kept.
-    pub(super) fn seen(&self) -> u64 {
-        self.seen.load(Ordering::Relaxed)
-    }
-
-    /// The marks of the next message; `None` where the kernel treats messages by itself.
+    /// The marks of the next message; `None` where the kernel has treated it by itself.
     pub(super) fn marks(&mut self, deadline: Instant) -> Result<Option<Vec<Stamp>>> {
-        if !self.expected {
-            return Ok(None);
-        }
-        let patience = deadline.saturating_duration_since(Instant::now());
+        let patience = match self.expected {
+            true => deadline.saturating_duration_since(Instant::now()),
+            false => SETTLING,
+        };
         match self.marks.recv_timeout(patience) {
             Ok(stamps) => Ok(Some(stamps)),
+            Err(RecvTimeoutError::Timeout) if !self.expected => Ok(None),
             Err(RecvTimeoutError::Timeout) => bail!("the router's daemon has not seen a message"),
             Err(RecvTimeoutError::Disconnected) => Err(self.end()),
         }
@@ -118,7 +113,6 @@ fn serve(
     stop: &AtomicBool,
     keep: &AtomicBool,
     marks: &SyncSender<Vec<Stamp>>,
-    seen: &AtomicU64,
 ) -> Result<()> {
     let wanted = Marks::begin();
     let mut stamps = Vec::new();
@@ -134,9 +128,8 @@ fn serve(
         } else {
             let (served, _) = record(&wanted, &mut stamps, || node.serve())?;
             served?;
-            let is_message = |stamp: &Stamp| stamp.checkpoint == Checkpoint::Parse;
+            let is_message = |stamp: &Stamp| stamp.checkpoint == Checkpoint::Begin;
             if stamps.iter().any(is_message) {
-                seen.fetch_add(1, Ordering::Relaxed);
                 // Nobody is waiting for those that find no room.
                 let _ = marks.try_send(std::mem::take(&mut stamps));
             }

@@ -17,7 +17,7 @@ const LINK_HEADER: usize = 14;
 /// No message here is as long, headers included; packets of the background are longer.
 const SHORTEST_OF_OTHERS: u32 = 500;
 /// Octets that frames may take while they wait.
-const RECEIVE_BUFFER: usize = 8 << 20;
+const RECEIVE_BUFFER: i32 = 64 << 20;
 /// Octets that are kept of a frame.
 const LONGEST: usize = 2_048;
 
@@ -58,8 +58,7 @@ impl Tap {
             let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
             let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
             socket.attach_filter(&SHORT)?;
-            socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-            sightings::stamp(&socket)?;
+            sightings::prepare(&socket, RECEIVE_BUFFER)?;
             Ok(socket)
         };
         let opened = namespace.run_in(open).and_then(|opened| opened);
@@ -71,6 +70,11 @@ impl Tap {
     pub(in crate::overhead) fn forget(&mut self) -> Result<()> {
         while self.look()?.is_some() {}
         Ok(())
+    }
+
+    /// How many packets it has missed, for want of room.
+    pub(in crate::overhead) fn missed(&self) -> Result<u64> {
+        sightings::missed(&self.socket).context("cannot tell what was missed")
     }
 
     /// The next packet, once it has passed; `None` where none does until then.
