@@ -139,6 +139,7 @@ impl Boomerang {
         }
         let selector = Selector::of_keys(&keys, &shape);
         turn.out.notify(event(selector, slot, &half, Change::Created));
+        mark(Checkpoint::ReservationManagement);
         Ok(())
     }
 
@@ -255,6 +256,7 @@ impl Boomerang {
         for slot in 0..self.store.session(index).slots() {
             self.release_half(turn, index, slot, change);
         }
+        mark(Checkpoint::ReservationManagement);
         self.remove(turn, index);
     }
 

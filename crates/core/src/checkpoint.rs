@@ -53,11 +53,15 @@ pub enum Checkpoint {
     Timers,
     /// All consequences of the message are known.
     End,
+    /// Traffic control has done what the consequences ask of it.
+    TrafficControl,
+    /// The messages that came of it were handed out to be sent.
+    HandOut,
 }
 
 impl Checkpoint {
     /// All of them, in the order of their numbers: `ALL[n] as u8 == n`.
-    pub const ALL: [Checkpoint; 22] = [
+    pub const ALL: [Checkpoint; 24] = [
         Checkpoint::Begin,
         Checkpoint::Parse,
         Checkpoint::Integrity,
@@ -80,6 +84,8 @@ impl Checkpoint {
         Checkpoint::Compose,
         Checkpoint::Timers,
         Checkpoint::End,
+        Checkpoint::TrafficControl,
+        Checkpoint::HandOut,
     ];
 
     /// Its name in reports, `create_psb`.
@@ -107,11 +113,14 @@ impl Checkpoint {
             Checkpoint::Compose => "compose",
             Checkpoint::Timers => "timers",
             Checkpoint::End => "end",
+            Checkpoint::TrafficControl => "traffic_control",
+            Checkpoint::HandOut => "hand_out",
         }
     }
 }
 
-/// Marks the end of a step. Nothing at all without the feature `checkpoints`; without a hook, one load and a branch.
+/// Marks the end of a step. Nothing at all without the feature `checkpoints`; one load and a branch with it, until somebody
+/// wants marks ([`enable`]).
 #[inline(always)]
 pub fn mark(checkpoint: Checkpoint) {
     #[cfg(feature = "checkpoints")]
@@ -121,10 +130,12 @@ pub fn mark(checkpoint: Checkpoint) {
 }
 
 #[cfg(feature = "checkpoints")]
-pub use hook::{Hook, HookAlreadySet, set_hook};
+pub use hook::{Hook, HookAlreadySet, enable, set_hook};
 
 #[cfg(feature = "checkpoints")]
 mod hook {
+    use core::sync::atomic::{AtomicBool, Ordering};
+
     use once_cell::race::OnceRef;
 
     use super::Checkpoint;
@@ -140,14 +151,24 @@ mod hook {
     /// Set once and then only read, so a mark needs no lock.
     static HOOK: OnceRef<'static, Hook> = OnceRef::new();
 
-    /// Sets what every mark of the process does from now on: `set_hook(&(stamp as Hook))`.
+    /// Whether marks are wanted. Nothing else hangs on it, so it needs no order.
+    static ENABLED: AtomicBool = AtomicBool::new(false);
+
+    /// Has marks call the hook, or stops that: a process that measures something else must not pay for them.
+    pub fn enable(enabled: bool) {
+        ENABLED.store(enabled, Ordering::Relaxed);
+    }
+
+    /// Sets what every mark of the process does whenever marks are enabled: `set_hook(&(stamp as Hook))`.
     pub fn set_hook(hook: &'static Hook) -> Result<(), HookAlreadySet> {
         HOOK.set(hook).map_err(|()| HookAlreadySet)
     }
 
     #[inline]
     pub(super) fn call(checkpoint: Checkpoint) {
-        if let Some(hook) = HOOK.get() {
+        if ENABLED.load(Ordering::Relaxed)
+            && let Some(hook) = HOOK.get()
+        {
             hook(checkpoint);
         }
     }
@@ -164,7 +185,7 @@ mod tests {
         for (number, checkpoint) in Checkpoint::ALL.into_iter().enumerate() {
             assert_eq!(checkpoint as usize, number);
         }
-        assert_eq!(Checkpoint::ALL.last(), Some(&Checkpoint::End));
+        assert_eq!(Checkpoint::ALL.last(), Some(&Checkpoint::HandOut));
         let names: BTreeSet<_> = Checkpoint::ALL.into_iter().map(Checkpoint::name).collect();
         assert_eq!(names.len(), Checkpoint::ALL.len());
     }
@@ -172,7 +193,7 @@ mod tests {
     /// One test for all of the hook's life, because a process has only one.
     #[test]
     #[cfg(feature = "checkpoints")]
-    fn the_hook_sees_every_mark_after_it_was_set() {
+    fn the_hook_sees_every_mark_while_marks_are_enabled() {
         use core::sync::atomic::{AtomicU32, Ordering};
         static SEEN: AtomicU32 = AtomicU32::new(0);
         fn see(checkpoint: Checkpoint) {
@@ -182,8 +203,13 @@ mod tests {
         mark(Checkpoint::Begin);
         assert_eq!(SEEN.load(Ordering::Relaxed), 0);
         assert_eq!(set_hook(&(see as Hook)), Ok(()));
+        mark(Checkpoint::Begin);
+        assert_eq!(SEEN.load(Ordering::Relaxed), 0);
+        enable(true);
         mark(Checkpoint::Parse);
         mark(Checkpoint::End);
+        enable(false);
+        mark(Checkpoint::Begin);
         let expected = 1 << Checkpoint::Parse as u32 | 1 << Checkpoint::End as u32;
         assert_eq!(SEEN.load(Ordering::Relaxed), expected);
         assert_eq!(set_hook(&(see as Hook)), Err(HookAlreadySet));

@@ -15,6 +15,7 @@ use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::ClaimId;
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Effect, Effects, InterfaceId, Rate, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig, ReservationRow};
 use earmark_rsvp as rsvp;
@@ -85,7 +86,14 @@ impl Inside {
             warn!(%error, "recording stops here");
             self.recorder = None;
         }
+        let is_message = matches!(input, Input::Datagram(..));
+        if is_message {
+            mark(Checkpoint::Begin);
+        }
         self.node.handle(now, input, &mut self.effects);
+        if is_message {
+            mark(Checkpoint::End);
+        }
     }
 }
 
@@ -345,7 +353,9 @@ impl<K: Kernel> Driver<K> {
                     refused.push(HostUpdate::TrafficControlRefused { claim, errno: failure.errno });
                 }
             }
+            mark(Checkpoint::TrafficControl);
             self.send_all(&effects);
+            mark(Checkpoint::HandOut);
             self.kernel.flush();
             self.inside.effects = effects;
             self.inside.effects.clear();

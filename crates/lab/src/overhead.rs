@@ -4,6 +4,8 @@
 //! Each part is a module, and gives a [`Chapter`]: words, tables, figures, and values under the keys of the published ones. Parts that are
 //! done are put aside ([`store`]), so that a report that was interrupted goes on where it ended.
 //!
+//! - [`messages`](mod@messages): what messages cost a router, step by step and from interface to interface (Budapest).
+//! - [`loads`](mod@loads): the same while other packets, or many messages, pass (Budapest).
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
@@ -11,9 +13,13 @@
 pub mod chapter;
 pub mod environment;
 pub mod figure;
+mod loads;
 pub mod page;
 pub mod published;
 pub mod results;
+mod marks;
+mod messages;
+mod passage;
 mod retry;
 pub mod store;
 
@@ -51,12 +57,36 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 1] = [Part {
-    name: "retry",
-    title: "Retrying refused reservations",
-    keys: &["pan.regular_load", "pan.high_load"],
-    measure: retry::measure,
-}];
+pub const PARTS: [Part; 3] = [
+    Part {
+        name: "messages",
+        title: "What a message costs a router",
+        keys: &[
+            "budapest.table1_isi_rsvp",
+            "budapest.table2_boomerang",
+            "budapest.table3_rsvp_path_steps",
+            "budapest.table4_rsvp_resv_steps",
+            "budapest.table5_boomerang_steps",
+            "budapest.table6_rsvp_path_tear_steps",
+            "budapest.table7_rsvp_resv_tear_steps",
+            "budapest.table8_boomerang_tear_steps",
+        ],
+        measure: messages::measure,
+    },
+    Part {
+        name: "loads",
+        title: "Messages under load",
+        // What was published of it are drawings without numbers.
+        keys: &[],
+        measure: loads::measure,
+    },
+    Part {
+        name: "retry",
+        title: "Retrying refused reservations",
+        keys: &["pan.regular_load", "pan.high_load"],
+        measure: retry::measure,
+    },
+];
 
 /// What to do.
 #[derive(Clone, Debug)]

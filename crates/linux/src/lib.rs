@@ -30,7 +30,7 @@ pub use signalling_socket::{
     InterfaceSignalling, OpenError, PassedMessages, Seen, SeenSession, SendError, Settled, Share,
     SignallingSocket, Yessir,
 };
-pub use sys::heap;
+pub use sys::{cycles, heap, sightings};
 pub use traffic_control::{
     Adopted, ClassifierChoice, LinkPlan, Queues, Reconciliation, Statistics, TcError,
     TrafficControl,

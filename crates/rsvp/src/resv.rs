@@ -37,7 +37,6 @@ impl Rsvp {
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
             return self.shared_resv_arrives(turn, datagram, resv, outgoing, expires_at);
         };
-        mark(Checkpoint::CheckStyles);
         if turn.name.is_some() && flows.iter().nth(1).is_some() {
             turn.name = Name::NONE; // one name cannot stand for several states
         }
@@ -83,6 +82,7 @@ impl Rsvp {
         {
             self.refresh_reservation(turn.now, rsb, expires_at);
             self.remember(turn, Named::new(Block::Reservation, rsb));
+            mark(Checkpoint::Refresh);
             return Ok(());
         }
         if flowspec.validate().is_err() {
@@ -100,7 +100,9 @@ impl Rsvp {
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
             expires_at,
         };
+        mark(Checkpoint::FindRsb);
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
+        mark(Checkpoint::CheckStyles);
         self.reserve(turn, Holder::Sender(psb), request)?;
         if let Some(rsb) = self.find_rsb(psb, outgoing, resv.hop) {
             self.remember(turn, Named::new(Block::Reservation, rsb));

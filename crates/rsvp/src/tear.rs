@@ -34,7 +34,9 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         tear: &PathTear<'_>,
     ) {
-        let Some(index) = self.store.find_sender(&tear.session, &tear.template) else {
+        let found = self.store.find_sender(&tear.session, &tear.template);
+        mark(Checkpoint::SearchPsb);
+        let Some(index) = found else {
             // Where the Path was relayed, for want of RSVP on the way out, so is its end.
             let (destination, source) = (tear.session.destination, tear.template.source);
             let incoming = Some(datagram.interface);
@@ -56,6 +58,7 @@ impl Rsvp {
             self.scratch.extend_from_slice(object.bytes);
         }
         self.forward_path_tear(turn, index);
+        mark(Checkpoint::PathRefresh);
         self.remove_sender(turn, index, Change::Torn);
     }
 
@@ -80,6 +83,7 @@ impl Rsvp {
                 .store
                 .find_sender(&tear.session, &flow.filter)
                 .and_then(|psb| self.find_rsb(psb, outgoing, tear.hop));
+            mark(Checkpoint::FindRsb);
             if let Some(rsb) = found {
                 found_any = true;
                 if self.is_overtaken(turn, self.store.rsb(rsb).name) {
@@ -87,6 +91,7 @@ impl Rsvp {
                     continue;
                 }
                 self.drop_reservation(turn, rsb, Change::Torn, tear.carried);
+                mark(Checkpoint::ResvRefresh);
             }
         }
         if !found_any {

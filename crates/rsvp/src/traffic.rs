@@ -79,7 +79,6 @@ impl Rsvp {
             }
             None => self.add_traffic_control(turn, holder, &request, merged, priority)?,
         };
-        mark(Checkpoint::ReservationManagement);
         let receiver = request.confirm;
         let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
         let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
@@ -90,6 +89,7 @@ impl Rsvp {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
             self.notify_reservation(turn, tcsb, change);
         }
+        mark(Checkpoint::ReservationManagement);
         match holder {
             Holder::Sender(psb) => {
                 // Other objects wait for the next refresh, but what is refreshed in summaries has none.
@@ -112,12 +112,12 @@ impl Rsvp {
     ) {
         let tcsb = self.store.rsb(rsb).tcsb;
         self.remove_request(rsb);
-        mark(Checkpoint::TearRsb);
         if self.store.first_rsb(tcsb).is_none() {
             self.void(turn, tcsb, change);
         } else {
             self.settle(turn, tcsb);
         }
+        mark(Checkpoint::TearRsb);
     }
 
     /// Brings traffic control in line with what is left of requests, filters and senders. What cannot be had is told to

@@ -31,7 +31,13 @@ pub(crate) enum Way<'r> {
 impl<'r> Way<'r> {
     /// The way of data to one address.
     pub(crate) fn of(context: &Context<'r>, destination: IpAddr) -> Way<'r> {
+        let way = Way::unicast(context, destination);
         mark(Checkpoint::Route);
+        way
+    }
+
+    #[inline(always)]
+    fn unicast(context: &Context<'r>, destination: IpAddr) -> Way<'r> {
         if context.interfaces.is_local(destination) {
             return Way::Here;
         }
@@ -51,7 +57,9 @@ impl<'r> Way<'r> {
         incoming: Option<InterfaceId>,
     ) -> Way<'r> {
         if destination.is_multicast() {
-            Way::multicast(context, destination, source, incoming)
+            let way = Way::multicast(context, destination, source, incoming);
+            mark(Checkpoint::Route);
+            way
         } else {
             Way::of(context, destination)
         }
@@ -64,7 +72,6 @@ impl<'r> Way<'r> {
         source: IpAddr,
         incoming: Option<InterfaceId>,
     ) -> Way<'r> {
-        mark(Checkpoint::Route);
         match (context.routes.multicast(source, group), incoming) {
             (Some(branches), Some(interface))
                 if branches.incoming.is_some_and(|expected| expected != interface) =>

@@ -1,5 +1,7 @@
 //! The end of a stream: by BYE, by command, or by silence.
 
+use earmark_core::checkpoint::{Checkpoint, mark};
+
 use crate::api::{Change, Event, Stream};
 use crate::instance::{Turn, Yessir};
 use crate::state::{Holder, Index, NONE, Timer, TimerKind};
@@ -13,7 +15,9 @@ impl Yessir {
         ssrc: u32,
         change: Change,
     ) {
-        let Some(index) = self.store.find(stream) else { return };
+        let found = self.store.find(stream);
+        mark(Checkpoint::FindSession);
+        let Some(index) = found else { return };
         if self.store.session(index).ssrc == ssrc {
             self.counters.released += 1;
             self.end(turn, index, change);
@@ -46,8 +50,10 @@ impl Yessir {
         change: Change,
     ) {
         self.drop_legs(turn, index, change);
+        mark(Checkpoint::ReservationManagement);
         let session = self.store.remove(index);
         self.sources.leave(session.stream.source);
+        mark(Checkpoint::TearSession);
     }
 
     /// All legs of a session end, and its part in a pool.

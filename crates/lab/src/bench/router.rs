@@ -10,16 +10,21 @@
 //! it sends about a message is kept until they have.
 
 mod boomerang;
+pub mod group;
 mod nsis;
 mod rsvp;
 mod yessir;
 
-use std::net::IpAddr;
+pub use rsvp::RESV_TEAR;
+
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::time::Duration;
 
 use earmark_core::admission::LinkStatus;
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
+use earmark_wire::ipv4;
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +138,15 @@ impl Protocol {
     }
 }
 
+/// From which side of the router a message comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// From where sessions come.
+    Near,
+    /// From where they go.
+    Far,
+}
+
 /// A message on its way in.
 pub struct Arrival {
     session: u32,
@@ -143,6 +157,83 @@ pub struct Arrival {
     octets: Vec<u8>,
 }
 
+impl Arrival {
+    /// The session that it is about.
+    pub fn session(&self) -> u32 {
+        self.session
+    }
+
+    /// IP protocol number.
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// To whom it is addressed.
+    pub fn destination(&self) -> IpAddr {
+        self.destination
+    }
+
+    /// Where it comes from.
+    pub fn side(&self) -> Side {
+        if self.interface == NEAR { Side::Near } else { Side::Far }
+    }
+
+    /// As an IPv4 packet, for a network that has the addresses of the drawing above: with router alert, unless it is addressed to
+    /// the router.
+    pub fn packet(&self) -> Vec<u8> {
+        let v4 = |address: IpAddr| match address {
+            IpAddr::V4(address) => address,
+            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+        };
+        let destination = v4(self.destination);
+        let to_router = LINKS.iter().any(|link| link.address == destination);
+        let header = ipv4::Repr {
+            tos: 0xc0,
+            identification: 0,
+            dont_fragment: false,
+            ttl: TTL,
+            protocol: self.protocol,
+            source: v4(self.source),
+            destination,
+            router_alert: (!to_router).then_some(0),
+            payload_len: self.octets.len(),
+        };
+        let mut packet = vec![0; header.header_len()];
+        header.emit(&mut packet).expect("messages are shorter than packets may be");
+        packet.extend_from_slice(&self.octets);
+        packet
+    }
+}
+
+/// TTL with which messages come.
+const TTL: u8 = 62;
+
+/// What is on either side.
+struct Link {
+    interface: InterfaceId,
+    /// The router's address.
+    address: Ipv4Addr,
+    /// Its neighbour's.
+    neighbor: Ipv4Addr,
+    /// Where that leads.
+    leads_to: &'static str,
+}
+
+const LINKS: [Link; 2] = [
+    Link {
+        interface: NEAR,
+        address: Ipv4Addr::new(192, 0, 2, 2),
+        neighbor: Ipv4Addr::new(192, 0, 2, 1),
+        leads_to: "172.16.0.0/12",
+    },
+    Link {
+        interface: FAR,
+        address: Ipv4Addr::new(198, 51, 100, 1),
+        neighbor: Ipv4Addr::new(198, 51, 100, 2),
+        leads_to: "10.0.0.0/8",
+    },
+];
+
 /// A router, its clock, and room for what it does.
 pub struct Router {
     node: Node,
@@ -150,6 +241,8 @@ pub struct Router {
     now: Time,
     /// What it sent about the messages that were delivered last; `None` where nobody has to repeat any of it.
     answers: Option<Answers>,
+    /// The logical interface handle that another router has given its far side, where this one stands for it.
+    lih: Option<u32>,
 }
 
 /// What the router has sent last about each of some messages.
@@ -206,24 +299,12 @@ impl Router {
             out: Effects::new(),
             now: Time::from_secs(1),
             answers: protocol.converses().then(Answers::default),
+            lih: None,
         };
-        for (id, address, prefix, gateway) in [
-            (NEAR, "192.0.2.2", "172.16.0.0/12", "192.0.2.1"),
-            (FAR, "198.51.100.1", "10.0.0.0/8", "198.51.100.2"),
-        ] {
-            router.tell(HostUpdate::Interface(Interface {
-                id,
-                name: format!("eth{}", id.0),
-                addresses: vec![address.parse().expect("an address")],
-                mtu: 1_500,
-                up: true,
-                bandwidth: BANDWIDTH,
-                reservable: BANDWIDTH,
-                latency_us: 10,
-            }));
-            let gateway = Some(gateway.parse().expect("an address"));
-            let hop = Hop { interface: id, gateway, source: None };
-            let prefix = prefix.parse().expect("a prefix");
+        for Link { interface, address, neighbor, leads_to } in LINKS {
+            router.attach(interface, address);
+            let hop = Hop { interface, gateway: Some(neighbor.into()), source: None };
+            let prefix = leads_to.parse().expect("a prefix");
             router.tell(HostUpdate::Route(Route { prefix, metric: 0, hop }));
         }
         router.out.clear();
@@ -243,6 +324,35 @@ impl Router {
         }
         router.forget_effects();
         router
+    }
+
+    /// It has an interface with this address.
+    fn attach(&mut self, id: InterfaceId, address: Ipv4Addr) {
+        self.tell(HostUpdate::Interface(Interface {
+            id,
+            name: format!("eth{}", id.0),
+            addresses: vec![address.into()],
+            mtu: 1_500,
+            up: true,
+            bandwidth: BANDWIDTH,
+            reservable: BANDWIDTH,
+            latency_us: 10,
+        }));
+    }
+
+    /// Another router, for which this one stands, has sent something about the message of a session: what is written next repeats
+    /// of it what has to be repeated.
+    pub fn hear(&mut self, protocol: Protocol, session: u32, octets: &[u8]) {
+        if let Some(answers) = &mut self.answers {
+            answers.clear();
+            answers.octets.extend_from_slice(octets);
+            answers.of.push((session, 0..octets.len()));
+        }
+        if protocol == Protocol::Rsvp
+            && let Some(lih) = rsvp::lih_of(octets)
+        {
+            self.lih = Some(lih);
+        }
     }
 
     fn tell(&mut self, update: HostUpdate) {
@@ -289,12 +399,14 @@ impl Router {
             interface: arrival.interface,
             source: arrival.source,
             destination: arrival.destination,
-            ttl: 62,
+            ttl: TTL,
             router_alert: true,
             encapsulated: false,
             payload: &arrival.octets,
         };
+        mark(Checkpoint::Begin);
         self.node.handle(self.now, Input::Datagram(arrival.protocol, datagram), &mut self.out);
+        mark(Checkpoint::End);
     }
 
     /// Time passes, and whatever is due meanwhile is done. `false`: nothing is ever due again.

@@ -5,7 +5,9 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub mod cycles;
 pub mod heap;
 pub(crate) mod namespace;
 pub(crate) mod ring;
+pub mod sightings;
 pub(crate) mod socket;

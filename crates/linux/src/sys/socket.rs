@@ -235,7 +235,7 @@ fn sender(name: &libc::sockaddr_in6, length: libc::socklen_t) -> Option<IpAddr> 
 }
 
 /// Walks the control messages of a header that the kernel has filled: level, type, data.
-fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
+pub(crate) fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
     // SAFETY: the header was filled by the kernel, its control buffer is alive and aligned, and `msg_controllen` says
     // how much of it holds control messages; CMSG_FIRSTHDR and CMSG_NXTHDR stay inside that, and so does the data of a
     // message, whose length counts from the message's start.

@@ -5,6 +5,7 @@
 //! are no GIST, messages between others, Queries of applications that are not here, and those that its own applications
 //! pass on.
 
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, Outgoing};
 use earmark_wire::gist::{
     Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
@@ -75,6 +76,7 @@ impl Gist {
         }
         match header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
+                mark(Checkpoint::Parse);
                 self.message_arrives(work, received, &packet, &arrival, &message, is_local);
             }
             Err(error) => {

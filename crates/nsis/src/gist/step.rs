@@ -1,6 +1,7 @@
 //! Steps of the state machines: which facts hold, which row of [`super::machine`] is taken, and what its actions do.
 
 use earmark_core::Time;
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
 
 use super::Gist;
@@ -63,6 +64,7 @@ impl Gist {
     #[inline]
     pub(super) fn at(&self, key: Key, direction: Direction) -> At {
         let index = self.store.find(&key).unwrap_or(NONE);
+        mark(Checkpoint::FindSession);
         At { key, direction, index }
     }
 

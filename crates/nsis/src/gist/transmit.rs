@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Interface, InterfaceId, Outgoing};
 use earmark_wire::gist::{
     Body, Direction, MAGIC_LEN, Message, MessageType, Mri, NetworkLayerInformation, emit_magic,
@@ -94,6 +95,7 @@ impl Gist {
             return false;
         }
         self.count(message.body.message_type()).sent += 1;
+        mark(Checkpoint::Compose);
         true
     }
 

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{HostEvent, Interface, Time};
 use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
@@ -64,6 +65,7 @@ impl Nslp for QosNslp {
             Ok(parsed) => parsed,
             Err(error) => return self.malformed(turn, message, &error),
         };
+        mark(Checkpoint::Parse);
         match parsed {
             Message::Reserve(reserve) => {
                 self.counters.reserves += 1;

@@ -56,11 +56,10 @@ pub(super) fn order(known: Rsn, new: Rsn) -> Order {
 impl QosNslp {
     /// A RESERVE has come.
     pub(super) fn reserve(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>) {
-        match self.store.look_up(arrival.message.session) {
-            Ok(index) => {
-                mark(Checkpoint::FindSession);
-                self.known(turn, arrival, index);
-            }
+        let found = self.store.look_up(arrival.message.session);
+        mark(Checkpoint::FindSession);
+        match found {
+            Ok(index) => self.known(turn, arrival, index),
             // Whoever tears down knows no more of it than this node does (section 5.4.1).
             Err(_) if arrival.reserve.tear => {
                 self.ignore(turn, arrival.message, DropReason::NoSession);

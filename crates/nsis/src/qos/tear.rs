@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use earmark_core::Time;
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::qos_nslp::iana::{BindingCode, Informational, Success};
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 
@@ -45,6 +46,7 @@ impl QosNslp {
         rii: Option<u32>,
     ) {
         self.give_back(turn, index, change);
+        mark(Checkpoint::ReservationManagement);
         self.dependents_end(turn, index);
         if self.store.session(index).back.is_some() {
             self.gone(turn, index);
@@ -58,11 +60,13 @@ impl QosNslp {
             return self.goes_with_others(index);
         }
         self.send_reserve(turn, index, &Saying { tear: true, rii, ..Saying::default() });
+        mark(Checkpoint::Forward);
         if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
             self.tear_branch(turn, index, &branch);
         }
         if rii.is_none() {
-            return self.forget(turn, index);
+            self.forget(turn, index);
+            return mark(Checkpoint::TearSession);
         }
         let expires_at = turn.now + self.config.refresh;
         let session = self.store.session_mut(index);

@@ -5,16 +5,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message as Rsvp, Path,
-    PathTear, Resv, RsvpHop, SenderDescriptor, Session, SourceSelector,
+    PathTear, Resv, ResvTear, RsvpHop, SenderDescriptor, Session, SourceSelector,
 };
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
-const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
+pub(super) const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
 const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
-const TSPEC: SenderTspec = TokenBucket {
+pub(super) const TSPEC: SenderTspec = TokenBucket {
     rate: 8_000.0,
     depth: 3_000.0,
     peak: f32::INFINITY,
@@ -31,6 +31,11 @@ pub(super) const MESSAGES: [Message; 5] = [
     Message { name: "PathTear", step: Step::Release, goal: Some(4_164), write: path_tear },
 ];
 
+/// What takes the reservation back and leaves the sender; not among the others, whose costs are those of sessions that come and
+/// go by their senders.
+pub const RESV_TEAR: Message =
+    Message { name: "ResvTear", step: Step::Release, goal: None, write: resv_tear };
+
 fn names(number: u32) -> (Session, FilterSpec) {
     let destination = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
     let source = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number % 65_536));
@@ -40,9 +45,7 @@ fn names(number: u32) -> (Session, FilterSpec) {
 
 fn path(_: &Router, number: u32, _: u32) -> Arrival {
     let (session, template) = names(number);
-    let adspec = Adspec::for_sender();
-    let mut octets = vec![0; adspec.buffer_len()];
-    adspec.emit(&mut octets).expect("it fits");
+    let octets = adspec();
     let body = Body::Path(Path {
         session,
         hop: UPSTREAM,
@@ -51,6 +54,14 @@ fn path(_: &Router, number: u32, _: u32) -> Arrival {
         sender: SenderDescriptor { template, tspec: TSPEC, adspec: Some(&octets) },
     });
     downstream(number, template.source, session.destination, body)
+}
+
+/// The ADSPEC of a sender.
+pub(super) fn adspec() -> Vec<u8> {
+    let adspec = Adspec::for_sender();
+    let mut octets = vec![0; adspec.buffer_len()];
+    adspec.emit(&mut octets).expect("it fits");
+    octets
 }
 
 fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
@@ -65,21 +76,50 @@ fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
     downstream(number, template.source, session.destination, body)
 }
 
+fn resv_tear(router: &Router, number: u32, _: u32) -> Arrival {
+    let (session, filter) = names(number);
+    let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
+    let body = Body::ResvTear(ResvTear {
+        session,
+        hop: next_hop(router),
+        scope: None,
+        carried: Carried::Objects(&[]),
+        flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+    });
+    upstream(number, body)
+}
+
+fn next_hop(router: &Router) -> RsvpHop {
+    let lih = router.lih.unwrap_or_else(|| router.node.rsvp_engine().lih(FAR));
+    RsvpHop { address: DOWNSTREAM, lih }
+}
+
+/// The logical interface handle in a Path that a router has sent.
+pub(super) fn lih_of(octets: &[u8]) -> Option<u32> {
+    match Rsvp::parse(octets).ok()?.body {
+        Body::Path(path) => Some(path.hop.lih),
+        _ => None,
+    }
+}
+
 fn resv(router: &Router, number: u32, _: u32) -> Arrival {
     let (session, filter) = names(number);
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
     let body = Body::Resv(Resv {
         session,
-        hop: RsvpHop { address: DOWNSTREAM, lih: router.node.rsvp_engine().lih(FAR) },
+        hop: next_hop(router),
         refresh_ms: 30_000,
         confirm: None,
         scope: None,
         carried: Carried::Objects(&[]),
         flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
     });
+    upstream(number, body)
+}
+
+fn upstream(session: u32, body: Body<'_>) -> Arrival {
     let octets = written(body);
     let protocol = earmark_rsvp::PROTOCOL;
-    let session = number;
     Arrival { session, protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
 }
 
@@ -89,7 +129,7 @@ fn downstream(number: u32, source: IpAddr, destination: IpAddr, body: Body<'_>) 
     Arrival { session, protocol, interface: NEAR, source, destination, octets }
 }
 
-fn written(body: Body<'_>) -> Vec<u8> {
+pub(super) fn written(body: Body<'_>) -> Vec<u8> {
     let message = Rsvp::new(62, body);
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).expect("it fits");

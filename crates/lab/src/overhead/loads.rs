@@ -1,0 +1,87 @@
+//! Messages while the router has other work (section 6 of the study of Budapest): packets that it forwards ([`background`]), and
+//! messages of their own kind ([`signalling`]). What resident sessions cost is another chapter.
+
+mod background;
+mod signalling;
+
+use anyhow::Result;
+
+use super::Order;
+use super::chapter::{Chapter, Series};
+use super::chapter::{Estimate, Point};
+use crate::bench::Supervision;
+use crate::bench::router::Protocol;
+
+/// A router to be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    protocol: Protocol,
+    name: &'static str,
+    settings: &'static str,
+    /// Whether the daemon sees the messages.
+    daemon: bool,
+}
+
+const WAYS: [Way; 3] = [
+    Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
+    Way {
+        protocol: Protocol::Boomerang,
+        name: "Boomerang, by the daemon",
+        settings: "[boomerang]\nkernel = false\nchanges_per_second = 1000000\n",
+        daemon: true,
+    },
+    Way {
+        protocol: Protocol::Boomerang,
+        name: "Boomerang, by the kernel",
+        settings: "[boomerang]\nkernel = true\nchanges_per_second = 1000000\n",
+        daemon: false,
+    },
+];
+
+/// All of it; says what is missing where there are no namespaces.
+pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+    let mut chapter = Chapter::default();
+    if let Some(obstacle) = &order.obstacle {
+        chapter.text(format!("Loads take network namespaces, and were left out: {obstacle}."));
+        return Ok(chapter);
+    }
+    chapter.append(background::measure(order, supervision)?);
+    chapter.append(signalling::measure(order, supervision)?);
+    Ok(chapter)
+}
+
+/// The mean of some values, with the interval of the median of the means of so many parts of them, one after the other.
+fn mean(values: &[f64], parts: usize) -> Option<Estimate> {
+    let part = values.len().div_ceil(parts.max(1)).max(1);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let means: Vec<f64> = values.chunks(part).map(mean).collect();
+    Some(Estimate { median: mean(values), ..Estimate::of(&means)? })
+}
+
+/// A series of values that are ours.
+fn series(name: String, points: impl IntoIterator<Item = Point>) -> Series {
+    Series { name, published: false, points: points.into_iter().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_have_the_interval_of_their_parts() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        let estimate = mean(&values, 10).unwrap();
+        assert_eq!((estimate.median, estimate.repetitions), (50.5, 10));
+        assert_eq!((estimate.low, estimate.high), (15.5, 85.5), "the second and the ninth part");
+        assert_eq!(mean(&[], 10), None);
+    }
+
+    #[test]
+    fn without_namespaces_there_is_a_word_about_it() {
+        use std::sync::atomic::AtomicBool;
+        let interrupted = AtomicBool::new(false);
+        let supervision = Supervision { watcher: &crate::bench::Unwatched, interrupted: &interrupted };
+        let order = Order { quick: true, obstacle: Some("no root".to_owned()) };
+        assert_eq!(measure(&order, &supervision).unwrap().blocks.len(), 1);
+    }
+}

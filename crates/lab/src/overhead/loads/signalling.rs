@@ -1,0 +1,203 @@
+//! Signalling load: new sessions at rising rates, whether the router keeps up or not, until messages are lost.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{WAYS, Way, mean, series};
+use crate::bench::Supervision;
+use crate::bench::router::{Arrival, Message, Protocol};
+use crate::overhead::Order;
+use crate::overhead::chapter::{Axis, Chapter, Figure, Kind, Table};
+use crate::overhead::passage::Passage;
+
+/// Messages a second.
+const RATES: [u32; 9] = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
+const QUICK: [u32; 6] = [500, 2_000, 5_000, 20_000, 80_000, 160_000];
+/// How long each rate lasts.
+const LASTS: Duration = Duration::from_millis(400);
+/// Messages of a rate, at most.
+const MOST: u32 = 20_000;
+/// Sessions that nobody counts.
+const WARM_UP: u32 = 20;
+/// How long a message may take after the last one was sent.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// A rate at which a larger part is lost is the last one.
+const TOO_MANY: f64 = 0.01;
+/// Parts of the messages whose means give the interval.
+const PARTS: usize = 12;
+
+/// What came of one rate.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct At {
+    /// Messages a second that were really sent.
+    rate: f64,
+    /// Microseconds from interface to interface, of those that left.
+    took: Vec<f64>,
+    sent: u32,
+}
+
+impl At {
+    fn lost(&self) -> f64 {
+        1.0 - self.took.len() as f64 / f64::from(self.sent.max(1))
+    }
+}
+
+/// The message that makes a session and leaves the router by itself.
+fn first(protocol: Protocol) -> Result<Message> {
+    protocol.messages().first().copied().context("a protocol without messages")
+}
+
+/// Measures, and tells.
+pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+    let rates: &[u32] = if order.quick { &QUICK } else { &RATES };
+    let mut found = Vec::new();
+    for way in WAYS {
+        let what = format!("loads: signalling ({})", way.name);
+        supervision.watcher.begin(&what, rates.len() as u64);
+        let mut all: Vec<At> = Vec::new();
+        for (done, &rate) in rates.iter().enumerate() {
+            supervision.go_on()?;
+            all.push(at_rate(way, rate)?);
+            supervision.watcher.reached(done as u64 + 1);
+            if all.last().is_some_and(|at| at.lost() > TOO_MANY) {
+                break;
+            }
+        }
+        found.push((way, all));
+    }
+    Ok(chapter(&found))
+}
+
+/// A router of its own, and new sessions at a rate.
+fn at_rate(way: Way, rate: u32) -> Result<At> {
+    let mut passage = Passage::up(way.protocol, way.settings)?;
+    passage.expect_daemon(way.daemon);
+    let kind = first(way.protocol)?;
+    for session in 0..WARM_UP {
+        let message = passage.write(&kind, session, 1);
+        passage.pass(&message)?;
+    }
+    passage.keep_marks(false);
+    let count = MOST.min((f64::from(rate) * LASTS.as_secs_f64()) as u32);
+    let messages: Vec<Arrival> =
+        (WARM_UP..WARM_UP + count).map(|session| passage.write(&kind, session, 1)).collect();
+    passage.tap.forget()?;
+    let mut watch = Watch::default();
+    let start = Instant::now();
+    for (number, message) in messages.iter().enumerate() {
+        let due = start + Duration::from_secs_f64(number as f64 / f64::from(rate));
+        loop {
+            watch.look(&mut passage)?;
+            if Instant::now() >= due {
+                break;
+            }
+        }
+        passage.send(message)?;
+    }
+    let rate = f64::from(count) / start.elapsed().as_secs_f64();
+    let deadline = Instant::now() + PATIENCE;
+    while watch.took.len() < messages.len() && Instant::now() < deadline {
+        watch.look(&mut passage)?;
+        std::thread::yield_now();
+    }
+    let missed = passage.tap.missed()?;
+    ensure!(missed == 0, "{missed} packets were not seen at the router's interfaces");
+    Ok(At { rate, took: watch.took, sent: count })
+}
+
+/// Which messages have come to the router and not left it, by their destinations, each of which has one session.
+#[derive(Default)]
+struct Watch {
+    came: HashMap<IpAddr, Duration>,
+    took: Vec<f64>,
+}
+
+impl Watch {
+    /// Notes what has passed.
+    fn look(&mut self, passage: &mut Passage) -> Result<()> {
+        while let Some(seen) = passage.tap.look()? {
+            self.note(seen.leaves, seen.destination, seen.at);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, leaves: bool, destination: IpAddr, at: Duration) {
+        if !leaves {
+            self.came.insert(destination, at);
+        } else if let Some(came) = self.came.remove(&destination) {
+            self.took.push(at.saturating_sub(came).as_secs_f64() * 1e6);
+        }
+    }
+}
+
+fn chapter(found: &[(Way, Vec<At>)]) -> Chapter {
+    let mut chapter = Chapter::default();
+    chapter.heading("Signalling load");
+    chapter.text(format!(
+        "New sessions come at rising rates, for {:.1} s or {MOST} of them each, whether the router keeps up or not: Paths, or \
+         Boomerang's messages on their way out. What is measured is checkpoint 1. The paper found the time of a message independent \
+         of the rate until the messages come as fast as they are treated, and then messages lost. A rate at which more than one in \
+         a hundred did not leave the router is the last one shown; where none is lost, the sender was the slower one.",
+        LASTS.as_secs_f64()
+    ));
+    let mut table = Table::new(
+        "loads-signalling",
+        "A message against the rate of messages: means, microseconds",
+        &["message", "messages/s", "checkpoint 1 us", "sent", "lost %"],
+    );
+    let mut lines = Vec::new();
+    for (way, all) in found {
+        for at in all {
+            table.row([
+                way.name.into(),
+                at.rate.into(),
+                mean(&at.took, PARTS).into(),
+                f64::from(at.sent).into(),
+                (100.0 * at.lost()).into(),
+            ]);
+        }
+        let points = all.iter().filter_map(|at| Some(mean(&at.took, PARTS)?.at(at.rate)));
+        lines.push(series(way.name.to_owned(), points));
+    }
+    chapter.figure(Figure {
+        name: "loads-signalling".to_owned(),
+        title: "Messages against the rate of messages".to_owned(),
+        across: Axis::logarithmic("messages a second"),
+        up: Axis::logarithmic("mean time of a message at checkpoint 1, us"),
+        kind: Kind::Lines,
+        series: lines,
+    });
+    chapter.table(table);
+    chapter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_known_by_their_destinations() {
+        let mut watch = Watch::default();
+        let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        let us = Duration::from_micros;
+        watch.note(false, a, us(10));
+        watch.note(false, b, us(20));
+        watch.note(true, b, us(50));
+        watch.note(true, b, us(60));
+        assert_eq!((watch.took.as_slice(), watch.came.len()), (&[30.0][..], 1));
+        let at = At { rate: 1.0, took: vec![1.0; 3], sent: 4 };
+        assert_eq!(at.lost(), 0.25);
+        assert_eq!(At::default().lost(), 1.0);
+    }
+
+    #[test]
+    fn rates_are_rows_and_points() {
+        let at = |rate| At { rate, took: vec![5.0; 24], sent: 25 };
+        let found = WAYS.map(|way| (way, vec![at(500.0), at(1_000.0)]));
+        assert_eq!(chapter(&found).tables().next().unwrap().rows.len(), 6);
+        assert!(WAYS.iter().all(|way| first(way.protocol).is_ok()));
+    }
+}

@@ -1,0 +1,208 @@
+//! Checkpoint 3: the named points in message processing, each stamped with the processor's counter.
+//!
+//! A thread that wants its marks stamped says so ([`record`]), and gets them back; marks of other threads cost a look at a
+//! variable. What a mark itself costs is measured the same way ([`Clock::calibrate`]), and taken off every step.
+
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use earmark_core::checkpoint::{Checkpoint, Hook, enable, mark, set_hook};
+use earmark_linux::cycles;
+
+/// Marks that one recording holds at most.
+const MOST: usize = 2_048;
+
+/// A mark, and when it was passed, in ticks of the counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) ticks: u64,
+}
+
+/// The marks of a thread.
+struct Stamps {
+    wanted: Cell<bool>,
+    count: Cell<usize>,
+    stamps: [Cell<Stamp>; MOST],
+}
+
+thread_local! {
+    static STAMPS: Stamps = const {
+        const NOTHING: Stamp = Stamp { checkpoint: Checkpoint::Begin, ticks: 0 };
+        Stamps {
+            wanted: Cell::new(false),
+            count: Cell::new(0),
+            stamps: [const { Cell::new(NOTHING) }; MOST],
+        }
+    };
+}
+
+static HOOK: Hook = stamp;
+/// How many there are that want marks.
+static HOLDERS: Mutex<u32> = Mutex::new(0);
+
+fn stamp(checkpoint: Checkpoint) {
+    STAMPS.with(|stamps| {
+        if !stamps.wanted.get() {
+            return;
+        }
+        let count = stamps.count.get();
+        if let Some(cell) = stamps.stamps.get(count) {
+            cell.set(Stamp { checkpoint, ticks: cycles::now() });
+        }
+        stamps.count.set(count + 1);
+    });
+}
+
+/// Marks are stamped for as long as this is there.
+pub(crate) struct Marks(());
+
+impl Marks {
+    /// Begins.
+    pub(crate) fn begin() -> Marks {
+        // Nobody but this module sets one, so it can only be this one already.
+        let _ = set_hook(&HOOK);
+        let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        *holders += 1;
+        enable(true);
+        Marks(())
+    }
+}
+
+impl Drop for Marks {
+    fn drop(&mut self) {
+        let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        *holders -= 1;
+        enable(*holders > 0);
+    }
+}
+
+/// Does some work, and puts the marks that it passes in the place of those in `into`; gives what the work gave, and whether the
+/// thread kept its processor all the while.
+///
+/// # Errors
+/// There were more marks than there is room for.
+pub(crate) fn record<T>(
+    _: &Marks,
+    into: &mut Vec<Stamp>,
+    work: impl FnOnce() -> T,
+) -> Result<(T, bool)> {
+    let switches = cycles::thread_switches().context("cannot count context switches")?;
+    STAMPS.with(|stamps| {
+        stamps.count.set(0);
+        stamps.wanted.set(true);
+    });
+    let done = work();
+    let undisturbed = cycles::thread_switches()? == switches;
+    into.clear();
+    let count = STAMPS.with(|stamps| {
+        stamps.wanted.set(false);
+        into.extend(stamps.stamps.iter().take(stamps.count.get()).map(Cell::get));
+        stamps.count.get()
+    });
+    ensure!(count <= MOST, "{count} marks, and room for {MOST}: record fewer messages at once");
+    Ok((done, undisturbed))
+}
+
+/// From ticks to time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// Nanoseconds of a tick.
+    pub(crate) tick: f64,
+    /// What a mark costs, ticks.
+    pub(crate) mark: f64,
+}
+
+impl Clock {
+    /// Compares the counter with the system's clock, and measures what a mark costs: the time between two that have nothing
+    /// between them.
+    ///
+    /// # Errors
+    /// The counter runs unevenly.
+    pub(crate) fn calibrate(marks: &Marks) -> Result<Clock> {
+        let cannot = "the steps of messages cannot be timed here";
+        let tick = cycles::nanoseconds_of_a_tick().context(cannot)?;
+        let mut clock = Clock { tick, mark: 0.0 };
+        clock.weigh_marks(marks)?;
+        Ok(clock)
+    }
+
+    /// Measures anew what a mark costs.
+    ///
+    /// # Errors
+    /// The kernel does not tell of context switches.
+    pub(crate) fn weigh_marks(&mut self, marks: &Marks) -> Result<()> {
+        let mut stamps = Vec::new();
+        record(marks, &mut stamps, || (0..MOST).for_each(|_| mark(Checkpoint::Parse)))?;
+        let between = stamps.windows(2).map(|pair| (pair[1].ticks - pair[0].ticks) as f64);
+        self.mark = middle(between.collect());
+        Ok(())
+    }
+
+    /// Microseconds from one mark to the next, without what the mark costs. A step that takes less than the counter can tell may be
+    /// a little less than nothing, so that the mean of many is right.
+    pub(crate) fn step_us(&self, from: Stamp, to: Stamp) -> f64 {
+        let ticks = to.ticks.saturating_sub(from.ticks) as f64 - self.mark;
+        ticks * self.tick / 1e3
+    }
+
+    /// What a mark costs, nanoseconds.
+    pub(crate) fn mark_ns(&self) -> f64 {
+        self.mark * self.tick
+    }
+}
+
+/// The mean of values, without the least and the greatest tenth, which are those that something came between.
+pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let tenth = values.len() / 10;
+    let middle = &values[tenth..values.len() - tenth];
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
+}
+
+/// The marks of each message among some, from [`Checkpoint::Begin`] on.
+pub(crate) fn by_message(stamps: &[Stamp]) -> impl Iterator<Item = &[Stamp]> {
+    stamps
+        .chunk_by(|_, next| next.checkpoint != Checkpoint::Begin)
+        .filter(|message| message[0].checkpoint == Checkpoint::Begin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_stamped_in_their_order_and_only_where_they_are_wanted() {
+        let marks = Marks::begin();
+        mark(Checkpoint::Parse);
+        let mut stamps = Vec::new();
+        let work = || {
+            for _ in 0..3 {
+                [Checkpoint::Begin, Checkpoint::Parse, Checkpoint::End].into_iter().for_each(mark);
+            }
+            7
+        };
+        let (done, _) = record(&marks, &mut stamps, work).unwrap();
+        assert_eq!((done, stamps.len()), (7, 9));
+        assert!(stamps.windows(2).all(|pair| pair[0].ticks <= pair[1].ticks));
+        assert!(by_message(&stamps).map(<[Stamp]>::len).eq([3, 3, 3]));
+        assert_eq!(by_message(&stamps[1..]).count(), 2, "the first has lost its beginning");
+        let work = || (0..=MOST).for_each(|_| mark(Checkpoint::Parse));
+        assert!(record(&marks, &mut stamps, work).is_err());
+    }
+
+    #[test]
+    fn a_mark_costs_less_than_a_message_and_is_taken_off() {
+        let marks = Marks::begin();
+        let clock = Clock::calibrate(&marks).unwrap();
+        assert!(clock.mark_ns() > 0.0 && clock.mark_ns() < 100_000.0, "{clock:?}");
+        let at = |ticks| Stamp { checkpoint: Checkpoint::Parse, ticks };
+        let clock = Clock { tick: 0.5, mark: 20.0 };
+        assert_eq!(clock.step_us(at(100), at(2_120)), 1.0);
+        assert_eq!(clock.step_us(at(100), at(110)), -0.005);
+        assert_eq!(middle(vec![5.0, 1.0, 9.0]), 5.0);
+        let values = [100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, -100.0];
+        assert_eq!(middle(values.to_vec()), 4.5);
+    }
+}

@@ -1,0 +1,20 @@
+//! What messages cost a router (the study of Budapest, Tables 1 to 8): step by step without I/O ([`steps`]), and from interface to interface ([`checkpoints`]); and what that paper
+//! could only guess at ([`receivers`]).
+
+mod checkpoints;
+mod receivers;
+mod steps;
+
+use anyhow::Result;
+
+use super::Order;
+use super::chapter::Chapter;
+use crate::bench::Supervision;
+
+/// All of it.
+pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+    let mut chapter = steps::measure(order, supervision)?;
+    chapter.append(checkpoints::measure(order, supervision)?);
+    chapter.append(receivers::measure(order, supervision)?);
+    Ok(chapter)
+}

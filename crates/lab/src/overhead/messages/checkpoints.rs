@@ -1,0 +1,292 @@
+//! Checkpoints 1 and 2 (Tables 1 and 2): what messages take through a router with a daemon, one at a time.
+//!
+//! A round sends a few sessions' messages, each as soon as the one before has left; Boomerang is treated by the daemon, and by the
+//! kernel on its behalf.
+
+use anyhow::{Context, Result, ensure};
+
+use super::steps::kinds;
+use crate::bench::Supervision;
+use crate::bench::messages::fast_path;
+use crate::bench::router::{Protocol, Step};
+use crate::overhead::Order;
+use crate::overhead::chapter::{Cell, Chapter, Entry, Estimate, Table};
+use crate::overhead::environment::Environment;
+use crate::overhead::passage::{Passage, Passed};
+use crate::overhead::published;
+
+/// Rounds of each protocol.
+const ROUNDS: u32 = 12;
+/// Sessions in a round: 300 messages of each kind in all.
+const BATCH: u32 = 25;
+/// Sessions that nobody counts: neighbours find each other, and memory is touched.
+const WARM_UP: u32 = 10;
+/// Messages that may get lost,
+const MOST_LOST: u32 = 30;
+/// and sessions that may be treated by the daemon where the kernel should have.
+const MOST_OTHERS: u32 = 1_000;
+/// How often the kernel's own part is timed by its test runner.
+const TEST_RUNS: u32 = 6;
+/// Sessions that the kernel knows meanwhile.
+const KNOWN: u32 = 1_000;
+
+/// A router to be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    protocol: Protocol,
+    name: &'static str,
+    settings: &'static str,
+    /// Whether the daemon sees the messages.
+    daemon: bool,
+}
+
+const WAYS: [Way; 5] = [
+    Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
+    Way {
+        protocol: Protocol::Boomerang,
+        name: "Boomerang, by the daemon",
+        settings: "[boomerang]\nkernel = false\n",
+        daemon: true,
+    },
+    Way {
+        protocol: Protocol::Boomerang,
+        name: "Boomerang, by the kernel",
+        settings: "[boomerang]\nkernel = true\n",
+        daemon: false,
+    },
+    Way { protocol: Protocol::Yessir, name: "YESSIR", settings: "", daemon: true },
+    Way { protocol: Protocol::Nsis, name: "NSIS", settings: "", daemon: true },
+];
+
+/// What a kind of message took, one value a round: microseconds.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    message: &'static str,
+    interfaces: Vec<f64>,
+    inside: Vec<f64>,
+    traffic_control: Vec<f64>,
+}
+
+/// A published row, and whose message is its counterpart.
+const PUBLISHED: [(&str, Protocol, &str); 6] = [
+    ("table1_isi_rsvp.path", Protocol::Rsvp, "Path, new"),
+    ("table1_isi_rsvp.path_tear", Protocol::Rsvp, "PathTear"),
+    ("table1_isi_rsvp.resv", Protocol::Rsvp, "Resv, new"),
+    ("table1_isi_rsvp.resv_tear", Protocol::Rsvp, "ResvTear"),
+    ("table2_boomerang.reservation", Protocol::Boomerang, "set-up, out"),
+    ("table2_boomerang.reservation_tear", Protocol::Boomerang, "release, out"),
+];
+
+fn published_key(protocol: Protocol, message: &str) -> Option<String> {
+    let found = PUBLISHED.iter().find(|(_, of, name)| *of == protocol && *name == message);
+    found.map(|(key, _, _)| format!("budapest.{key}"))
+}
+
+/// Measures, and tells; says what is missing where there are no namespaces.
+pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+    let mut chapter = Chapter::default();
+    chapter.heading("Checkpoints 1 and 2: from interface to interface");
+    if let Some(obstacle) = &order.obstacle {
+        chapter.text(format!("It takes network namespaces, and was left out: {obstacle}."));
+        for key in ["budapest.table1_isi_rsvp", "budapest.table2_boomerang"] {
+            chapter.leave_out(key, "it takes network namespaces, and so root");
+        }
+        return Ok(chapter);
+    }
+    let rounds = if order.quick { ROUNDS } else { 4 * ROUNDS };
+    let mut found = Vec::new();
+    for way in WAYS {
+        found.push((way, through(way, rounds, supervision)?));
+    }
+    explain(&mut chapter, rounds);
+    let kernel = by_test_runner(supervision)?;
+    tell(&mut chapter, &found, &kernel)?;
+    Ok(chapter)
+}
+
+/// All kinds of messages of a protocol but refreshes, in the order of a session.
+fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<Times>> {
+    let name = way.name;
+    supervision.watcher.begin(&format!("messages: through a router ({name})"), rounds.into());
+    let mut passage = Passage::up(way.protocol, way.settings)?;
+    passage.expect_daemon(way.daemon);
+    let kinds: Vec<_> =
+        kinds(way.protocol).into_iter().filter(|kind| kind.step != Step::Refresh).collect();
+    let of_kind = |message| Times { message, ..Times::default() };
+    let mut times: Vec<Times> = kinds.iter().map(|kind| of_kind(kind.name)).collect();
+    let (mut session, mut lost, mut others) = (0, 0, 0);
+    for round in 0..=rounds {
+        let mut batch = vec![Vec::new(); kinds.len()];
+        let wanted = if round == 0 { WARM_UP } else { BATCH };
+        while batch[0].len() < wanted as usize {
+            supervision.go_on()?;
+            session += 1;
+            let mut passed = Vec::new();
+            for kind in &kinds {
+                let message = passage.write(kind, session, 1);
+                let Some(one) = passage.pass(&message)? else {
+                    lost += 1;
+                    ensure!(lost <= MOST_LOST, "{lost} messages of {name} did not leave the router");
+                    break;
+                };
+                passed.push(one);
+            }
+            // Of an initiator that is new the kernel leaves the first message to the daemon.
+            let is_of_way = |passed: &Passed| passed.inside.is_some() == way.daemon;
+            if passed.len() < kinds.len() || !passed.iter().all(is_of_way) {
+                others += 1;
+                ensure!(others <= MOST_OTHERS, "{name}: {others} sessions were treated otherwise");
+                continue;
+            }
+            batch.iter_mut().zip(passed).for_each(|(batch, passed)| batch.push(passed));
+        }
+        if round > 0 {
+            times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
+            supervision.watcher.reached(round.into());
+        }
+    }
+    Ok(times)
+}
+
+impl Times {
+    /// Notes the medians of a batch.
+    fn note(&mut self, batch: &[Passed]) {
+        self.interfaces.extend(median(batch.iter().map(|passed| passed.interfaces_us)));
+        let inside = || batch.iter().filter_map(|passed| passed.inside);
+        self.inside.extend(median(inside().map(|inside| inside.all_us)));
+        self.traffic_control.extend(median(inside().map(|inside| inside.traffic_control_us)));
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Microseconds of a set-up and a release in the kernel.
+fn by_test_runner(supervision: &Supervision<'_>) -> Result<[Estimate; 2]> {
+    supervision.watcher.begin("messages: Boomerang in the kernel", TEST_RUNS.into());
+    let (mut set_up, mut release) = (Vec::new(), Vec::new());
+    for run in 0..TEST_RUNS {
+        supervision.go_on()?;
+        let cost = fast_path::measure(KNOWN)?;
+        set_up.push(cost.set_up as f64 / 1e3);
+        release.push(cost.release as f64 / 1e3);
+        supervision.watcher.reached(u64::from(run) + 1);
+    }
+    let estimate = |values: &[f64]| Estimate::of(values).context("it was not run");
+    Ok([estimate(&set_up)?, estimate(&release)?])
+}
+
+fn explain(chapter: &mut Chapter, rounds: u32) {
+    chapter.text(format!(
+        "A host, a router and another host, in namespaces that are joined by veth pairs; the router's daemon runs on a thread of \
+         this process, with traffic control by classes of HTB. Each message is sent after the one before has left: {} of each \
+         kind, {BATCH} in each of {rounds} rounds, each of which gives a median. Checkpoint 1 is the time between the kernel's \
+         stamps of the packet that comes and of the one that leaves. Checkpoint 2 is the time from the socket's handing a message \
+         to the daemon until the daemon hands out what came of it, reservations in traffic control included: it is narrower than \
+         the packet filter of the paper, since the way into and out of the socket is not in it.",
+        rounds * BATCH
+    ));
+    chapter.text(
+        "Between the two lies what the system takes: waking the daemon up, and the socket's calls. Each interrupt and each wake-up of \
+         a virtual machine goes through its host, and the share of checkpoint 1 that is the system's has grown from a tenth \
+         to most of it. Boomerang's kernel module in the paper compares to what the kernel does here on the daemon's behalf; \
+         checkpoint 2 of that is timed by the kernel's test runner for BPF, one system call for each message, which is in it. Of \
+         NSIS the message that leaves is the answer or what goes on of it: a Query is answered to where it came from.",
+    );
+}
+
+fn tell(
+    chapter: &mut Chapter,
+    found: &[(Way, Vec<Times>)],
+    [set_up, release]: &[Estimate; 2],
+) -> Result<()> {
+    let mhz = Environment::of_this_machine().mhz;
+    let theirs = published::number("budapest.cpu_mhz").context("the clock of the paper")?;
+    let mut table = Table::new(
+        "message-checkpoints",
+        "Tables 1 and 2, and the other protocols: microseconds and cycles of a message",
+        &[
+            "protocol",
+            "message",
+            "checkpoint 1 us",
+            "published us",
+            "checkpoint 2 us",
+            "published us",
+            "of it traffic control us",
+            "checkpoint 2 cycles",
+            "published cycles",
+        ],
+    );
+    for (way, all) in found {
+        for times in all {
+            let by_kernel = match times.message {
+                "set-up, out" => Some(*set_up),
+                "release, out" => Some(*release),
+                _ => None,
+            };
+            let [outer, inner] = [&times.interfaces, &times.inside].map(|us| Estimate::of(us));
+            let inner = if way.daemon { inner } else { by_kernel };
+            let key = published_key(way.protocol, times.message);
+            let then = |part: &str| published::number(&format!("{}.{part}", key.as_deref()?));
+            let (then_1, then_2) = (then("cp1_median"), then("cp2_median"));
+            table.row([
+                way.name.into(),
+                times.message.into(),
+                outer.into(),
+                then_1.into(),
+                inner.into(),
+                then_2.into(),
+                Cell::from(Estimate::of(&times.traffic_control)),
+                mhz.and_then(|mhz| Some(inner?.times(mhz))).into(),
+                then_2.map(|us| us * theirs).into(),
+            ]);
+            // Their Boomerang was part of the kernel.
+            let counts = way.protocol != Protocol::Boomerang || !way.daemon;
+            if let (Some(key), Some(outer), Some(inner), true) = (key, outer, inner, counts) {
+                let mut entry = |part: &str, value, note: &str| {
+                    let (key, unit) = (format!("{key}.{part}"), "us".to_owned());
+                    let note = Some(note.to_owned());
+                    chapter.entries.push(Entry { key, unit, values: vec![value], note });
+                };
+                entry("cp1_median", outer, "in namespaces, over veth pairs");
+                let note = if way.daemon {
+                    "from being handed to the daemon to being handed out by it"
+                } else {
+                    "by the kernel's test runner, with its system call"
+                };
+                entry("cp2_median", inner, note);
+            }
+        }
+    }
+    chapter.table(table);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_was_published_has_a_counterpart() {
+        for (key, _) in published::measurements() {
+            let Some(row) = key.strip_prefix("budapest.") else { continue };
+            if !row.starts_with("table1_") && !row.starts_with("table2_") {
+                continue;
+            }
+            let (above, _) = row.rsplit_once('.').unwrap();
+            let (_, protocol, message) = PUBLISHED.iter().find(|(key, ..)| *key == above).unwrap();
+            assert!(kinds(*protocol).iter().any(|kind| kind.name == *message), "{message}");
+        }
+    }
+
+    #[test]
+    fn rounds_give_medians() {
+        let mut times = Times::default();
+        let passed = |us| Passed { interfaces_us: us, inside: None };
+        times.note(&[passed(3.0), passed(900.0), passed(1.0)]);
+        assert_eq!((times.interfaces, times.inside), (vec![3.0], Vec::new()));
+    }
+}

@@ -1,0 +1,234 @@
+//! The steps of messages on a router without I/O (Tables 3 to 8): which step takes how long, message by message.
+//!
+//! A round has a router of its own, with a few sessions, and a batch of sessions that are set up, refreshed and released again,
+//! once to warm up and once to be timed. Of each kind of message and each step a round gives the mean of its batch, without the
+//! least and the greatest tenth: the counter may be coarser than a step, so that a median would be a multiple of its grain.
+
+mod published;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use earmark_core::checkpoint::Checkpoint;
+
+use crate::bench::Supervision;
+use crate::bench::router::{Message, Protocol, RESV_TEAR, Router, Step};
+use crate::overhead::Order;
+use crate::overhead::chapter::{Chapter, Estimate};
+use crate::overhead::marks::{Clock, Marks, Stamp, by_message, middle, record};
+
+/// Rounds, each with a router of its own.
+const ROUNDS: u32 = 12;
+/// Messages of each kind in a round: 300 in all.
+const BATCH: u32 = 25;
+/// Sessions that the router has beside.
+const RESIDENT: u32 = 10;
+/// How often a round is done again in which the thread lost its processor. A machine on which that does not help is told of, and
+/// the tenth that is left out of each mean has to do.
+pub(super) const TRIES: u32 = 10;
+
+/// Some steps, as a set: bit `n` is the checkpoint with number `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Steps(u32);
+
+impl Steps {
+    /// From the first mark to the last.
+    const ALL: Steps = Steps(u32::MAX);
+
+    fn of(checkpoints: &[Checkpoint]) -> Steps {
+        Steps(checkpoints.iter().fold(0, |set, checkpoint| set | 1 << *checkpoint as u32))
+    }
+
+    fn has(self, checkpoint: Checkpoint) -> bool {
+        self.0 & 1 << checkpoint as u32 != 0
+    }
+}
+
+/// Microseconds of a message's steps, one value a round.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    /// In the order in which they come.
+    order: Vec<Checkpoint>,
+    rounds: BTreeMap<Steps, Vec<f64>>,
+}
+
+impl Times {
+    fn estimate(&self, steps: Steps) -> Option<Estimate> {
+        Estimate::of(self.rounds.get(&steps)?)
+    }
+}
+
+/// All kinds of messages, in the order in which a session sees them.
+pub(super) fn kinds(protocol: Protocol) -> Vec<Message> {
+    let mut kinds = protocol.messages().to_vec();
+    if protocol == Protocol::Rsvp {
+        let before = kinds.iter().position(|kind| kind.step == Step::Release);
+        kinds.insert(before.unwrap_or(kinds.len()), RESV_TEAR);
+    }
+    kinds
+}
+
+/// What the rounds have found.
+struct Found {
+    /// By protocol, and by the name of the message.
+    times: Vec<(Protocol, Vec<(&'static str, Times)>)>,
+    /// What a mark has cost, nanoseconds, round by round.
+    marks_ns: Vec<f64>,
+    /// Rounds that were done again,
+    again: u32,
+    /// and those that were disturbed each time.
+    disturbed: u32,
+}
+
+/// Measures, and tells.
+pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+    // Rounds lie apart, so that they see the machine at different times.
+    let apart = Duration::from_millis(if order.quick { 400 } else { 2_000 });
+    let found = rounds(ROUNDS, apart, supervision)?;
+    published::chapter(&found)
+}
+
+fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result<Found> {
+    supervision.watcher.begin("messages: their steps", rounds.into());
+    let marks = Marks::begin();
+    let mut clock = Clock::calibrate(&marks)?;
+    let nothing = |protocol| {
+        let names = kinds(protocol).into_iter().map(|kind| (kind.name, Times::default()));
+        (protocol, names.collect())
+    };
+    let times = Protocol::ALL.into_iter().map(nothing).collect();
+    let mut found = Found { times, marks_ns: Vec::new(), again: 0, disturbed: 0 };
+    for done in 0..rounds {
+        let begun = Instant::now();
+        clock.weigh_marks(&marks)?;
+        found.marks_ns.push(clock.mark_ns());
+        for (protocol, times) in &mut found.times {
+            supervision.go_on()?;
+            let mut tries = 1;
+            while !round(*protocol, &marks, &clock, times, tries < TRIES)? {
+                tries += 1;
+            }
+            found.again += tries - 1;
+            found.disturbed += u32::from(tries == TRIES);
+        }
+        supervision.watcher.reached(u64::from(done) + 1);
+        if done + 1 < rounds {
+            std::thread::sleep(apart.saturating_sub(begun.elapsed()));
+        }
+    }
+    Ok(found)
+}
+
+/// One round of a protocol; `false` where it was disturbed though it may not be, and nothing was noted.
+fn round(
+    protocol: Protocol,
+    marks: &Marks,
+    clock: &Clock,
+    times: &mut [(&'static str, Times)],
+    undisturbed: bool,
+) -> Result<bool> {
+    let mut router = Router::with_sessions(protocol, RESIDENT, |_| {});
+    let kinds = kinds(protocol);
+    let mut stamps = Vec::new();
+    let mut noted = Vec::new();
+    for warm in [false, true] {
+        noted.clear();
+        for kind in &kinds {
+            let of = |number| kind.of(&router, RESIDENT + number, u32::from(warm));
+            let arrivals: Vec<_> = (0..BATCH).map(of).collect();
+            let deliver = || router.deliver_all(&arrivals);
+            let ((), is_undisturbed) = record(marks, &mut stamps, deliver)?;
+            if warm && undisturbed && !is_undisturbed {
+                return Ok(false);
+            }
+            noted.push(stamps.clone());
+        }
+        let left = router.sessions(protocol);
+        ensure!(left == RESIDENT as usize, "{left} sessions are left of {}", protocol.name());
+    }
+    for ((name, times), stamps) in times.iter_mut().zip(&noted) {
+        let messages: Vec<_> = by_message(stamps).collect();
+        ensure!(messages.len() == BATCH as usize, "{} of {BATCH} of {name}", messages.len());
+        note(&messages, clock, times, &published::groups(protocol, name));
+    }
+    Ok(true)
+}
+
+/// Notes the means of a batch: of each step, of each group of steps, and of all of them.
+fn note(messages: &[&[Stamp]], clock: &Clock, times: &mut Times, groups: &[Steps]) {
+    for stamp in messages.iter().flat_map(|message| &message[1..]) {
+        if !times.order.contains(&stamp.checkpoint) {
+            times.order.push(stamp.checkpoint);
+        }
+    }
+    let single = times.order.iter().map(|&checkpoint| Steps::of(&[checkpoint]));
+    let mut sets: Vec<Steps> = single.chain(groups.iter().copied()).chain([Steps::ALL]).collect();
+    sets.sort_unstable();
+    sets.dedup();
+    for steps in sets {
+        let all = messages.iter().map(|message| {
+            let pairs = message.windows(2).filter(|pair| steps.has(pair[1].checkpoint));
+            pairs.map(|pair| clock.step_us(pair[0], pair[1])).sum()
+        });
+        times.rounds.entry(steps).or_default().push(middle(all.collect()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::bench::Unwatched;
+
+    /// Steps add up to the whole, and the new Path has just those of the papers.
+    #[test]
+    fn every_message_has_steps_that_add_up() {
+        let interrupted = AtomicBool::new(false);
+        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+        let found = rounds(2, Duration::ZERO, &supervision).unwrap();
+        for (protocol, times) in &found.times {
+            for (name, times) in times {
+                let all = &times.rounds[&Steps::ALL];
+                assert!(all.len() == 2 && all.iter().all(|&us| us > 0.0), "{name}: {all:?}");
+                assert_eq!(times.order.last(), Some(&Checkpoint::End), "{name}");
+                assert!(times.order.len() > 1, "{} {name} has no steps", protocol.name());
+            }
+        }
+        let (_, rsvp) = &found.times[0];
+        let order: Vec<_> = rsvp[0].1.order.iter().map(|step| step.name()).collect();
+        let steps = ["parse", "search_psb", "route", "find_session", "create_session"];
+        assert_eq!(order[..5], steps);
+        assert_eq!(order[5..], ["create_psb", "path_refresh", "end"]);
+        let chapter = published::chapter(&found).unwrap();
+        let told = |key: &str| {
+            chapter.entries.iter().any(|entry| entry.key == key)
+                || chapter.left_out.iter().any(|(other, _)| other == key)
+        };
+        for (key, _) in crate::overhead::published::measurements() {
+            let (_, table) = key.split_once('.').unwrap_or_default();
+            let is_ours = (3..=8).any(|number| table.starts_with(&format!("table{number}_")));
+            assert!(!key.starts_with("budapest.") || !is_ours || told(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn groups_of_steps_are_sums() {
+        let clock = Clock { tick: 1.0, mark: 0.0 };
+        let at = |checkpoint, ticks| Stamp { checkpoint, ticks };
+        let message = [
+            at(Checkpoint::Begin, 0),
+            at(Checkpoint::Parse, 1_000),
+            at(Checkpoint::Admission, 3_000),
+            at(Checkpoint::Parse, 7_000),
+            at(Checkpoint::End, 15_000),
+        ];
+        let group = Steps::of(&[Checkpoint::Admission, Checkpoint::End]);
+        let mut times = Times::default();
+        note(&[&message], &clock, &mut times, &[group]);
+        assert_eq!(times.order, [Checkpoint::Parse, Checkpoint::Admission, Checkpoint::End]);
+        assert_eq!(times.rounds[&Steps::of(&[Checkpoint::Parse])], [5.0], "1 and 4");
+        assert_eq!((times.rounds[&group][0], times.rounds[&Steps::ALL][0]), (10.0, 15.0));
+    }
+}

@@ -1,0 +1,256 @@
+//! One router between two hosts, in namespaces, and messages that pass it one at a time (Figure 1 of the study of Budapest):
+//!
+//! ```text
+//!   near 192.0.2.1 --- 192.0.2.2 [router] 198.51.100.1 --- 198.51.100.2 far        veth pairs
+//!   172.16.0.0/12                  daemon                     10.0.0.0/8
+//! ```
+//!
+//! Checkpoint 1 is the kernel's time stamp of a packet at the router's interfaces ([`tap`]). Checkpoint 2 is where the daemon, which
+//! runs in this process on a thread of its own ([`daemon`]), is handed a message by its socket, and where it hands out what came of
+//! it. The hosts' messages are written by [`crate::bench::router`], whose router stands for the daemon's: it is told what that
+//! one has sent.
+
+mod daemon;
+mod tap;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use earmark_core::Prefix;
+use earmark_core::checkpoint::Checkpoint;
+use earmark_linux::link;
+use earmark_linux::netns::Namespace;
+use socket2::{Domain, Socket, Type};
+
+use super::marks::{Clock, Marks, Stamp, by_message};
+use crate::bench::router::{Arrival, Message, Protocol, Router, Side};
+use daemon::Daemon;
+use tap::Tap;
+
+/// How long a message may take through the router.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// The router's bandwidth, on both sides, as its daemon is told.
+const BANDWIDTH: &str = "10Gbit";
+/// `IPPROTO_RAW`: the IP header comes with the packet.
+const RAW: i32 = 255;
+/// Where GIST is spoken; the hosts have somebody there, or their kernels would answer.
+const GIST: u16 = 270;
+
+/// What a message took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Passed {
+    /// Checkpoint 1, microseconds.
+    pub(super) interfaces_us: f64,
+    /// What the daemon had of it; nothing where the kernel treated the message by itself.
+    pub(super) inside: Option<Inside>,
+}
+
+/// What a message took in the daemon, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Inside {
+    /// Checkpoint 2: from being handed in to being handed out.
+    pub(super) all_us: f64,
+    /// Of that, what telling traffic control took.
+    pub(super) traffic_control_us: f64,
+}
+
+/// The hosts and the router. All goes when it is dropped.
+pub(super) struct Passage {
+    near: Host,
+    far: Host,
+    pub(super) tap: Tap,
+    daemon: Daemon,
+    /// Writes what the hosts say.
+    writer: Router,
+    protocol: Protocol,
+    clock: Clock,
+}
+
+/// A host, and its socket.
+struct Host {
+    namespace: Arc<Namespace>,
+    socket: Socket,
+    /// Those that its kernel would answer for.
+    _silent: (Socket, UdpSocket),
+}
+
+impl Passage {
+    /// Builds one, for messages of a protocol; `settings` are lines of the daemon's configuration.
+    ///
+    /// # Errors
+    /// Namespaces are not to be had, the daemon does not start, steps cannot be timed here.
+    pub(super) fn up(protocol: Protocol, settings: &str) -> Result<Passage> {
+        let create = |role: &str| {
+            let name = format!("earmark-passage-{role}-{}", std::process::id());
+            Namespace::create(&name).map(Arc::new).context("no network namespace to be had")
+        };
+        let [near, router, far] = [create("near")?, create("router")?, create("far")?];
+        join(&near, &router, "eth0", ["192.0.2.1", "192.0.2.2"])?;
+        join(&far, &router, "eth1", ["198.51.100.2", "198.51.100.1"])?;
+        link::sysctl(&router, "net.ipv4.ip_forward", "1")?;
+        for (namespace, destination, gateway) in [
+            (&near, "0.0.0.0/0", "192.0.2.2"),
+            (&far, "0.0.0.0/0", "198.51.100.1"),
+            (&router, "172.16.0.0/12", "192.0.2.1"),
+            (&router, "10.0.0.0/8", "198.51.100.2"),
+        ] {
+            let prefix: Prefix = destination.parse().context("a prefix")?;
+            link::add_route(namespace, prefix, gateway.parse()?)?;
+        }
+        let clock = Clock::calibrate(&Marks::begin())?;
+        let tap = Tap::open(&router)?;
+        let daemon = Daemon::start(router, &configuration(settings))?;
+        let [near, far] = [Host::in_namespace(near)?, Host::in_namespace(far)?];
+        let writer = Router::new(protocol);
+        Ok(Passage { near, far, tap, daemon, writer, protocol, clock })
+    }
+
+    /// The message of a session, as a host would send it now.
+    pub(super) fn write(&self, kind: &Message, session: u32, round: u32) -> Arrival {
+        kind.of(&self.writer, session, round)
+    }
+
+    /// Has a host send a message.
+    ///
+    /// # Errors
+    /// The kernel does not take it.
+    pub(super) fn send(&self, message: &Arrival) -> Result<()> {
+        let host = match message.side() {
+            Side::Near => &self.near,
+            Side::Far => &self.far,
+        };
+        let to = SocketAddr::new(message.destination(), 0).into();
+        host.socket.send_to(&message.packet(), &to).context("a message cannot be sent")?;
+        Ok(())
+    }
+
+    /// A socket of the near host, for packets to an address behind the far one.
+    ///
+    /// # Errors
+    /// The kernel does not give one.
+    pub(super) fn datagrams(&self, to: (Ipv4Addr, u16)) -> Result<UdpSocket> {
+        let open = || {
+            let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+            socket.connect(to)?;
+            Ok(socket)
+        };
+        let opened = self.near.namespace.run_in(open).and_then(|opened: std::io::Result<_>| opened);
+        opened.context("a host has no socket for data")
+    }
+
+    /// Sends a message through the router, and waits until it, or what came of it, has left; `None` where nothing did.
+    ///
+    /// # Errors
+    /// Something in the network has failed.
+    pub(super) fn pass(&mut self, message: &Arrival) -> Result<Option<Passed>> {
+        self.tap.forget()?;
+        self.daemon.forget();
+        self.send(message)?;
+        let deadline = Instant::now() + PATIENCE;
+        let (mut came, mut left) = (None, None);
+        while left.is_none() {
+            let Some(seen) = self.tap.next(deadline)? else { return Ok(None) };
+            if seen.protocol != message.protocol() {
+                continue;
+            }
+            match (seen.leaves, came) {
+                (false, None) if seen.destination == message.destination() => came = Some(seen.at),
+                (true, Some(came)) => left = Some((came, seen)),
+                _ => {}
+            }
+        }
+        let Some((came, seen)) = left else { return Ok(None) };
+        self.writer.hear(self.protocol, message.session(), &seen.payload);
+        let interfaces_us = seen.at.saturating_sub(came).as_secs_f64() * 1e6;
+        let inside = match self.daemon.marks(deadline)? {
+            Some(stamps) => Some(self.inside(&stamps)?),
+            None => None,
+        };
+        Ok(Some(Passed { interfaces_us, inside }))
+    }
+
+    /// Checkpoint 2 of a message, by the marks that it passed.
+    fn inside(&self, stamps: &[Stamp]) -> Result<Inside> {
+        let Some(message) = by_message(stamps).next() else { bail!("a message without marks") };
+        let at = |checkpoint| message.iter().position(|stamp| stamp.checkpoint == checkpoint);
+        let done = at(Checkpoint::End).context("a message that was not treated")?;
+        let handed_out = at(Checkpoint::TrafficControl).context("nothing came of a message")?;
+        let between = |from: usize, to: usize| -> f64 {
+            let steps = message[from..=to].windows(2);
+            steps.map(|pair| self.clock.step_us(pair[0], pair[1])).sum()
+        };
+        Ok(Inside {
+            all_us: between(0, handed_out),
+            traffic_control_us: between(done, handed_out),
+        })
+    }
+
+    /// Whether the daemon's marks are to be kept, message by message. Under load nobody could take them all.
+    pub(super) fn keep_marks(&self, keep: bool) {
+        self.daemon.keep_marks(keep);
+    }
+
+    /// Whether messages reach the daemon, rather than being treated by the kernel on its behalf.
+    pub(super) fn expect_daemon(&mut self, expected: bool) {
+        self.daemon.expect(expected);
+    }
+}
+
+impl Host {
+    fn in_namespace(namespace: Arc<Namespace>) -> Result<Host> {
+        let open = || -> std::io::Result<(Socket, Socket, UdpSocket)> {
+            let raw = |protocol: i32| Socket::new(Domain::IPV4, Type::RAW, Some(protocol.into()));
+            let gist = UdpSocket::bind(("0.0.0.0", GIST))?;
+            Ok((raw(RAW)?, raw(earmark_rsvp::PROTOCOL.into())?, gist))
+        };
+        let opened = namespace.run_in(open).and_then(|opened| opened);
+        let (socket, rsvp, gist) = opened.context("a host has no socket to send from")?;
+        Ok(Host { namespace, socket, _silent: (rsvp, gist) })
+    }
+}
+
+/// Joins a host and the router, whose interface has this name.
+fn join(
+    host: &Namespace,
+    router: &Namespace,
+    name: &str,
+    [here, there]: [&str; 2],
+) -> Result<()> {
+    link::create_veth(host, "eth0", router, name)?;
+    for (namespace, name, address) in [(host, "eth0", here), (router, name, there)] {
+        let address: IpAddr = address.parse().context("an address")?;
+        link::add_address(namespace, name, address, 24)?;
+        link::set_up(namespace, name, true)?;
+    }
+    Ok(())
+}
+
+fn configuration(settings: &str) -> String {
+    let mut text = format!("[node]\nname = \"router\"\n{settings}\n");
+    for name in ["eth0", "eth1"] {
+        text.push_str(&format!(
+            "[[interface]]\nname = \"{name}\"\nbandwidth = \"{BANDWIDTH}\"\n\
+             protocols = [\"rsvp\", \"boomerang\", \"yessir\", \"nsis\"]\n"
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_daemon_understands_its_configuration() {
+        for settings in ["", "[boomerang]\nkernel = true\n", "[boomerang]\nkernel = false\n"] {
+            let text = configuration(settings);
+            let config = earmark::config::Config::parse(&text, Path::new("router.toml")).unwrap();
+            assert_eq!(config.interfaces.len(), 2);
+            assert_eq!(config.boomerang.offload, settings.contains("true"));
+        }
+    }
+}

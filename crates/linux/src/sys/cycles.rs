@@ -1,0 +1,81 @@
+//! The cheapest clock of the processor, for steps of nanoseconds, and how often a thread was switched away.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long one comparison with the system's clock takes.
+const COMPARISON: Duration = Duration::from_millis(10);
+/// By how much, at most, two of them differ where the counter runs evenly.
+const EVEN: f64 = 0.01;
+
+/// Reads the counter: ticks, from any moment on. What comes before it in the program has been done, what comes after it has
+/// not begun.
+#[inline(always)]
+pub fn now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm_lfence, _rdtsc};
+        // SAFETY: every processor of this architecture has both instructions; they touch no memory.
+        unsafe {
+            _mm_lfence();
+            let ticks = _rdtsc();
+            _mm_lfence();
+            ticks
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        use std::sync::LazyLock;
+        static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        ORIGIN.elapsed().as_nanos() as u64
+    }
+}
+
+/// Nanoseconds of a tick, by the system's clock.
+///
+/// # Errors
+/// The counter runs unevenly, so that it cannot measure time.
+pub fn nanoseconds_of_a_tick() -> io::Result<f64> {
+    let [first, second] = [compare(), compare()];
+    if (first / second - 1.0).abs() > EVEN {
+        return Err(io::Error::other("the processor's counter does not run evenly"));
+    }
+    Ok((first + second) / 2.0)
+}
+
+fn compare() -> f64 {
+    let (start, from) = (Instant::now(), now());
+    thread::sleep(COMPARISON);
+    let (time, ticks) = (start.elapsed(), now() - from);
+    time.as_nanos() as f64 / ticks.max(1) as f64
+}
+
+/// How often the calling thread has lost its processor so far, whether it gave it up or not (`RUSAGE_THREAD`).
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn thread_switches() -> io::Result<u64> {
+    // SAFETY: all octets zero is a valid `rusage`, which is numbers alone.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a local that outlives the call.
+    if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((usage.ru_nvcsw + usage.ru_nivcsw).max(0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_time_and_sleep_is_a_switch() {
+        let tick = nanoseconds_of_a_tick().unwrap();
+        let (before, switches) = (now(), thread_switches().unwrap());
+        thread::sleep(Duration::from_millis(5));
+        let nanoseconds = (now() - before) as f64 * tick;
+        assert!(nanoseconds > 4.9e6, "{nanoseconds}");
+        assert!(thread_switches().unwrap() > switches);
+    }
+}
