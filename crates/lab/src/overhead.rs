@@ -8,6 +8,7 @@
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
+mod baselines;
 pub mod chapter;
 pub mod environment;
 pub mod figure;
