@@ -5,6 +5,8 @@
 //! done are put aside ([`store`]), so that a report that was interrupted goes on where it ended.
 //!
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
+//! - [`sessions`](mod@sessions): what each resident session adds to messages, look-ups and timers (Budapest paper, section 6.3), beside
+//!   the structures of earlier implementations ([`baselines`](mod@baselines)).
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
@@ -16,6 +18,7 @@ pub mod page;
 pub mod published;
 pub mod results;
 mod retry;
+mod sessions;
 pub mod store;
 
 use std::fs;
@@ -52,12 +55,20 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 1] = [Part {
-    name: "retry",
-    title: "Retrying refused reservations",
-    keys: &["pan.regular_load", "pan.high_load"],
-    measure: retry::measure,
-}];
+pub const PARTS: [Part; 2] = [
+    Part {
+        name: "sessions",
+        title: "Resident sessions",
+        keys: &["budapest.table9_session_load"],
+        measure: sessions::measure,
+    },
+    Part {
+        name: "retry",
+        title: "Retrying refused reservations",
+        keys: &["pan.regular_load", "pan.high_load"],
+        measure: retry::measure,
+    },
+];
 
 /// What to do.
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ use super::router::{MemoryGoal, Message, Protocol, Router, Step};
 /// Messages of a kind that are timed in one go, at most.
 const BATCH: u32 = 20_000;
 /// Sessions that come after each other are this far apart in the tables: a prime, so that none comes twice.
-const STRIDE: u64 = 611_953;
+pub(crate) const STRIDE: u64 = 611_953;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Costs> {
     for round in 1..=rounds {
         supervision.go_on()?;
         for (kind, times) in kinds.iter().zip(&mut times) {
-            times.push(time(&mut router, kind, sessions, round));
+            times.push(time(&mut router, kind, sessions, BATCH.min(sessions), round));
         }
         expect(&router, protocol, sessions)?;
         watcher.reached(round.into());
@@ -146,9 +146,15 @@ fn expect(router: &Router, protocol: Protocol, sessions: u32) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of one message of a kind, the mean of a batch.
-fn time(router: &mut Router, kind: &Message, sessions: u32, round: u32) -> f64 {
-    let batch = BATCH.min(sessions);
+/// Nanoseconds of one message of a kind, the mean of a batch: refreshes are about sessions far from each other, all else is about
+/// sessions that come on top of those that stand.
+pub(crate) fn time(
+    router: &mut Router,
+    kind: &Message,
+    sessions: u32,
+    batch: u32,
+    round: u32,
+) -> f64 {
     let about = |number: u32| match kind.step {
         Step::Refresh => {
             let place = u64::from(round) * u64::from(batch) + u64::from(number);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Message as Rsvp, Path,
-    PathTear, Resv, RsvpHop, SenderDescriptor, Session, SourceSelector,
+    PathTear, Resv, ResvTear, RsvpHop, SenderDescriptor, Session, SourceSelector,
 };
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
@@ -30,6 +30,10 @@ pub(super) const MESSAGES: [Message; 5] = [
     Message { name: "Resv, refresh", step: Step::Refresh, goal: Some(2_564), write: resv },
     Message { name: "PathTear", step: Step::Release, goal: Some(4_164), write: path_tear },
 ];
+
+/// Not needed to release a session, which a PathTear does alone: for measurements of its own.
+pub(super) const RESV_TEAR: Message =
+    Message { name: "ResvTear", step: Step::Release, goal: None, write: resv_tear };
 
 fn names(number: u32) -> (Session, FilterSpec) {
     let destination = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
@@ -70,16 +74,36 @@ fn resv(router: &Router, number: u32, _: u32) -> Arrival {
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
     let body = Body::Resv(Resv {
         session,
-        hop: RsvpHop { address: DOWNSTREAM, lih: router.node.rsvp_engine().lih(FAR) },
+        hop: from_downstream(router),
         refresh_ms: 30_000,
         confirm: None,
         scope: None,
         carried: Carried::Objects(&[]),
         flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
     });
+    upstream(number, body)
+}
+
+fn resv_tear(router: &Router, number: u32, _: u32) -> Arrival {
+    let (session, filter) = names(number);
+    let flow = FixedFilterFlow { flowspec: None, filter };
+    let body = Body::ResvTear(ResvTear {
+        session,
+        hop: from_downstream(router),
+        scope: None,
+        carried: Carried::Objects(&[]),
+        flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
+    });
+    upstream(number, body)
+}
+
+fn from_downstream(router: &Router) -> RsvpHop {
+    RsvpHop { address: DOWNSTREAM, lih: router.node.rsvp_engine().lih(FAR) }
+}
+
+fn upstream(number: u32, body: Body<'_>) -> Arrival {
     let octets = written(body);
-    let protocol = earmark_rsvp::PROTOCOL;
-    let session = number;
+    let (session, protocol) = (number, earmark_rsvp::PROTOCOL);
     Arrival { session, protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
 }
 
