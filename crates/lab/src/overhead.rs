@@ -7,6 +7,7 @@
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`sessions`](mod@sessions): what each resident session adds to messages, look-ups and timers (Budapest paper, section 6.3), beside
 //!   the structures of earlier implementations ([`baselines`](mod@baselines)).
+//! - [`yessir`](mod@yessir): a new flow of YESSIR, step by step (Tables 2 and 3 of Pan and Schulzrinne).
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
@@ -20,6 +21,7 @@ pub mod results;
 mod retry;
 mod sessions;
 pub mod store;
+mod yessir;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,12 +57,18 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 2] = [
+pub const PARTS: [Part; 3] = [
     Part {
         name: "sessions",
         title: "Resident sessions",
         keys: &["budapest.table9_session_load"],
         measure: sessions::measure,
+    },
+    Part {
+        name: "yessir",
+        title: "A reservation in one pass: YESSIR",
+        keys: &["pan.table2_flow_build", "pan.table3_yessir"],
+        measure: yessir::measure,
     },
     Part {
         name: "retry",

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use earmark_core::admission::LinkStatus;
 use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
-pub use yessir::{SIGNED_REQUEST, signing_key};
+pub use yessir::{SIGNED, signing_key};
 
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 use serde::{Deserialize, Serialize};
@@ -160,6 +160,11 @@ impl Arrival {
     pub fn octets(&self) -> &[u8] {
         &self.octets
     }
+
+    /// From where to where it goes.
+    pub fn ends(&self) -> (IpAddr, IpAddr) {
+        (self.source, self.destination)
+    }
 }
 
 /// A router, its clock, and room for what it does.
@@ -203,7 +208,7 @@ impl Router {
         Router::with_config(protocol, config())
     }
 
-    /// A router that acts on messages of YESSIR only if they are signed ([`SIGNED_REQUEST`]).
+    /// A router that acts on messages of YESSIR only if they are signed ([`SIGNED`]).
     pub fn that_wants_signatures() -> Router {
         let mut config = config();
         config.yessir.auth.keys = vec![signing_key()];
@@ -468,7 +473,9 @@ mod tests {
         let unsigned = &Protocol::Yessir.messages()[0];
         router.deliver_all(&[unsigned.of(&router, 0, 0)]);
         assert_eq!((router.claims(), router.sent().count()), (0, 1), "it only goes on");
-        router.deliver_all(&[SIGNED_REQUEST.of(&router, 0, 0)]);
+        router.deliver_all(&[SIGNED[0].of(&router, 0, 0)]);
         assert_eq!((router.claims(), router.sent().count()), (1, 1));
+        router.deliver_all(&[SIGNED[1].of(&router, 0, 0)]);
+        assert_eq!(router.claims(), 0);
     }
 }

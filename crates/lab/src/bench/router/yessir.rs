@@ -23,9 +23,11 @@ pub(super) const MESSAGES: [Message; 3] = [
     Message { name: "BYE", step: Step::Release, goal: None, write: goodbye },
 ];
 
-/// A set-up that is signed with [`signing_key`].
-pub const SIGNED_REQUEST: Message =
-    Message { name: "set-up, signed", step: Step::SetUp, goal: None, write: signed };
+/// A set-up and a release that are signed with [`signing_key`].
+pub const SIGNED: [Message; 2] = [
+    Message { name: "set-up, signed", step: Step::SetUp, goal: None, write: signed_report },
+    Message { name: "BYE, signed", step: Step::Release, goal: None, write: signed_goodbye },
+];
 
 /// Streams of one source.
 const OF_ONE_SOURCE: u32 = 256;
@@ -66,12 +68,21 @@ fn ssrc(number: u32) -> u32 {
     0x5000_0000 + number
 }
 
-fn signed(_: &Router, number: u32, round: u32) -> Arrival {
-    let (key, sequence) = (signing_key(), u64::from(round) + 1);
+fn signed_report(_: &Router, number: u32, round: u32) -> Arrival {
+    signed(number, round, false)
+}
+
+fn signed_goodbye(_: &Router, number: u32, round: u32) -> Arrival {
+    signed(number, round, true)
+}
+
+fn signed(number: u32, round: u32, leaving: bool) -> Arrival {
+    let key = signing_key();
+    let sequence = 2 * u64::from(round) + u64::from(leaving);
     let mut auth = Auth { key: key.id, sequence, digest: [0; 16] };
     let app = request(number, Some(auth));
     auth.digest = key.digest(&stream(number), ssrc(number), &app[APP_HEADER..], sequence);
-    report_with(number, round, false, &request(number, Some(auth)))
+    report_with(number, round, leaving, &request(number, Some(auth)))
 }
 
 fn message(number: u32, round: u32, leaving: bool) -> Arrival {

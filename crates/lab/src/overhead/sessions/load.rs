@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::bench::messages::time;
+use crate::bench::messages::{far_apart, time};
 use crate::bench::router::{Message, Protocol, Router, Step};
 use crate::overhead::chapter::Estimate;
 
@@ -99,11 +99,19 @@ impl Load {
         for number in 0..TIMES {
             let round = self.seconds * TIMES + number;
             for ((kind, _), times) in self.kinds.iter().zip(&mut times) {
-                let batch = match kind.step {
-                    Step::Refresh => BATCH.min(self.sessions),
-                    Step::SetUp | Step::Release => BATCH,
+                let (router, sessions) = (&mut self.router, self.sessions);
+                let nanos = match kind.step {
+                    Step::Refresh => {
+                        let known = far_apart(sessions, BATCH.min(sessions), round);
+                        time(router, kind, known, round)
+                    }
+                    // Others each time, so that no table has their places in a cache.
+                    Step::SetUp | Step::Release => {
+                        let first = sessions + round * BATCH;
+                        time(router, kind, first..first + BATCH, round)
+                    }
                 };
-                times.push(time(&mut self.router, kind, self.sessions, batch, round) / 1e3);
+                times.push(nanos / 1e3);
             }
         }
         for ((_, all), times) in self.kinds.iter_mut().zip(times) {
