@@ -23,6 +23,8 @@ const SESSIONS: [u32; 6] = [1, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// Seconds of the sessions' time: together with set-up and warm-up less than the 180 s that routing state of GIST lives here, which
 /// nobody behind the router refreshes.
 const ROUNDS: u32 = 100;
+/// How often messages and look-ups are measured in each of them.
+const VISITS: u32 = 6;
 /// Octets of memory from which on a million sessions of all four protocols are held at once: they take about 4 GB.
 const LARGE: u64 = 10_000_000_000;
 
@@ -66,9 +68,13 @@ impl Measurements {
         for round in 1..=rounds {
             for load in &mut all.loads {
                 supervision.go_on()?;
-                load.round()?;
+                load.pass_a_second();
             }
-            all.lookups.iter_mut().try_for_each(Lookups::round)?;
+            for _ in 0..VISITS {
+                supervision.go_on()?;
+                all.loads.iter_mut().try_for_each(Load::visit)?;
+                all.lookups.iter_mut().try_for_each(Lookups::round)?;
+            }
             all.upkeeps.iter_mut().try_for_each(Upkeep::round)?;
             watcher.reached(round.into());
         }

@@ -32,7 +32,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     let sizes =
         published::numbers("pan.table2_flow_build.flows").into_iter().map(|flows| flows as u32);
     let sizes: Vec<u32> = sizes.chain(BEYOND).collect();
-    let rounds = if order.quick { 200 } else { 1_000 };
+    let rounds = if order.quick { 1_500 } else { 6_000 };
     Ok(tell::tell(&Measurements::of(&sizes, rounds, supervision)?))
 }
 

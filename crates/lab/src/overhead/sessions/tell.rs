@@ -5,7 +5,7 @@ use super::load::{BATCH, Load};
 use super::{Measurements, upkeep::Upkeep};
 use crate::bench::router::{Message, Protocol};
 use crate::overhead::chapter::{
-    Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table,
+    Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table, parts,
 };
 use crate::overhead::environment::Environment;
 use crate::overhead::published;
@@ -32,7 +32,7 @@ pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
     chapter.text(format!(
         "How much longer a router takes over a message for each session that it holds. One router without I/O holds 1 to {largest} \
          sessions of one protocol, each refreshed every 30 s; {BATCH} more are set up on top of them, refreshed and released, message \
-         by message, {rounds} times with a second of the sessions' time between. New sessions meet tables that are as cold as that \
+         by message, again and again in {rounds} seconds of the sessions' time. New sessions meet tables that are as cold as that \
          many sessions make them, and refreshes are about sessions far from each other."
     ));
     table_9(&mut chapter, all);
@@ -42,13 +42,13 @@ pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
     chapter
 }
 
-/// Points for a line: sessions that stand, and what each round has measured.
+/// Points for a line: sessions that stand, and what each part of the time has measured.
 fn points<'a>(
     loads: impl Iterator<Item = &'a Load>,
     of: impl Fn(&'a Load) -> Option<(f64, &'a [f64])>,
 ) -> Vec<(f64, f64)> {
     let values = loads.filter_map(of);
-    values.flat_map(|(x, values)| values.iter().map(move |&y| (x, y))).collect()
+    values.flat_map(|(x, values)| parts(values).into_iter().map(move |y| (x, y))).collect()
 }
 
 /// How much longer a kind of message takes for each session, where there are no more than so many.
@@ -154,7 +154,7 @@ fn of_sizes(all: &Measurements, protocol: Protocol, message: &Message) -> Vec<(f
     let loads = all.loads.iter().filter(|load| load.protocol == protocol);
     let value = |load: &Load| {
         let (_, times) = load.kinds.iter().find(|(kind, _)| kind.name == message.name)?;
-        Some((f64::from(load.sessions), Estimate::of(times)?))
+        Some((f64::from(load.sessions), Estimate::over_time(times)?))
     };
     loads.filter_map(value).collect()
 }
@@ -178,7 +178,7 @@ fn lookups(chapter: &mut Chapter, all: &Measurements) {
     for name in names(all.lookups.iter().map(|lookups| lookups.name)) {
         let of_name = all.lookups.iter().filter(|lookups| lookups.name == name);
         let values: Vec<(f64, Estimate)> = of_name
-            .filter_map(|one| Some((f64::from(one.sessions), Estimate::of(&one.times)?)))
+            .filter_map(|one| Some((f64::from(one.sessions), Estimate::over_time(&one.times)?)))
             .collect();
         let mut row = vec![Cell::from(name)];
         row.extend(values.iter().map(|(_, value)| Cell::from(*value)));
@@ -260,7 +260,7 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
 }
 
 fn points_of(upkeep: &Upkeep) -> impl Iterator<Item = (f64, f64)> {
-    upkeep.times.iter().map(|&time| (f64::from(upkeep.sessions), time))
+    parts(&upkeep.times).into_iter().map(|time| (f64::from(upkeep.sessions), time))
 }
 
 /// Rows of what was measured at each size, the slope in the last of them; and the line of the figure. What takes no time at all,
@@ -272,8 +272,9 @@ fn rows<'a>(
     slope: Option<Estimate>,
     published: Option<f64>,
 ) -> Option<Series> {
-    let values: Vec<(u32, Estimate)> =
-        values.filter_map(|(sessions, times)| Some((sessions, Estimate::of(times)?))).collect();
+    let values: Vec<(u32, Estimate)> = values
+        .filter_map(|(sessions, times)| Some((sessions, Estimate::over_time(times)?)))
+        .collect();
     let last = values.len().checked_sub(1)?;
     for (place, &(sessions, value)) in values.iter().enumerate() {
         table.row([

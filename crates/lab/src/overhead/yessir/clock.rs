@@ -76,7 +76,7 @@ impl Tally {
         self.batches.push(batch);
     }
 
-    /// The mean of an operation: the median of the means of the batches.
+    /// The mean of an operation: of the batches' means.
     pub(super) fn mean(&self) -> Option<Estimate> {
         self.estimate(|batch| batch.mean)
     }
@@ -88,7 +88,7 @@ impl Tally {
 
     /// A number of each batch.
     pub(super) fn estimate(&self, of: impl Fn(&Batch) -> f64) -> Option<Estimate> {
-        Estimate::of(&self.batches.iter().map(of).collect::<Vec<f64>>())
+        Estimate::over_time(&self.batches.iter().map(of).collect::<Vec<f64>>())
     }
 
     /// The means of the batches, in their order.

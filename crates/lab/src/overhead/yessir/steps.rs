@@ -155,13 +155,13 @@ impl Steps {
         Ok(())
     }
 
-    /// What the whole takes beyond the steps: the median of the differences, round by round.
+    /// What the whole takes beyond the steps: the differences, round by round.
     pub(super) fn rest(&self) -> Option<Estimate> {
         let mut rest: Vec<f64> = self.total.means().collect();
         for step in [&self.integrity, self.look_up(), &self.route, &self.admission] {
             rest.iter_mut().zip(step.means()).for_each(|(rest, step)| *rest -= step);
         }
-        Estimate::of(&rest)
+        Estimate::over_time(&rest)
     }
 }
 

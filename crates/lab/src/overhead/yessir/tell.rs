@@ -124,7 +124,6 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
     ];
     let mut table =
         Table::new("yessir-table3", "A signed request for a new flow (Table 3)", &columns);
-    let many = format!("likewise, {MANY_ROUTES} routes");
     let mut row = |name: &str, key: &str, [ours, deviation]: [Option<Estimate>; 2]| {
         let key = format!("{TABLE_3}.{key}");
         let pair = published::numbers(&key);
@@ -189,7 +188,7 @@ fn capacity(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("How many flows");
     let rates: Vec<f64> =
         all.steps.through.means().filter(|&us| us > 0.0).map(|us| 1e6 / us).collect();
-    let Some(rate) = Estimate::of(&rates) else { return };
+    let Some(rate) = Estimate::over_time(&rates) else { return };
     let memory = Environment::of_this_machine().memory as f64;
     let largest = all.flows.iter().max_by_key(|flows| flows.resident);
     let most = largest.and_then(|flows| flows.octets).map(|octets| memory / octets);
