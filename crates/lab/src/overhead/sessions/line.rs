@@ -9,7 +9,7 @@ use crate::statistics::CONFIDENCE;
 /// that the line is straight; where it is not, what is not straight widens the interval.
 ///
 /// `None` where there are fewer than three points, or all have one x.
-pub(in crate::overhead) fn slope(points: &[(f64, f64)]) -> Option<Estimate> {
+fn slope(points: &[(f64, f64)]) -> Option<Estimate> {
     let count = points.len() as f64;
     let freedom = count - 2.0;
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
@@ -30,9 +30,33 @@ pub(in crate::overhead) fn slope(points: &[(f64, f64)]) -> Option<Estimate> {
     Some(Estimate { median: slope, low, high, repetitions: points.len() as u64 })
 }
 
+/// The slope of all points, whose interval is widened until it has the slope of each part in it: of a machine that is now quicker
+/// and now slower one line tells too little, however many points it has.
+///
+/// `None` where there are fewer than three points, or all have one x.
+pub(in crate::overhead) fn slope_of_parts(parts: &[Vec<(f64, f64)>]) -> Option<Estimate> {
+    let all = slope(&parts.concat())?;
+    let slopes = || parts.iter().filter_map(|part| Some(slope(part)?.median));
+    Some(Estimate {
+        low: slopes().fold(all.low, f64::min),
+        high: slopes().fold(all.high, f64::max),
+        ..all
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_in_the_interval_of_the_whole() {
+        let line = |slope: f64| -> Vec<(f64, f64)> {
+            (0..200).map(|x| (f64::from(x), slope * f64::from(x))).collect()
+        };
+        let slope = slope_of_parts(&[line(1.0), line(2.0)]).unwrap();
+        assert!((slope.median - 1.5).abs() < 1e-9 && slope.repetitions == 400);
+        assert!((slope.low - 1.0).abs() < 1e-9 && (slope.high - 2.0).abs() < 1e-9, "{slope:?}");
+    }
 
     #[test]
     fn a_line_without_noise_is_found() {

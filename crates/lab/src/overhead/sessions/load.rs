@@ -162,8 +162,10 @@ mod tests {
                 load.router.advance(Duration::from_secs(1));
             }
             load.pass_a_second();
+            let remains = load.router.remains(protocol);
             load.visit().unwrap();
             load.visit().unwrap();
+            assert_eq!(load.router.remains(protocol), remains, "{protocol:?}");
             assert_eq!(load.kinds.len(), protocol.messages_of_both_ends().len());
             assert!(load.kinds.iter().all(|(_, times)| times.len() == 2));
             assert!(load.kinds.iter().flat_map(|(_, times)| times).all(|&time| time > 0.0));

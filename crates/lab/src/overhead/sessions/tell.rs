@@ -1,8 +1,8 @@
 //! The chapter: what a session costs by each of these measures, beside what the Budapest paper found.
 
-use super::line::slope;
+use super::Measurements;
+use super::line::slope_of_parts;
 use super::load::{BATCH, Load};
-use super::{Measurements, upkeep::Upkeep};
 use crate::bench::router::{Message, Protocol};
 use crate::overhead::chapter::{
     Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table, parts,
@@ -42,19 +42,21 @@ pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
     chapter
 }
 
-/// Points for a line: sessions that stand, and what each part of the time has measured.
-fn points<'a>(
-    loads: impl Iterator<Item = &'a Load>,
-    of: impl Fn(&'a Load) -> Option<(f64, &'a [f64])>,
-) -> Vec<(f64, f64)> {
-    let values = loads.filter_map(of);
-    values.flat_map(|(x, values)| parts(values).into_iter().map(move |y| (x, y))).collect()
+/// How a measurement grows with sessions: of what was measured in the order of time, at each number of sessions.
+fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Estimate> {
+    let mut of_parts: Vec<Vec<(f64, f64)>> = Vec::new();
+    for (sessions, values) in values {
+        let values = parts(values);
+        of_parts.resize(of_parts.len().max(values.len()), Vec::new());
+        of_parts.iter_mut().zip(values).for_each(|(part, value)| part.push((sessions, value)));
+    }
+    slope_of_parts(&of_parts)
 }
 
 /// How much longer a kind of message takes for each session, where there are no more than so many.
 fn slope_of(all: &Measurements, protocol: Protocol, name: &str, most: u32) -> Option<Estimate> {
     let loads = all.loads.iter().filter(|load| load.protocol == protocol && load.sessions <= most);
-    slope(&points(loads, |load| {
+    slope_over(loads.filter_map(|load| {
         let (kind, times) = load.kinds.iter().find(|(kind, _)| kind.name == name)?;
         Some((load.resident(kind), times.as_slice()))
     }))
@@ -219,20 +221,19 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
     let published = published::number(&key);
     let mut lines = Vec::new();
     for name in names(all.upkeeps.iter().map(|upkeep| upkeep.name)) {
-        let of_name = || all.upkeeps.iter().filter(|upkeep| upkeep.name == name);
-        let is_isi = name.starts_with("ISI");
-        let points: Vec<(f64, f64)> = of_name().flat_map(points_of).collect();
-        let values = of_name().map(|upkeep| (upkeep.sessions, upkeep.times.as_slice()));
-        let then = published.filter(|_| is_isi);
-        lines.extend(rows(&mut table, name, values, slope(&points), then));
+        let of_name = all.upkeeps.iter().filter(|upkeep| upkeep.name == name);
+        let values = of_name.map(|upkeep| (f64::from(upkeep.sessions), upkeep.times.as_slice()));
+        let then = published.filter(|_| name.starts_with("ISI"));
+        let (_, line) = rows(&mut table, name, &values.collect::<Vec<_>>(), then);
+        lines.push(line);
     }
     for protocol in Protocol::ALL {
-        let of_protocol = || all.loads.iter().filter(|load| load.protocol == protocol);
-        let points = points(of_protocol(), |load| Some((f64::from(load.sessions), &*load.upkeep)));
-        let values = of_protocol().map(|load| (load.sessions, load.upkeep.as_slice()));
-        let (name, slope) = (format!("whole router: {}", protocol.name()), slope(&points));
+        let of_protocol = all.loads.iter().filter(|load| load.protocol == protocol);
+        let values = of_protocol.map(|load| (f64::from(load.sessions), load.upkeep.as_slice()));
+        let name = format!("whole router: {}", protocol.name());
         let then = published.filter(|_| protocol == Protocol::Rsvp);
-        lines.extend(rows(&mut table, &name, values, slope, then));
+        let (slope, line) = rows(&mut table, &name, &values.collect::<Vec<_>>(), then);
+        lines.push(line);
         if let Some(slope) = slope.filter(|_| protocol == Protocol::Rsvp) {
             let note = "the whole router's upkeep, refreshes that it composes included";
             entry(chapter, key.clone(), "us per session and second", slope, note);
@@ -259,34 +260,30 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
     chapter.table(table);
 }
 
-fn points_of(upkeep: &Upkeep) -> impl Iterator<Item = (f64, f64)> {
-    parts(&upkeep.times).into_iter().map(|time| (f64::from(upkeep.sessions), time))
-}
-
-/// Rows of what was measured at each size, the slope in the last of them; and the line of the figure. What takes no time at all,
-/// where nothing was due, has no place on a logarithmic axis.
-fn rows<'a>(
+/// Rows of what was measured at each size, the slope in the last of them; gives the slope, and the line of the figure. What takes no
+/// time at all, where nothing was due, has no place on a logarithmic axis.
+fn rows(
     table: &mut Table,
     name: &str,
-    values: impl Iterator<Item = (u32, &'a [f64])>,
-    slope: Option<Estimate>,
+    measured: &[(f64, &[f64])],
     published: Option<f64>,
-) -> Option<Series> {
-    let values: Vec<(u32, Estimate)> = values
-        .filter_map(|(sessions, times)| Some((sessions, Estimate::over_time(times)?)))
-        .collect();
-    let last = values.len().checked_sub(1)?;
-    for (place, &(sessions, value)) in values.iter().enumerate() {
+) -> (Option<Estimate>, Series) {
+    let slope = slope_over(measured.iter().copied());
+    let mut points = Vec::new();
+    for (place, &(sessions, times)) in measured.iter().enumerate() {
+        let is_last = place + 1 == measured.len();
+        let value = Estimate::over_time(times);
         table.row([
             name.into(),
-            f64::from(sessions).into(),
+            sessions.into(),
             value.into(),
-            slope.filter(|_| place == last).into(),
-            published.filter(|_| place == last).into(),
+            slope.filter(|_| is_last).into(),
+            published.filter(|_| is_last).into(),
         ]);
+        points.extend(value.map(|value| value.at(sessions)));
     }
-    let points = values.into_iter().map(|(sessions, value)| value.at(f64::from(sessions)));
-    Some(series(name, points.filter(|point| point.y > 0.0)))
+    points.retain(|point| point.y > 0.0);
+    (slope, series(name, points.into_iter()))
 }
 
 fn series(name: &str, points: impl Iterator<Item = Point>) -> Series {

@@ -153,8 +153,8 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
         "{RESIDENT} flows stand. Integrity is HMAC-SHA-256 over stream and request (what the paper's check was it does not tell), look-up \
          and creation are those of the index alone, routes are the two that the router has, and admission is a claim in the ledger. Each \
          of these is timed by itself; user space is the router with the whole signed request, and the rest is the difference. The \
-         dearest step then was the route; here the daemon keeps a copy of the kernel's table and looks there. What is left in \
-         user space is mostly cryptography. The messages of the last two rows go over UDP sockets of the loopback interface, \
+         dearest step then was the route; here the daemon keeps a copy of the kernel's table and looks there. Now the check of \
+         the digest is the dearest of the named ones. The messages of the last two rows go over UDP sockets of the loopback interface, \
          one at a time, and the kernel's part of that is more than all of ours. The published 97.8 us reach from driver to driver and \
          have user space in them, so the last row is its counterpart; a device, its interrupt, and the interception of packets that are \
          for others are not in it."
