@@ -7,21 +7,27 @@
 //! - [`messages`](mod@messages): what messages cost a router, step by step and from interface to interface (Budapest).
 //! - [`loads`](mod@loads): the same while other packets, or many messages, pass (Budapest).
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
+//! - [`sessions`](mod@sessions): what each resident session adds to messages, look-ups and timers (Budapest paper, section 6.3), beside
+//!   the structures of earlier implementations ([`baselines`](mod@baselines)).
+//! - [`yessir`](mod@yessir): a new flow of YESSIR, step by step (Tables 2 and 3 of Pan and Schulzrinne).
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
+mod baselines;
 pub mod chapter;
 pub mod environment;
 pub mod figure;
 mod loads;
-pub mod page;
-pub mod published;
-pub mod results;
 mod marks;
 mod messages;
+pub mod page;
 mod passage;
+pub mod published;
+pub mod results;
 mod retry;
+mod sessions;
 pub mod store;
+mod yessir;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +63,7 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 3] = [
+pub const PARTS: [Part; 5] = [
     Part {
         name: "messages",
         title: "What a message costs a router",
@@ -79,6 +85,18 @@ pub const PARTS: [Part; 3] = [
         // What was published of it are drawings without numbers.
         keys: &[],
         measure: loads::measure,
+    },
+    Part {
+        name: "sessions",
+        title: "Resident sessions",
+        keys: &["budapest.table9_session_load"],
+        measure: sessions::measure,
+    },
+    Part {
+        name: "yessir",
+        title: "A reservation in one pass: YESSIR",
+        keys: &["pan.table2_flow_build", "pan.table3_yessir"],
+        measure: yessir::measure,
     },
     Part {
         name: "retry",

@@ -22,7 +22,7 @@ use super::router::{MemoryGoal, Message, Protocol, Router, Step};
 /// Messages of a kind that are timed in one go, at most.
 const BATCH: u32 = 20_000;
 /// Sessions that come after each other are this far apart in the tables: a prime, so that none comes twice.
-const STRIDE: u64 = 611_953;
+pub(crate) const STRIDE: u64 = 611_953;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -123,7 +123,13 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Costs> {
     for round in 1..=rounds {
         supervision.go_on()?;
         for (kind, times) in kinds.iter().zip(&mut times) {
-            times.push(time(&mut router, kind, sessions, round));
+            let batch = BATCH.min(sessions);
+            times.push(match kind.step {
+                Step::Refresh => time(&mut router, kind, far_apart(sessions, batch, round), round),
+                Step::SetUp | Step::Release => {
+                    time(&mut router, kind, sessions..sessions + batch, round)
+                }
+            });
         }
         expect(&router, protocol, sessions)?;
         watcher.reached(round.into());
@@ -146,20 +152,24 @@ fn expect(router: &Router, protocol: Protocol, sessions: u32) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of one message of a kind, the mean of a batch.
-fn time(router: &mut Router, kind: &Message, sessions: u32, round: u32) -> f64 {
-    let batch = BATCH.min(sessions);
-    let about = |number: u32| match kind.step {
-        Step::Refresh => {
-            let place = u64::from(round) * u64::from(batch) + u64::from(number);
-            (place * STRIDE % u64::from(sessions)) as u32
-        }
-        Step::SetUp | Step::Release => sessions + number,
-    };
-    let arrivals: Vec<_> = (0..batch).map(|n| kind.of(router, about(n), round)).collect();
+/// Nanoseconds of one message of a kind, the mean of a batch of messages, which are about these sessions.
+pub(crate) fn time(
+    router: &mut Router,
+    kind: &Message,
+    sessions: impl Iterator<Item = u32>,
+    round: u32,
+) -> f64 {
+    let arrivals: Vec<_> = sessions.map(|session| kind.of(router, session, round)).collect();
     let start = Instant::now();
     router.deliver_all(&arrivals);
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(batch)
+    start.elapsed().as_secs_f64() * 1e9 / arrivals.len().max(1) as f64
+}
+
+/// So many of these sessions, far from each other, and others in each round.
+pub(crate) fn far_apart(sessions: u32, batch: u32, round: u32) -> impl Iterator<Item = u32> {
+    let first = u64::from(round) * u64::from(batch);
+    let place = move |number| (first + u64::from(number)) * STRIDE % u64::from(sessions);
+    (0..batch).map(move |number| place(number) as u32)
 }
 
 /// Octets that so many claims take in a ledger.

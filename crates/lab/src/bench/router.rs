@@ -25,6 +25,8 @@ use earmark_core::admission::LinkStatus;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
 use earmark_wire::ipv4;
+pub use yessir::{SIGNED, signing_key};
+
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +116,16 @@ impl Protocol {
         }
     }
 
+    /// Likewise, and where receivers and senders can each release their part, both do so, the receiver first.
+    pub fn messages_of_both_ends(self) -> Vec<Message> {
+        let mut messages = self.messages().to_vec();
+        if self == Protocol::Rsvp {
+            let release = messages.iter().position(|message| message.step == Step::Release);
+            messages.insert(release.unwrap_or(messages.len()), rsvp::RESV_TEAR);
+        }
+        messages
+    }
+
     /// Those that do this, in runs. Messages of one run can be written before any of them is delivered; those of the next
     /// repeat what the router has sent about the one before ([`Router::deliver_all`]).
     pub fn runs(self, step: Step) -> impl Iterator<Item = &'static [Message]> {
@@ -176,6 +188,16 @@ impl Arrival {
     /// Where it comes from.
     pub fn side(&self) -> Side {
         if self.interface == NEAR { Side::Near } else { Side::Far }
+    }
+
+    /// What is behind its IP header.
+    pub fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+
+    /// From where to where it goes.
+    pub fn ends(&self) -> (IpAddr, IpAddr) {
+        (self.source, self.destination)
     }
 
     /// As an IPv4 packet, for a network that has the addresses of the drawing above: with router alert, unless it is addressed to
@@ -274,26 +296,18 @@ impl Answers {
 impl Router {
     /// The router before anybody came with this protocol. Nobody is kept from setting up many sessions a second.
     pub fn new(protocol: Protocol) -> Router {
-        let mut config = NodeConfig { name: "router".to_owned(), seed: 1, ..NodeConfig::default() };
-        config.boomerang.limits.changes_per_second = u32::MAX;
-        config.boomerang.limits.sessions = u32::MAX;
-        config.yessir.limits.changes_per_second = u32::MAX;
-        config.yessir.limits.sessions = u32::MAX;
-        config.nsis.gist.validity = nsis::VALIDITY;
-        let limits = &mut config.nsis.gist.limits;
-        for limit in [
-            &mut limits.states,
-            &mut limits.states_per_peer,
-            &mut limits.queries_per_second,
-            &mut limits.queries_per_second_of_a_peer,
-            &mut limits.datagrams_per_second,
-        ] {
-            *limit = u32::MAX;
-        }
-        let limits = &mut config.nsis.qos.limits;
-        limits.sessions = u32::MAX;
-        limits.sessions_per_peer = u32::MAX;
-        limits.changes_per_second = u32::MAX;
+        Router::with_config(protocol, config())
+    }
+
+    /// A router that acts on messages of YESSIR only if they are signed ([`SIGNED`]).
+    pub fn that_wants_signatures() -> Router {
+        let mut config = config();
+        config.yessir.auth.keys = vec![signing_key()];
+        config.yessir.auth.required_on = vec![name_of(NEAR)];
+        Router::with_config(Protocol::Yessir, config)
+    }
+
+    fn with_config(protocol: Protocol, config: NodeConfig) -> Router {
         let mut router = Router {
             node: Node::new(config),
             out: Effects::new(),
@@ -330,7 +344,7 @@ impl Router {
     fn attach(&mut self, id: InterfaceId, address: Ipv4Addr) {
         self.tell(HostUpdate::Interface(Interface {
             id,
-            name: format!("eth{}", id.0),
+            name: name_of(id),
             addresses: vec![address.into()],
             mtu: 1_500,
             up: true,
@@ -384,6 +398,14 @@ impl Router {
                 answers.keep(arrival.session, &self.out);
             }
         }
+    }
+
+    /// What the router has sent about the message that was delivered last, packet by packet, behind their IP headers.
+    pub fn sent(&self) -> impl Iterator<Item = &[u8]> {
+        self.out.iter().filter_map(|effect| match effect {
+            Effect::Send(_, range) => Some(self.out.octets(range)),
+            _ => None,
+        })
     }
 
     /// What the router has sent last about the message of a session that was delivered last.
@@ -465,6 +487,35 @@ impl Router {
     }
 }
 
+/// Nobody is kept from setting up many sessions a second.
+fn config() -> NodeConfig {
+    let mut config = NodeConfig { name: "router".to_owned(), seed: 1, ..NodeConfig::default() };
+    config.boomerang.limits.changes_per_second = u32::MAX;
+    config.boomerang.limits.sessions = u32::MAX;
+    config.yessir.limits.changes_per_second = u32::MAX;
+    config.yessir.limits.sessions = u32::MAX;
+    config.nsis.gist.validity = nsis::VALIDITY;
+    let limits = &mut config.nsis.gist.limits;
+    for limit in [
+        &mut limits.states,
+        &mut limits.states_per_peer,
+        &mut limits.queries_per_second,
+        &mut limits.queries_per_second_of_a_peer,
+        &mut limits.datagrams_per_second,
+    ] {
+        *limit = u32::MAX;
+    }
+    let limits = &mut config.nsis.qos.limits;
+    limits.sessions = u32::MAX;
+    limits.sessions_per_peer = u32::MAX;
+    limits.changes_per_second = u32::MAX;
+    config
+}
+
+fn name_of(interface: InterfaceId) -> String {
+    format!("eth{}", interface.0)
+}
+
 /// Function whose instructions are counted, as a pattern for valgrind.
 pub const COUNTED: &str = "*earmark_counted_delivery*";
 /// Function after which the count is written, likewise. Callgrind does only one of the two with one function.
@@ -511,5 +562,30 @@ mod tests {
             assert_eq!((router.sessions(protocol), router.claims()), (0, 0), "{protocol:?}");
             assert_eq!(router.held(), Rate::ZERO);
         }
+    }
+
+    #[test]
+    fn a_resv_tear_leaves_the_path() {
+        let mut router = Router::with_sessions(Protocol::Rsvp, 3, |_| {});
+        let messages = Protocol::Rsvp.messages_of_both_ends();
+        let names: Vec<&str> = messages.iter().map(|message| message.name).collect();
+        assert_eq!(names[4..], ["ResvTear", "PathTear"]);
+        router.deliver_all(&[messages[4].of(&router, 1, 0)]);
+        assert_eq!((router.sessions(Protocol::Rsvp), router.claims()), (3, 2));
+        assert_eq!(router.sent().count(), 1, "it goes on upstream");
+        router.deliver_all(&[messages[5].of(&router, 1, 0)]);
+        assert_eq!((router.sessions(Protocol::Rsvp), router.claims()), (2, 2));
+    }
+
+    #[test]
+    fn only_signed_requests_count_where_signatures_are_wanted() {
+        let mut router = Router::that_wants_signatures();
+        let unsigned = &Protocol::Yessir.messages()[0];
+        router.deliver_all(&[unsigned.of(&router, 0, 0)]);
+        assert_eq!((router.claims(), router.sent().count()), (0, 1), "it only goes on");
+        router.deliver_all(&[SIGNED[0].of(&router, 0, 0)]);
+        assert_eq!((router.claims(), router.sent().count()), (1, 1));
+        router.deliver_all(&[SIGNED[1].of(&router, 0, 0)]);
+        assert_eq!(router.claims(), 0);
     }
 }

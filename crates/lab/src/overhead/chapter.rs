@@ -206,6 +206,14 @@ impl Estimate {
         Some(Estimate { median, low, high, repetitions: values.len() as u64 })
     }
 
+    /// Of values in the order in which they were measured, where those that are near in time are alike: a machine that others use,
+    /// too, is now quicker and now slower. They are cut into eight parts in time, and the medians of these count ([`parts`]), so
+    /// that the interval tells of the machine's moods rather than of the number of values.
+    pub fn over_time(values: &[f64]) -> Option<Estimate> {
+        let of_parts = Estimate::of(&parts(values))?;
+        Some(Estimate { repetitions: values.len() as u64, ..of_parts })
+    }
+
     /// What was counted, and is the same each time.
     pub fn exact(value: f64) -> Estimate {
         Estimate { median: value, low: value, high: value, repetitions: 1 }
@@ -222,6 +230,17 @@ impl Estimate {
     pub fn at(self, x: f64) -> Point {
         Point { x, y: self.median, interval: Some([self.low, self.high]) }
     }
+}
+
+/// Into how many parts of time values are cut: of eight the interval is the whole range, from the least to the greatest.
+const PARTS: usize = 8;
+
+/// The medians of eight parts of values, each of the next so many in time; of fewer values each is a part.
+pub fn parts(values: &[f64]) -> Vec<f64> {
+    let count = PARTS.min(values.len());
+    let end = |part: usize| part * values.len() / count;
+    let part = |part: usize| values[end(part)..end(part + 1)].iter().copied();
+    (0..count).filter_map(|number| Some(Median::of(part(number))?.median)).collect()
 }
 
 impl Table {
@@ -323,5 +342,16 @@ mod tests {
         let mut twice = chapter.clone();
         twice.append(chapter);
         assert_eq!((twice.blocks.len(), twice.entries.len(), twice.left_out.len()), (8, 2, 2));
+    }
+
+    #[test]
+    fn values_are_cut_into_parts_of_time() {
+        assert_eq!((parts(&[]), parts(&[3.0, 1.0])), (vec![], vec![3.0, 1.0]));
+        let slower_and_slower: Vec<f64> = (0..20).map(f64::from).collect();
+        let medians = [0.5, 3.0, 5.5, 8.0, 10.5, 13.0, 15.5, 18.0];
+        assert_eq!(parts(&slower_and_slower), medians);
+        let estimate = Estimate::over_time(&slower_and_slower).unwrap();
+        let expected = Estimate { median: 9.25, low: 0.5, high: 18.0, repetitions: 20 };
+        assert_eq!((estimate, Estimate::over_time(&[])), (expected, None));
     }
 }

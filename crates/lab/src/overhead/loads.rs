@@ -80,7 +80,8 @@ mod tests {
     fn without_namespaces_there_is_a_word_about_it() {
         use std::sync::atomic::AtomicBool;
         let interrupted = AtomicBool::new(false);
-        let supervision = Supervision { watcher: &crate::bench::Unwatched, interrupted: &interrupted };
+        let supervision =
+            Supervision { watcher: &crate::bench::Unwatched, interrupted: &interrupted };
         let order = Order { quick: true, obstacle: Some("no root".to_owned()) };
         assert_eq!(measure(&order, &supervision).unwrap().blocks.len(), 1);
     }

@@ -181,10 +181,7 @@ impl Passage {
             let steps = message[from..=to].windows(2);
             steps.map(|pair| self.clock.step_us(pair[0], pair[1])).sum()
         };
-        Ok(Inside {
-            all_us: between(0, handed_out),
-            traffic_control_us: between(done, handed_out),
-        })
+        Ok(Inside { all_us: between(0, handed_out), traffic_control_us: between(done, handed_out) })
     }
 
     /// Whether the daemon's marks are to be kept, message by message. Under load nobody could take them all.
@@ -212,12 +209,7 @@ impl Host {
 }
 
 /// Joins a host and the router, whose interface has this name.
-fn join(
-    host: &Namespace,
-    router: &Namespace,
-    name: &str,
-    [here, there]: [&str; 2],
-) -> Result<()> {
+fn join(host: &Namespace, router: &Namespace, name: &str, [here, there]: [&str; 2]) -> Result<()> {
     link::create_veth(host, "eth0", router, name)?;
     for (namespace, name, address) in [(host, "eth0", here), (router, name, there)] {
         let address: IpAddr = address.parse().context("an address")?;

@@ -9,8 +9,11 @@ use earmark_wire::rtcp::{
 };
 use earmark_wire::udp;
 use earmark_wire::yessir::{
-    Command, Failures, Flowspec, Generic, LinkInfo, Message as Yessir, NAME, Style, VERSION,
+    Auth, Command, Failures, Flowspec, Generic, LinkInfo, Message as Yessir, NAME, Style, VERSION,
 };
+
+use earmark_yessir::Stream;
+use earmark_yessir::auth::{Key, Secret};
 
 use super::{Arrival, Message, NEAR, Router, Step};
 
@@ -18,6 +21,12 @@ pub(super) const MESSAGES: [Message; 3] = [
     Message { name: "set-up", step: Step::SetUp, goal: Some(2_500), write: report },
     Message { name: "refresh", step: Step::Refresh, goal: Some(900), write: report },
     Message { name: "BYE", step: Step::Release, goal: None, write: goodbye },
+];
+
+/// A set-up and a release that are signed with [`signing_key`].
+pub const SIGNED: [Message; 2] = [
+    Message { name: "set-up, signed", step: Step::SetUp, goal: None, write: signed_report },
+    Message { name: "BYE, signed", step: Step::Release, goal: None, write: signed_goodbye },
 ];
 
 /// Streams of one source.
@@ -41,12 +50,48 @@ fn goodbye(_: &Router, number: u32, round: u32) -> Arrival {
     message(number, round, true)
 }
 
+/// The key that senders share with the router, if any of them sign.
+pub fn signing_key() -> Key {
+    Key { id: 1, secret: Secret::new(b"thirty-two octets of a secret...".to_vec()) }
+}
+
+fn stream(number: u32) -> Stream {
+    Stream {
+        source: IpAddr::from((0xac10_0000 + number / OF_ONE_SOURCE).to_be_bytes()),
+        destination: IpAddr::from((0x0a00_0000 + number).to_be_bytes()),
+        source_port: 4_000 + 2 * (number % OF_ONE_SOURCE) as u16,
+        destination_port: 5_000,
+    }
+}
+
+fn ssrc(number: u32) -> u32 {
+    0x5000_0000 + number
+}
+
+fn signed_report(_: &Router, number: u32, round: u32) -> Arrival {
+    signed(number, round, false)
+}
+
+fn signed_goodbye(_: &Router, number: u32, round: u32) -> Arrival {
+    signed(number, round, true)
+}
+
+fn signed(number: u32, round: u32, leaving: bool) -> Arrival {
+    let key = signing_key();
+    let sequence = 2 * u64::from(round) + u64::from(leaving);
+    let mut auth = Auth { key: key.id, sequence, digest: [0; 16] };
+    let app = request(number, Some(auth));
+    auth.digest = key.digest(&stream(number), ssrc(number), &app[APP_HEADER..], sequence);
+    report_with(number, round, leaving, &request(number, Some(auth)))
+}
+
 fn message(number: u32, round: u32, leaving: bool) -> Arrival {
-    let source = IpAddr::from((0xac10_0000 + number / OF_ONE_SOURCE).to_be_bytes());
-    let destination = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
-    let port = 4_000 + 2 * (number % OF_ONE_SOURCE) as u16;
-    let ssrc = 0x5000_0000 + number;
-    let app = request(number, ssrc);
+    report_with(number, round, leaving, &request(number, None))
+}
+
+fn report_with(number: u32, round: u32, leaving: bool, app: &[u8]) -> Arrival {
+    let Stream { source, destination, source_port, destination_port } = stream(number);
+    let ssrc = ssrc(number);
     let sender = SenderInfo {
         ntp: u64::from(30 * round + 1) << 32,
         rtp_timestamp: 240_000 * round,
@@ -69,7 +114,8 @@ fn message(number: u32, round: u32, leaving: bool) -> Arrival {
     let packets = if leaving { &packets[..] } else { &packets[..3] };
     let mut octets = vec![0; udp::HEADER + rtcp::buffer_len(packets)];
     rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("it fits");
-    udp::Repr { source, destination, source_port: port + 1, destination_port: 5_001 }
+    let (source_port, destination_port) = (source_port + 1, destination_port + 1);
+    udp::Repr { source, destination, source_port, destination_port }
         .emit(&mut octets)
         .expect("it fits");
     let (session, protocol) = (number, earmark_yessir::PROTOCOL);
@@ -77,9 +123,9 @@ fn message(number: u32, round: u32, leaving: bool) -> Arrival {
 }
 
 /// What a stream asks for, as an APP packet.
-fn request(number: u32, ssrc: u32) -> Vec<u8> {
+fn request(number: u32, auth: Option<Auth>) -> Vec<u8> {
     let message = Yessir {
-        ssrc,
+        ssrc: ssrc(number),
         generic: Generic {
             command: Command::Active,
             style: Style::Individual,
@@ -90,7 +136,7 @@ fn request(number: u32, ssrc: u32) -> Vec<u8> {
         flowspec: Some(Flowspec::Intserv(FlowSpec::ControlledLoad(BUCKET))),
         link_info: Some(LinkInfo { hops: 1, ..LinkInfo::unknown(64) }),
         failures: Failures::default(),
-        auth: None,
+        auth,
         others: &[],
     };
     let mut app = vec![0; message.buffer_len()];

@@ -260,7 +260,8 @@ mod tests {
     #[test]
     fn what_was_found_is_shown() {
         let inside = Some(Inside { all_us: 2.0, traffic_control_us: 1.0 });
-        let at = |rate| At { rate, passed: vec![Passed { interfaces_us: 9.0, inside }; 24], lost: 1 };
+        let at =
+            |rate| At { rate, passed: vec![Passed { interfaces_us: 9.0, inside }; 24], lost: 1 };
         let found = WAYS.map(|way| (way, vec![at(0.0), at(50.0)]));
         let chapter = chapter(&found, 24, 512);
         assert_eq!(chapter.tables().next().unwrap().rows.len(), 6);

@@ -126,7 +126,10 @@ fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<T
                 let message = passage.write(kind, session, 1);
                 let Some(one) = passage.pass(&message)? else {
                     lost += 1;
-                    ensure!(lost <= MOST_LOST, "{lost} messages of {name} did not leave the router");
+                    ensure!(
+                        lost <= MOST_LOST,
+                        "{lost} messages of {name} did not leave the router"
+                    );
                     break;
                 };
                 passed.push(one);

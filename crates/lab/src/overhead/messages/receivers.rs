@@ -120,9 +120,8 @@ fn round(case: &mut Case, marks: &Marks, clock: &Clock, undisturbed: bool) -> Re
         if undisturbed && !is_undisturbed {
             return Ok(false);
         }
-        let took = by_message(&stamps).map(|message| {
-            message.windows(2).map(|pair| clock.step_us(pair[0], pair[1])).sum()
-        });
+        let took = by_message(&stamps)
+            .map(|message| message.windows(2).map(|pair| clock.step_us(pair[0], pair[1])).sum());
         let took: Vec<f64> = took.collect();
         ensure!(took.len() == BATCH as usize, "{} of {BATCH} messages have marks", took.len());
         *mean = middle(took);

@@ -1,0 +1,126 @@
+//! A binary tree over the bits of keys, in which each node holds a session: at depth d the search goes left or right by bit d of the
+//! key. No path is longer than a key has bits, and keys that differ early are found early.
+//!
+//! The Budapest paper says so much of Boomerang's tree, and not which bits come first: here it is the destination, most significant
+//! bit first, as masks of its aggregates need it.
+
+use super::{Block, Blocks, Index, Key, NIL};
+
+/// Places of the highest bit of a key.
+const HIGHEST: u32 = 103;
+
+/// The tree.
+#[derive(Debug)]
+pub(in crate::overhead) struct BitTree {
+    root: u32,
+    blocks: Blocks,
+}
+
+/// Where a block hangs.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Root,
+    Below(u32, usize),
+}
+
+/// Which way the key goes at this depth.
+fn side(bits: u128, depth: u32) -> usize {
+    (bits >> HIGHEST.saturating_sub(depth) & 1) as usize
+}
+
+impl BitTree {
+    /// A tree without sessions.
+    pub(in crate::overhead) fn new() -> BitTree {
+        BitTree { root: NIL, blocks: Blocks::default() }
+    }
+
+    /// Where a key is, and the block that hangs there; no block: where it belongs.
+    fn search(&self, key: &Key) -> (Place, u32) {
+        let bits = key.bits();
+        let (mut place, mut here, mut depth) = (Place::Root, self.root, 0);
+        while here != NIL {
+            let block = self.blocks.at(here);
+            if block.key == *key {
+                break;
+            }
+            let side = side(bits, depth);
+            (place, here) = (Place::Below(here, side), block.links[side]);
+            depth += 1;
+        }
+        (place, here)
+    }
+
+    fn hang(&mut self, place: Place, number: u32) {
+        match place {
+            Place::Root => self.root = number,
+            Place::Below(above, side) => self.blocks.at_mut(above).links[side] = number,
+        }
+    }
+
+    /// Some block without others below it, below `top` or `top` itself, and where it hangs.
+    fn leaf_below(&self, mut place: Place, top: u32) -> (Place, u32) {
+        let mut here = top;
+        loop {
+            let links = self.blocks.at(here).links;
+            let Some(side) = links.iter().position(|&link| link != NIL) else {
+                return (place, here);
+            };
+            (place, here) = (Place::Below(here, side), links[side]);
+        }
+    }
+}
+
+impl Index for BitTree {
+    fn find(&self, key: &Key) -> Option<u32> {
+        let (_, here) = self.search(key);
+        (here != NIL).then_some(here)
+    }
+
+    fn enter(&mut self, key: Key) -> u32 {
+        let (place, _) = self.search(&key);
+        let number = self.blocks.add(Block { key, links: [NIL; 2] });
+        self.hang(place, number);
+        number
+    }
+
+    /// A leaf below takes its place: all keys below a block agree with it in the bits that lead there.
+    fn remove(&mut self, key: &Key) -> bool {
+        let (place, here) = self.search(key);
+        if here == NIL {
+            return false;
+        }
+        let (place_of_leaf, leaf) = self.leaf_below(place, here);
+        self.hang(place_of_leaf, NIL);
+        if leaf != here {
+            self.blocks.at_mut(leaf).links = self.blocks.at(here).links;
+            self.hang(place, leaf);
+        }
+        self.blocks.give_back(here);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sessions to one host by consecutive ports share all but a few of the first bits, and still no path is longer than a key.
+    #[test]
+    fn no_path_is_longer_than_a_key() {
+        let mut tree = BitTree::new();
+        let key = |n: u16| Key { destination_port: n, ..Key::numbered(0) };
+        (0..1_000).for_each(|n| {
+            tree.enter(key(n));
+        });
+        let depth = |n: u16| {
+            let (mut here, mut depth) = (tree.root, 0);
+            while tree.blocks.at(here).key != key(n) {
+                here = tree.blocks.at(here).links[side(key(n).bits(), depth)];
+                depth += 1;
+            }
+            depth
+        };
+        let deepest = (0..1_000).map(depth).max();
+        assert!(deepest <= Some(HIGHEST + 1), "{deepest:?}");
+    }
+}

@@ -1,0 +1,112 @@
+//! The session load of the Budapest paper (section 6.3): what a router pays for each session that it holds while it treats a message,
+//! looks a session up, and keeps soft state alive; and what the structures of earlier implementations would pay on this machine.
+
+mod line;
+mod load;
+mod lookups;
+mod tell;
+mod upkeep;
+
+use anyhow::Result;
+
+use super::Order;
+use super::chapter::Chapter;
+use super::environment::Environment;
+use crate::bench::Supervision;
+use crate::bench::router::Protocol;
+use load::Load;
+use lookups::Lookups;
+use upkeep::Upkeep;
+
+/// Sessions that stand.
+const SESSIONS: [u32; 6] = [1, 100, 1_000, 10_000, 100_000, 1_000_000];
+/// Seconds of the sessions' time: together with set-up and warm-up less than the 180 s that routing state of GIST lives here, which
+/// nobody behind the router refreshes.
+const ROUNDS: u32 = 100;
+/// How often messages and look-ups are measured in each of them.
+const VISITS: u32 = 6;
+/// Octets of memory from which on a million sessions of all four protocols are held at once: they take about 4 GB.
+const LARGE: u64 = 10_000_000_000;
+
+/// All that is measured, round by round.
+#[derive(Default)]
+struct Measurements {
+    loads: Vec<Load>,
+    lookups: Vec<Lookups>,
+    upkeeps: Vec<Upkeep>,
+}
+
+/// Measures all of it. Every round is one second of the sessions' time, and visits every router and every structure, so that what is
+/// compared was measured side by side.
+pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+    let memory = Environment::of_this_machine().memory;
+    let largest = if order.quick || memory < LARGE { 100_000 } else { 1_000_000 };
+    let sizes: Vec<u32> = SESSIONS.into_iter().filter(|&sessions| sessions <= largest).collect();
+    let measurements = Measurements::of(&sizes, ROUNDS, supervision)?;
+    Ok(tell::tell(&measurements, ROUNDS))
+}
+
+impl Measurements {
+    fn of(sizes: &[u32], rounds: u32, supervision: &Supervision<'_>) -> Result<Measurements> {
+        let watcher = supervision.watcher;
+        let mut all = Measurements::default();
+        for &sessions in sizes {
+            for protocol in Protocol::ALL {
+                let name = protocol.name();
+                watcher.begin(&format!("sessions: {sessions} of {name}"), sessions.into());
+                let go_on = |count: u32| {
+                    watcher.reached(count.into());
+                    supervision.go_on()
+                };
+                all.loads.push(Load::new(protocol, sessions, go_on)?);
+            }
+            watcher.begin(&format!("sessions: structures with {sessions}"), 1);
+            all.lookups.extend(lookups::all(sessions, || supervision.go_on())?);
+            all.upkeeps.extend(upkeep::all(sessions));
+        }
+        watcher.begin("sessions: rounds", rounds.into());
+        for round in 1..=rounds {
+            for load in &mut all.loads {
+                supervision.go_on()?;
+                load.pass_a_second();
+            }
+            for _ in 0..VISITS {
+                supervision.go_on()?;
+                all.loads.iter_mut().try_for_each(Load::visit)?;
+                all.lookups.iter_mut().try_for_each(Lookups::round)?;
+            }
+            all.upkeeps.iter_mut().try_for_each(Upkeep::round)?;
+            watcher.reached(round.into());
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::bench::Unwatched;
+    use crate::overhead::published;
+
+    /// A small run fills the whole chapter: every published figure of this part has its counterpart.
+    #[test]
+    fn every_published_figure_has_a_counterpart() {
+        let interrupted = AtomicBool::new(false);
+        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+        let measurements = Measurements::of(&[1, 20, 60], 4, &supervision).unwrap();
+        let chapter = tell::tell(&measurements, 4);
+        let keys = published::measurements().map(|(key, _)| key);
+        for key in keys.filter(|key| published::is_under(key, "budapest.table9_session_load")) {
+            let entry = chapter.entries.iter().find(|entry| entry.key == *key);
+            let value = entry.unwrap_or_else(|| panic!("{key}")).values[0];
+            assert!(value.low <= value.median && value.median <= value.high, "{key}");
+        }
+        assert!(chapter.tables().all(|table| {
+            !table.rows.is_empty() && table.rows.iter().all(|row| row.len() == table.columns.len())
+        }));
+        interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(Measurements::of(&[1], 1, &supervision).is_err(), "it was interrupted");
+    }
+}

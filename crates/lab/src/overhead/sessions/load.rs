@@ -1,0 +1,193 @@
+//! Session load: one router that holds so many sessions, all refreshed every 30 s, and what each message costs it meanwhile.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use crate::bench::messages::{far_apart, time};
+use crate::bench::router::{Message, Protocol, Router, Step};
+use crate::overhead::chapter::Estimate;
+
+/// New sessions that come and go on top of those that stand.
+pub(super) const BATCH: u32 = 50;
+/// How often they do in a visit; the median counts.
+const TIMES: u32 = 3;
+/// How often each session is refreshed.
+const REFRESH_S: u32 = 30;
+/// Routers refresh after half to one and a half times as long, each session at its own time: before this has passed they would have
+/// less to do than later.
+const WARM_UP_S: u32 = 15;
+/// Messages that are written at once.
+const CHUNK: u32 = 1_000;
+
+/// A router, its sessions, and what was measured of it.
+pub(super) struct Load {
+    pub(super) protocol: Protocol,
+    pub(super) sessions: u32,
+    router: Router,
+    /// Seconds that have passed, in the router's time.
+    seconds: u32,
+    /// How often new sessions have come and gone.
+    rounds: u32,
+    /// Kinds of messages, and the microseconds that one takes, visit by visit.
+    pub(super) kinds: Vec<(Message, Vec<f64>)>,
+    /// Microseconds that the router is busy with its timers in a second, second by second.
+    pub(super) upkeep: Vec<f64>,
+}
+
+impl Load {
+    /// A router with its sessions, which came one after the other within 30 s. `go_on` hears how many there are.
+    pub(super) fn new(
+        protocol: Protocol,
+        sessions: u32,
+        mut go_on: impl FnMut(u32) -> Result<()>,
+    ) -> Result<Load> {
+        let router = Router::new(protocol);
+        let kinds = protocol.messages_of_both_ends();
+        let kinds = kinds.into_iter().map(|kind| (kind, Vec::new())).collect();
+        let mut load =
+            Load { protocol, sessions, router, seconds: 0, rounds: 0, kinds, upkeep: Vec::new() };
+        for second in 0..REFRESH_S {
+            go_on(load.share(second).0)?;
+            load.deliver(Step::SetUp, second, 0);
+            load.router.advance(Duration::from_secs(1));
+        }
+        for _ in 0..WARM_UP_S {
+            load.refresh();
+            go_on(sessions)?;
+            load.router.advance(Duration::from_secs(1));
+        }
+        load.router.forget_effects();
+        load.expect()?;
+        Ok(load)
+    }
+
+    /// Sessions whose turn it is in this second: from the first, up to but without the second.
+    fn share(&self, second: u32) -> (u32, u32) {
+        let turn = u64::from(second % REFRESH_S);
+        let end = |turn: u64| (turn * u64::from(self.sessions) / u64::from(REFRESH_S)) as u32;
+        (end(turn), end(turn + 1))
+    }
+
+    /// Messages to the sessions whose turn it is.
+    fn deliver(&mut self, step: Step, second: u32, round: u32) {
+        let (first, end) = self.share(second);
+        for start in (first..end).step_by(CHUNK as usize) {
+            for kind in self.protocol.runs(step).flatten() {
+                let chunk = start..end.min(start + CHUNK);
+                let arrivals: Vec<_> =
+                    chunk.map(|session| kind.of(&self.router, session, round)).collect();
+                self.router.deliver_all(&arrivals);
+            }
+        }
+    }
+
+    /// The neighbours refresh what is due in this second.
+    fn refresh(&mut self) {
+        self.seconds += 1;
+        let period = 1 + self.seconds / REFRESH_S;
+        self.deliver(Step::Refresh, self.seconds - 1, period);
+    }
+
+    /// A second passes, and the neighbours refresh what is due in it.
+    pub(super) fn pass_a_second(&mut self) {
+        self.refresh();
+        let start = Instant::now();
+        self.router.advance(Duration::from_secs(1));
+        self.upkeep.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+
+    /// Each kind of message comes.
+    ///
+    /// # Errors
+    /// A session was lost, or one too many has stayed.
+    pub(super) fn visit(&mut self) -> Result<()> {
+        let mut times = vec![Vec::new(); self.kinds.len()];
+        for _ in 0..TIMES {
+            self.rounds += 1;
+            let round = self.rounds;
+            for ((kind, _), times) in self.kinds.iter().zip(&mut times) {
+                let (router, sessions) = (&mut self.router, self.sessions);
+                let nanos = match kind.step {
+                    Step::Refresh => {
+                        let known = far_apart(sessions, BATCH.min(sessions), round);
+                        time(router, kind, known, round)
+                    }
+                    // Others each time, so that no table has their places in a cache.
+                    Step::SetUp | Step::Release => {
+                        let first = sessions + round * BATCH;
+                        time(router, kind, first..first + BATCH, round)
+                    }
+                };
+                times.push(nanos / 1e3);
+            }
+        }
+        for ((_, all), times) in self.kinds.iter_mut().zip(times) {
+            all.extend(Estimate::of(&times).map(|of_visit| of_visit.median));
+        }
+        self.expect()
+    }
+
+    fn expect(&self) -> Result<()> {
+        let (there, sessions) = (self.router.sessions(self.protocol), self.sessions);
+        let name = self.protocol.name();
+        ensure!(there == sessions as usize, "{name}: {there} sessions instead of {sessions}");
+        Ok(())
+    }
+
+    /// Sessions that stand while messages of this kind are timed, on average.
+    pub(super) fn resident(&self, kind: &Message) -> f64 {
+        let on_top = if kind.step == Step::Refresh { 0 } else { BATCH / 2 };
+        f64::from(self.sessions + on_top)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_stand_while_messages_of_all_kinds_are_timed() {
+        for protocol in Protocol::ALL {
+            let mut told = Vec::new();
+            let go_on = |count| {
+                told.push(count);
+                Ok(())
+            };
+            let mut load = Load::new(protocol, 40, go_on).unwrap();
+            assert!(told.is_sorted() && told.contains(&40), "{told:?}");
+            // Longer than any soft state lives that nobody refreshes, but for the routing state of GIST.
+            for _ in 0..100 {
+                load.refresh();
+                load.router.advance(Duration::from_secs(1));
+            }
+            load.pass_a_second();
+            let remains = load.router.remains(protocol);
+            load.visit().unwrap();
+            load.visit().unwrap();
+            assert_eq!(load.router.remains(protocol), remains, "{protocol:?}");
+            assert_eq!(load.kinds.len(), protocol.messages_of_both_ends().len());
+            assert!(load.kinds.iter().all(|(_, times)| times.len() == 2));
+            assert!(load.kinds.iter().flat_map(|(_, times)| times).all(|&time| time > 0.0));
+            assert_eq!(load.upkeep.len(), 1);
+        }
+    }
+
+    #[test]
+    fn every_session_has_its_turn_once_in_a_period() {
+        for sessions in [1, 29, 30, 100] {
+            let load = Load {
+                protocol: Protocol::Yessir,
+                sessions,
+                router: Router::new(Protocol::Yessir),
+                seconds: 0,
+                rounds: 0,
+                kinds: Vec::new(),
+                upkeep: Vec::new(),
+            };
+            let shares: Vec<(u32, u32)> = (7..37).map(|second| load.share(second)).collect();
+            let all: u32 = shares.iter().map(|(first, end)| end - first).sum();
+            assert_eq!(all, sessions);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Look-ups of sessions in each structure, ours and those of earlier implementations, among so many of them.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use crate::bench::messages::STRIDE;
+use crate::overhead::baselines::{Index, Key, indexes};
+
+/// Look-ups that are timed in one go.
+const BATCH: u32 = 200;
+/// Sessions that are entered between two looks at whether to go on.
+const CHUNK: u32 = 10_000;
+
+/// A structure with its sessions, and what was measured of it.
+pub(super) struct Lookups {
+    pub(super) name: &'static str,
+    pub(super) sessions: u32,
+    index: Box<dyn Index>,
+    looked_up: u32,
+    /// Nanoseconds of one look-up, round by round.
+    pub(super) times: Vec<f64>,
+}
+
+/// Every structure with so many sessions, of which there is at least one.
+pub(super) fn all(sessions: u32, mut go_on: impl FnMut() -> Result<()>) -> Result<Vec<Lookups>> {
+    let fill = |(name, mut index): (&'static str, Box<dyn Index>)| {
+        for number in 0..sessions {
+            index.enter(Key::numbered(number));
+            if number.is_multiple_of(CHUNK) {
+                go_on()?;
+            }
+        }
+        Ok(Lookups { name, sessions, index, looked_up: 0, times: Vec::new() })
+    };
+    indexes().into_iter().map(fill).collect()
+}
+
+impl Lookups {
+    /// Sessions that are far from each other are looked up.
+    ///
+    /// # Errors
+    /// One was not found.
+    pub(super) fn round(&mut self) -> Result<()> {
+        let place = |n: u32| u64::from(n) * STRIDE % u64::from(self.sessions);
+        let numbers = self.looked_up..self.looked_up + BATCH;
+        self.looked_up = numbers.end;
+        let keys: Vec<Key> = numbers.map(|n| Key::numbered(place(n) as u32)).collect();
+        let start = Instant::now();
+        let found = keys.iter().filter(|&key| black_box(self.index.find(key)).is_some()).count();
+        let took = start.elapsed();
+        ensure!(found == keys.len(), "{}: {found} of {} found", self.name, keys.len());
+        self.times.push(took.as_secs_f64() * 1e9 / f64::from(BATCH));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_structure_is_looked_up_in() {
+        for sessions in [1, 500] {
+            let mut all = all(sessions, || Ok(())).unwrap();
+            assert_eq!(all.len(), indexes().len());
+            for lookups in &mut all {
+                lookups.round().unwrap();
+                lookups.round().unwrap();
+                assert_eq!(lookups.looked_up, 2 * BATCH);
+                assert!(lookups.times.len() == 2 && lookups.times.iter().all(|&time| time > 0.0));
+            }
+        }
+        assert!(all(1, || anyhow::bail!("interrupted")).is_err());
+    }
+}

@@ -1,0 +1,315 @@
+//! The chapter: what a session costs by each of these measures, beside what the Budapest paper found.
+
+use super::Measurements;
+use super::line::slope_of_parts;
+use super::load::{BATCH, Load};
+use crate::bench::router::{Message, Protocol};
+use crate::overhead::chapter::{
+    Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table, parts,
+};
+use crate::overhead::environment::Environment;
+use crate::overhead::published;
+
+/// The steps of Table 9: key, the words of the paper, and the message of ours that has the step in it.
+const STEPS: [(&str, &str, &str); 5] = [
+    ("create_psb_path", "create path state (Path)", "Path, new"),
+    ("tear_psb_path_tear", "tear path state (PathTear)", "PathTear"),
+    ("reservation_management_resv", "reservation management (Resv)", "Resv, new"),
+    ("reservation_refresh_resv", "reservation refresh (Resv)", "Resv, new"),
+    ("reservation_tear_resv_tear", "reservation tear (ResvTear)", "ResvTear"),
+];
+const TABLE_9: &str = "budapest.table9_session_load";
+const TIMERS: &str = "isi_timer_management_per_session_per_second";
+/// Where the range of the paper may have ended, which it does not tell.
+const FEW: u32 = 10_000;
+/// From microseconds a session to nanoseconds a thousand sessions.
+const NS_A_THOUSAND: f64 = 1e6;
+
+/// What was found.
+pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
+    let mut chapter = Chapter::default();
+    let largest = all.loads.iter().map(|load| load.sessions).max().unwrap_or(0);
+    chapter.text(format!(
+        "How much longer a router takes over a message for each session that it holds. One router without I/O holds 1 to {largest} \
+         sessions of one protocol, each refreshed every 30 s; {BATCH} more are set up on top of them, refreshed and released, message \
+         by message, again and again in {rounds} seconds of the sessions' time. New sessions meet tables that are as cold as that \
+         many sessions make them, and refreshes are about sessions far from each other."
+    ));
+    table_9(&mut chapter, all);
+    messages(&mut chapter, all);
+    lookups(&mut chapter, all);
+    timers(&mut chapter, all);
+    chapter
+}
+
+/// How a measurement grows with sessions: of what was measured in the order of time, at each number of sessions.
+fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Estimate> {
+    let mut of_parts: Vec<Vec<(f64, f64)>> = Vec::new();
+    for (sessions, values) in values {
+        let values = parts(values);
+        of_parts.resize(of_parts.len().max(values.len()), Vec::new());
+        of_parts.iter_mut().zip(values).for_each(|(part, value)| part.push((sessions, value)));
+    }
+    slope_of_parts(&of_parts)
+}
+
+/// How much longer a kind of message takes for each session, where there are no more than so many.
+fn slope_of(all: &Measurements, protocol: Protocol, name: &str, most: u32) -> Option<Estimate> {
+    let loads = all.loads.iter().filter(|load| load.protocol == protocol && load.sessions <= most);
+    slope_over(loads.filter_map(|load| {
+        let (kind, times) = load.kinds.iter().find(|(kind, _)| kind.name == name)?;
+        Some((load.resident(kind), times.as_slice()))
+    }))
+}
+
+/// Slopes beside those of the paper.
+fn table_9(chapter: &mut Chapter, all: &Measurements) {
+    let mhz = Environment::of_this_machine().mhz;
+    let then = published::number("budapest.cpu_mhz");
+    let mut table = Table::new(
+        "sessions-table9",
+        "What a thousand resident sessions add to a message (Table 9)",
+        &[
+            "step of the paper",
+            "message here",
+            "ns a thousand sessions",
+            "likewise, up to 10 000",
+            "published ns",
+            "cycles a thousand sessions",
+            "published cycles",
+        ],
+    );
+    let few = |protocol, message| {
+        slope_of(all, protocol, message, FEW).map(|slope| slope.times(NS_A_THOUSAND))
+    };
+    for (key, step, message) in STEPS {
+        let key = format!("{TABLE_9}.{key}");
+        let Some(value) = slope_of(all, Protocol::Rsvp, message, u32::MAX) else { continue };
+        let published = published::number(&key);
+        table.row([
+            step.into(),
+            message.into(),
+            value.times(NS_A_THOUSAND).into(),
+            few(Protocol::Rsvp, message).into(),
+            published.map(|us| us * NS_A_THOUSAND).into(),
+            mhz.map(|mhz| value.times(1e3 * mhz)).into(),
+            published.zip(then).map(|(us, mhz)| us * 1e3 * mhz).into(),
+        ]);
+        let note = format!("slope of the whole message ({message}), of which the step is a part");
+        entry(chapter, key, "us per session", value, &note);
+    }
+    for protocol in Protocol::ALL.into_iter().filter(|&protocol| protocol != Protocol::Rsvp) {
+        for message in protocol.messages() {
+            let value = slope_of(all, protocol, message.name, u32::MAX);
+            table.row([
+                Cell::Nothing,
+                format!("{}: {}", protocol.name(), message.name).into(),
+                value.map(|value| value.times(NS_A_THOUSAND)).into(),
+                few(protocol, message.name).into(),
+                Cell::Nothing,
+                value.zip(mhz).map(|(value, mhz)| value.times(1e3 * mhz)).into(),
+                Cell::Nothing,
+            ]);
+        }
+    }
+    chapter.table(table);
+    chapter.text(
+        "ISI RSVP went through lists when path and reservation state came and went, so that each message took a fifth of a microsecond \
+         longer for each session. Here every look-up is by hash and every list is that of one session: no step touches the state of \
+         other sessions. What slope is left is the caches': among few sessions all state is in the first or second level, among \
+         many it comes from memory, which costs so much and no more. That is why the slope is steeper up to 10 000 sessions than \
+         over all of them, and why its interval tells more of how far a straight line is from the truth than of noise. Slopes are \
+         those of whole messages, so they hold for every step in them.",
+    );
+}
+
+/// Time of each message against sessions.
+fn messages(chapter: &mut Chapter, all: &Measurements) {
+    chapter.heading("Messages against sessions");
+    let sizes = sizes(all.loads.iter().map(|load| load.sessions));
+    let mut columns = vec!["protocol".to_owned(), "message".to_owned()];
+    columns.extend(sizes.iter().map(|sessions| format!("{sessions} sessions, us")));
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut table = Table::new("sessions-messages", "Microseconds of a message", &columns);
+    for protocol in Protocol::ALL {
+        let mut lines = Vec::new();
+        for message in protocol.messages_of_both_ends() {
+            let values = of_sizes(all, protocol, &message);
+            let mut row = vec![Cell::from(protocol.name()), message.name.into()];
+            row.extend(values.iter().map(|(_, value)| Cell::from(*value)));
+            table.row(row);
+            lines.push(series(message.name, values.into_iter().map(|(x, value)| value.at(x))));
+        }
+        chapter.figure(Figure {
+            name: format!("sessions-{}", protocol.name().to_lowercase()),
+            title: format!("{}: processing time against resident sessions", protocol.name()),
+            across: Axis::logarithmic("resident sessions"),
+            up: Axis::linear("us"),
+            kind: Kind::Lines,
+            series: lines,
+        });
+    }
+    chapter.table(table);
+}
+
+fn of_sizes(all: &Measurements, protocol: Protocol, message: &Message) -> Vec<(f64, Estimate)> {
+    let loads = all.loads.iter().filter(|load| load.protocol == protocol);
+    let value = |load: &Load| {
+        let (_, times) = load.kinds.iter().find(|(kind, _)| kind.name == message.name)?;
+        Some((f64::from(load.sessions), Estimate::over_time(times)?))
+    };
+    loads.filter_map(value).collect()
+}
+
+/// Look-ups, as in Figure 5.
+fn lookups(chapter: &mut Chapter, all: &Measurements) {
+    chapter.heading("Finding a session");
+    chapter.text(
+        "Look-ups of sessions that are there and far from each other, 16 to a destination, in our index and in the tables of earlier \
+         implementations, written anew as their papers describe them; every block takes one line of a cache. The Budapest paper \
+         could not see its look-ups grow (Figure 5) in the range that it looked at. A table with a fixed number of chains does \
+         grow with its sessions, in the end by a memory access for each session of a chain; GIST's first hash fills no more than \
+         4 081 chains, however large its table is.",
+    );
+    let sizes = sizes(all.lookups.iter().map(|lookups| lookups.sessions));
+    let mut columns = vec!["structure".to_owned()];
+    columns.extend(sizes.iter().map(|sessions| format!("{sessions} sessions, ns")));
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut table = Table::new("sessions-lookups", "Nanoseconds of a look-up", &columns);
+    let mut lines = Vec::new();
+    for name in names(all.lookups.iter().map(|lookups| lookups.name)) {
+        let of_name = all.lookups.iter().filter(|lookups| lookups.name == name);
+        let values: Vec<(f64, Estimate)> = of_name
+            .filter_map(|one| Some((f64::from(one.sessions), Estimate::over_time(&one.times)?)))
+            .collect();
+        let mut row = vec![Cell::from(name)];
+        row.extend(values.iter().map(|(_, value)| Cell::from(*value)));
+        table.row(row);
+        lines.push(series(name, values.into_iter().map(|(x, value)| value.at(x))));
+    }
+    chapter.figure(Figure {
+        name: "sessions-lookups".to_owned(),
+        title: "Finding a session".to_owned(),
+        across: Axis::logarithmic("resident sessions"),
+        up: Axis::logarithmic("ns"),
+        kind: Kind::Lines,
+        series: lines,
+    });
+    chapter.table(table);
+}
+
+/// Soft state, as in Figure 6.
+fn timers(chapter: &mut Chapter, all: &Measurements) {
+    chapter.heading("Keeping soft state");
+    chapter.text(
+        "What a second costs that nothing happens in but time. First the structures alone: each session has a timer that fires every \
+         30 s and one that begins again every 30 s, and a list is walked, or buckets are looked at, once a second. Then the whole \
+         router, refreshes that it composes included. ISI RSVP's timers were in one list, and each session cost 10 us a second, one \
+         hundredth of a per cent of its processor. At 30 s a Path and a Resv are refreshed in that time, which by the paper's own \
+         steps is most of it: so our counterpart is the whole router's upkeep, and the structure alone stands beside it. A list costs \
+         what its length is, and here it lies in memory as it was made, which is the kindest case; buckets are cheapest, as a whole \
+         second of timers fires from one list. Both are up to a second late, and all that they have to do comes at once; the wheel \
+         and the heap fire at the millisecond, and wake up that often. Boomerang and YESSIR send nothing of their own: their routers \
+         have next to no upkeep, whatever they hold.",
+    );
+    let mut table = Table::new(
+        "sessions-timers",
+        "Keeping soft state for a second",
+        &["what", "sessions", "us a second", "us a second, each session", "published us"],
+    );
+    let key = format!("{TABLE_9}.{TIMERS}");
+    let published = published::number(&key);
+    let mut lines = Vec::new();
+    for name in names(all.upkeeps.iter().map(|upkeep| upkeep.name)) {
+        let of_name = all.upkeeps.iter().filter(|upkeep| upkeep.name == name);
+        let values = of_name.map(|upkeep| (f64::from(upkeep.sessions), upkeep.times.as_slice()));
+        let then = published.filter(|_| name.starts_with("ISI"));
+        let (_, line) = rows(&mut table, name, &values.collect::<Vec<_>>(), then);
+        lines.push(line);
+    }
+    for protocol in Protocol::ALL {
+        let of_protocol = all.loads.iter().filter(|load| load.protocol == protocol);
+        let values = of_protocol.map(|load| (f64::from(load.sessions), load.upkeep.as_slice()));
+        let name = format!("whole router: {}", protocol.name());
+        let then = published.filter(|_| protocol == Protocol::Rsvp);
+        let (slope, line) = rows(&mut table, &name, &values.collect::<Vec<_>>(), then);
+        lines.push(line);
+        if let Some(slope) = slope.filter(|_| protocol == Protocol::Rsvp) {
+            let note = "the whole router's upkeep, refreshes that it composes included";
+            entry(chapter, key.clone(), "us per session and second", slope, note);
+        }
+    }
+    if let Some(us) = published {
+        let at = |sessions: u32| Point {
+            x: f64::from(sessions),
+            y: us * f64::from(sessions),
+            interval: None,
+        };
+        let sizes = sizes(all.loads.iter().map(|load| load.sessions)).into_iter();
+        let points = sizes.filter(|&sessions| sessions <= FEW).map(at).collect();
+        lines.push(Series { name: "ISI RSVP, 400 MHz".to_owned(), published: true, points });
+    }
+    chapter.figure(Figure {
+        name: "sessions-timers".to_owned(),
+        title: "Keeping soft state: time in every second".to_owned(),
+        across: Axis::logarithmic("resident sessions"),
+        up: Axis::logarithmic("us a second (10 000: one per cent)"),
+        kind: Kind::Lines,
+        series: lines,
+    });
+    chapter.table(table);
+}
+
+/// Rows of what was measured at each size, the slope in the last of them; gives the slope, and the line of the figure. What takes no
+/// time at all, where nothing was due, has no place on a logarithmic axis.
+fn rows(
+    table: &mut Table,
+    name: &str,
+    measured: &[(f64, &[f64])],
+    published: Option<f64>,
+) -> (Option<Estimate>, Series) {
+    let slope = slope_over(measured.iter().copied());
+    let mut points = Vec::new();
+    for (place, &(sessions, times)) in measured.iter().enumerate() {
+        let is_last = place + 1 == measured.len();
+        let value = Estimate::over_time(times);
+        table.row([
+            name.into(),
+            sessions.into(),
+            value.into(),
+            slope.filter(|_| is_last).into(),
+            published.filter(|_| is_last).into(),
+        ]);
+        points.extend(value.map(|value| value.at(sessions)));
+    }
+    points.retain(|point| point.y > 0.0);
+    (slope, series(name, points.into_iter()))
+}
+
+fn series(name: &str, points: impl Iterator<Item = Point>) -> Series {
+    Series { name: name.to_owned(), published: false, points: points.collect() }
+}
+
+fn entry(chapter: &mut Chapter, key: String, unit: &str, value: Estimate, note: &str) {
+    let (unit, note) = (unit.to_owned(), Some(note.to_owned()));
+    chapter.entries.push(Entry { key, unit, values: vec![value], note });
+}
+
+/// Sizes, each once.
+fn sizes(all: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut sizes: Vec<u32> = all.collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Names in the order in which they come first.
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for name in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}

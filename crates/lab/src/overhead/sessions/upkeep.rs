@@ -1,0 +1,122 @@
+//! The timers of soft state in each structure, ours and those of earlier implementations.
+//!
+//! Each session has two timers, as a state block of RSVP has: one that sends a refresh every 30 s, and one that would end the session
+//! and begins again with each refresh that comes, every 30 s too.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use crate::bench::messages::STRIDE;
+use crate::overhead::baselines::timers::{self, Timers};
+
+/// Period of refreshes, milliseconds.
+const REFRESH: u64 = 30_000;
+/// How long a session lives without any: 3.5 times 1.5 times as long (RFC 2205 section 3.7), in whole seconds.
+const LIFETIME: u64 = 157_000;
+/// When the measurement begins, milliseconds.
+const START: u64 = 600_000;
+/// A round, milliseconds.
+const SECOND: u64 = 1_000;
+
+/// A structure with the timers of so many sessions, and what was measured of it.
+pub(super) struct Upkeep {
+    pub(super) name: &'static str,
+    pub(super) sessions: u32,
+    timers: Box<dyn Timers>,
+    now: u64,
+    /// Refreshes that came, and that were sent.
+    came: u64,
+    sent: u64,
+    fired: Vec<u32>,
+    /// Microseconds of work in a second, round by round.
+    pub(super) times: Vec<f64>,
+}
+
+fn refresh_of(session: u32) -> u32 {
+    2 * session
+}
+
+fn lifetime_of(session: u32) -> u32 {
+    2 * session + 1
+}
+
+/// Every structure with the timers of so many sessions.
+pub(super) fn all(sessions: u32) -> Vec<Upkeep> {
+    let with_timers = |(name, timers): (&'static str, Box<dyn Timers>)| {
+        let fired = Vec::new();
+        let mut upkeep =
+            Upkeep { name, sessions, timers, now: START, came: 0, sent: 0, fired, times: vec![] };
+        for session in 0..sessions {
+            // Each at its own time of the period that has just passed.
+            let place = u64::from(session) * STRIDE % u64::from(sessions);
+            let began = START - REFRESH + 1 + place * REFRESH / u64::from(sessions);
+            upkeep.timers.arm(refresh_of(session), began, REFRESH);
+            upkeep.timers.arm(lifetime_of(session), began, LIFETIME);
+        }
+        upkeep
+    };
+    timers::all(2 * sessions as usize, START).into_iter().map(with_timers).collect()
+}
+
+impl Upkeep {
+    /// A second passes.
+    ///
+    /// # Errors
+    /// A session has ended, though it was refreshed.
+    pub(super) fn round(&mut self) -> Result<()> {
+        let end = self.now + SECOND;
+        let start = Instant::now();
+        while let Some((at, session)) = self.next_refresh().filter(|&(at, _)| at < end) {
+            self.pass_until(at)?;
+            self.timers.restart(lifetime_of(session), at, LIFETIME);
+            self.came += 1;
+        }
+        self.pass_until(end)?;
+        self.times.push(start.elapsed().as_secs_f64() * 1e6);
+        Ok(())
+    }
+
+    /// The next refresh that comes, and of which session: those that come one after the other are far from each other.
+    fn next_refresh(&self) -> Option<(u64, u32)> {
+        let sessions = u64::from(self.sessions);
+        let at = START + (self.came * REFRESH).checked_div(sessions)?;
+        Some((at, (self.came % sessions * STRIDE % sessions) as u32))
+    }
+
+    /// Whatever is due until then is done: what has fired is sent, and armed again.
+    fn pass_until(&mut self, until: u64) -> Result<()> {
+        loop {
+            let next = self.timers.next();
+            if next > until {
+                self.now = until;
+                return Ok(());
+            }
+            self.now = next;
+            self.timers.expire(next, &mut self.fired);
+            for timer in self.fired.drain(..) {
+                ensure!(timer.is_multiple_of(2), "{}: session {} ended", self.name, timer / 2);
+                self.timers.arm(timer, next, REFRESH);
+                self.sent += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In 200 s, longer than any session would live, each is refreshed every 30 s both ways, and none ends.
+    #[test]
+    fn refreshes_go_out_as_often_as_they_come() {
+        for mut upkeep in all(60) {
+            for _ in 0..200 {
+                upkeep.round().unwrap();
+            }
+            assert_eq!((upkeep.came, upkeep.times.len()), (400, 200), "{}", upkeep.name);
+            // A structure of whole seconds is up to one late each time.
+            assert!((385..=400).contains(&upkeep.sent), "{}: {}", upkeep.name, upkeep.sent);
+        }
+    }
+}

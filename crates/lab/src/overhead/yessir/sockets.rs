@@ -1,0 +1,108 @@
+//! The kernel's part: a message comes in by one UDP socket of the loopback interface, and goes on by another.
+//!
+//! ```text
+//!   source ---> inbound  (router)  outbound ---> sink
+//! ```
+//!
+//! What is timed begins when the message waits in the inbound socket, and ends when the outbound one has sent it: on this interface
+//! sending includes all that the kernel does until the message waits in the sink, so that one way through the kernel counts in full.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use earmark_wire::udp;
+
+use super::clock::{Batch, Clock};
+use crate::bench::router::Arrival;
+
+/// When to give a message up.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// More octets than any message here has.
+const LONGEST: usize = 2_048;
+
+/// The four sockets.
+pub(super) struct Sockets {
+    source: UdpSocket,
+    inbound: UdpSocket,
+    outbound: UdpSocket,
+    sink: UdpSocket,
+    to_inbound: SocketAddr,
+    to_sink: SocketAddr,
+}
+
+impl Sockets {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// The loopback interface is not there, or there are no ports left.
+    pub(super) fn open() -> Result<Sockets> {
+        let open = || -> Result<UdpSocket> {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
+                .context("cannot open a UDP socket on 127.0.0.1; is the loopback interface up?")?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            Ok(socket)
+        };
+        let (source, inbound, outbound, sink) = (open()?, open()?, open()?, open()?);
+        let (to_inbound, to_sink) = (inbound.local_addr()?, sink.local_addr()?);
+        Ok(Sockets { source, inbound, outbound, sink, to_inbound, to_sink })
+    }
+
+    /// Times each of these messages on its way: received, treated, and sent on. `treat` is given the message and somebody who sends
+    /// UDP packets, and sends one.
+    ///
+    /// # Errors
+    /// A message was lost, or none was sent.
+    pub(super) fn pass(
+        &self,
+        clock: &Clock,
+        messages: &[Arrival],
+        mut treat: impl FnMut(&Arrival, Send<'_>) -> Result<()>,
+    ) -> Result<Batch> {
+        let mut room = [0; LONGEST];
+        let mut times = Vec::with_capacity(messages.len());
+        let lost = "a message was lost on the loopback interface";
+        for message in messages {
+            let payload = &message.octets()[udp::HEADER..];
+            self.source.send_to(payload, self.to_inbound)?;
+            let mut done = Ok(());
+            let mut send = |packet: &[u8]| {
+                let payload = packet.get(udp::HEADER..).unwrap_or_default();
+                self.outbound.send_to(payload, self.to_sink).map(|_| ())
+            };
+            times.push(clock.time(|| {
+                done = self.inbound.recv(&mut room).context(lost).and_then(|length| {
+                    ensure!(length == payload.len(), lost);
+                    treat(message, &mut send)
+                });
+            }));
+            done?;
+            self.sink.recv(&mut room).context(lost)?;
+        }
+        Ok(Batch::of(&times))
+    }
+}
+
+/// Sends a UDP packet on, its header apart.
+pub(super) type Send<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::router::{Protocol, Router};
+
+    #[test]
+    fn messages_go_through_and_are_timed() {
+        let (sockets, clock) = (Sockets::open().unwrap(), Clock::calibrated());
+        let router = Router::new(Protocol::Yessir);
+        let set_up = &Protocol::Yessir.messages()[0];
+        let messages: Vec<Arrival> = (0..3).map(|n| set_up.of(&router, n, 0)).collect();
+        let mut sent = 0;
+        let batch = sockets.pass(&clock, &messages, |message, send| {
+            sent += message.octets().len();
+            Ok(send(message.octets())?)
+        });
+        assert!(batch.unwrap().mean > 0.0 && sent > 0);
+    }
+}
