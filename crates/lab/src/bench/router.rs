@@ -10,6 +10,7 @@
 //! it sends about a message is kept until they have.
 
 mod boomerang;
+mod call;
 mod nsis;
 mod rsvp;
 mod yessir;
@@ -134,6 +135,7 @@ impl Protocol {
 }
 
 /// A message on its way in.
+#[derive(Clone)]
 pub struct Arrival {
     session: u32,
     protocol: u8,
@@ -311,6 +313,32 @@ impl Router {
         next.is_some()
     }
 
+    /// Likewise until a moment, where valgrind counts ([`COUNTED`]); `each` sees what each time-out has brought about.
+    pub fn advance_counted(&mut self, until: Time, mut each: impl FnMut(&Router)) {
+        while earmark_counted_time_out(self, until) {
+            each(self);
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Its engine of RSVP.
+    pub fn rsvp(&self) -> &earmark_rsvp::Rsvp {
+        self.node.rsvp_engine()
+    }
+
+    /// Its clock.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The messages that the last input made it send, as payloads of IP.
+    pub fn sent(&self) -> impl Iterator<Item = &[u8]> {
+        self.out.iter().filter_map(|effect| match effect {
+            Effect::Send(_, range) => Some(self.out.octets(range)),
+            _ => None,
+        })
+    }
+
     /// Drops what the last inputs brought about, and the room for it.
     pub fn forget_effects(&mut self) {
         self.out = Effects::new();
@@ -353,8 +381,9 @@ impl Router {
     }
 }
 
-/// Function whose instructions are counted, as a pattern for valgrind.
-pub const COUNTED: &str = "*earmark_counted_delivery*";
+/// Functions whose instructions are counted, as a pattern for valgrind: taking a message from a queue, all that it brings
+/// about, and a time-out.
+pub const COUNTED: &str = "*earmark_counted_*";
 /// Function after which the count is written, likewise. Callgrind does only one of the two with one function.
 pub const DUMPED: &str = "*earmark_dumped_message*";
 
@@ -369,6 +398,26 @@ fn earmark_dumped_message(router: &mut Router, arrival: &Arrival) {
 #[inline(never)]
 fn earmark_counted_delivery(router: &mut Router, arrival: &Arrival) {
     router.handle(std::hint::black_box(arrival));
+}
+
+/// A message is taken from a queue, as from a socket: its octets are copied to where the last one was.
+#[inline(never)]
+pub fn earmark_counted_input(queued: &Arrival, room: &mut Arrival) {
+    let mut octets = std::mem::take(&mut room.octets);
+    octets.clear();
+    octets.extend_from_slice(&queued.octets);
+    let Arrival { session, protocol, interface, source, destination, .. } = *queued;
+    *room = Arrival { session, protocol, interface, source, destination, octets };
+}
+
+/// The next time-out, if one is due by `until`; gives whether there was one.
+#[inline(never)]
+fn earmark_counted_time_out(router: &mut Router, until: Time) -> bool {
+    let Some(at) = router.node.next_deadline().filter(|&at| at <= until) else { return false };
+    router.now = router.now.max(at);
+    router.out.clear();
+    router.node.handle(router.now, Input::Expire, &mut router.out);
+    true
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use earmark_wire::rsvp::{
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
-const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
-const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
+pub(super) const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
+pub(super) const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
-const TSPEC: SenderTspec = TokenBucket {
+pub(super) const TSPEC: SenderTspec = TokenBucket {
     rate: 8_000.0,
     depth: 3_000.0,
     peak: f32::INFINITY,
@@ -31,14 +31,14 @@ pub(super) const MESSAGES: [Message; 5] = [
     Message { name: "PathTear", step: Step::Release, goal: Some(4_164), write: path_tear },
 ];
 
-fn names(number: u32) -> (Session, FilterSpec) {
+pub(super) fn names(number: u32) -> (Session, FilterSpec) {
     let destination = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
     let source = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number % 65_536));
     let session = Session { destination, protocol: 17, flags: 0, port: 5_004 };
     (session, FilterSpec { source, selector: SourceSelector::Port(4_000) })
 }
 
-fn path(_: &Router, number: u32, _: u32) -> Arrival {
+pub(super) fn path(_: &Router, number: u32, _: u32) -> Arrival {
     let (session, template) = names(number);
     let adspec = Adspec::for_sender();
     let mut octets = vec![0; adspec.buffer_len()];
@@ -53,7 +53,7 @@ fn path(_: &Router, number: u32, _: u32) -> Arrival {
     downstream(number, template.source, session.destination, body)
 }
 
-fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
+pub(super) fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
     let (session, template) = names(number);
     let body = Body::PathTear(PathTear {
         session,
@@ -65,25 +65,40 @@ fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
     downstream(number, template.source, session.destination, body)
 }
 
-fn resv(router: &Router, number: u32, _: u32) -> Arrival {
+pub(super) fn resv(router: &Router, number: u32, _: u32) -> Arrival {
+    request(router, number, None)
+}
+
+/// A Resv; `confirm` is the receiver, where it wants to be told.
+pub(super) fn request(router: &Router, number: u32, confirm: Option<IpAddr>) -> Arrival {
     let (session, filter) = names(number);
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
     let body = Body::Resv(Resv {
         session,
         hop: RsvpHop { address: DOWNSTREAM, lih: router.node.rsvp_engine().lih(FAR) },
         refresh_ms: 30_000,
-        confirm: None,
+        confirm,
         scope: None,
         carried: Carried::Objects(&[]),
         flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
     });
+    upstream(number, body)
+}
+
+/// A message that comes from behind, from one neighbour to the other.
+pub(super) fn upstream(session: u32, body: Body<'_>) -> Arrival {
     let octets = written(body);
     let protocol = earmark_rsvp::PROTOCOL;
-    let session = number;
     Arrival { session, protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
 }
 
-fn downstream(number: u32, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
+/// A message on its way to the far end.
+pub(super) fn downstream(
+    number: u32,
+    source: IpAddr,
+    destination: IpAddr,
+    body: Body<'_>,
+) -> Arrival {
     let octets = written(body);
     let (session, protocol) = (number, earmark_rsvp::PROTOCOL);
     Arrival { session, protocol, interface: NEAR, source, destination, octets }
