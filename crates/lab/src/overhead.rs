@@ -4,10 +4,12 @@
 //! Each part is a module, and gives a [`Chapter`]: words, tables, figures, and values under the keys of the published ones. Parts that are
 //! done are put aside ([`store`]), so that a report that was interrupted goes on where it ended.
 //!
+//! - [`architecture`]: what reservations ask of a processor and its caches (the paper of Delft).
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
+mod architecture;
 pub mod chapter;
 pub mod environment;
 pub mod figure;
@@ -51,12 +53,20 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 1] = [Part {
-    name: "retry",
-    title: "Retrying refused reservations",
-    keys: &["pan.regular_load", "pan.high_load"],
-    measure: retry::measure,
-}];
+pub const PARTS: [Part; 2] = [
+    Part {
+        name: "architecture",
+        title: "What reservations ask of a processor",
+        keys: &["delft"],
+        measure: architecture::measure,
+    },
+    Part {
+        name: "retry",
+        title: "Retrying refused reservations",
+        keys: &["pan.regular_load", "pan.high_load"],
+        measure: retry::measure,
+    },
+];
 
 /// What to do.
 #[derive(Clone, Debug)]

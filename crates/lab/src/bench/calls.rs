@@ -133,7 +133,8 @@ pub fn play(plan: &Plan) -> Result<Played> {
     let Some(mut room) = first.filter(|_| calls > 0) else {
         anyhow::bail!("{} messages are too few for one call", plan.messages);
     };
-    let mut played = Played { calls, calls_at_once: 0, messages: 0, sent: 0, kinds: Vec::new(), us: 0.0 };
+    let mut played =
+        Played { calls, calls_at_once: 0, messages: 0, sent: 0, kinds: Vec::new(), us: 0.0 };
     let mut took = Duration::ZERO;
     for (place, saying) in sayings.iter().enumerate() {
         let written;
@@ -174,7 +175,8 @@ impl Saying {
 /// How many whole calls there are in the messages asked for.
 fn calls(plan: &Plan) -> u32 {
     let counted = plan.protocol.call().iter().filter(|message| plan.scenario.counts(message));
-    let of_one: u32 = counted.map(|message| if message.step == Step::Refresh { REFRESHES } else { 1 }).sum();
+    let of_one: u32 =
+        counted.map(|message| if message.step == Step::Refresh { REFRESHES } else { 1 }).sum();
     plan.messages / of_one.max(1)
 }
 
@@ -191,7 +193,8 @@ fn sayings(plan: &Plan, calls: u32) -> Vec<Saying> {
         let mut say = |from: Time, step: Step, round: u32| {
             let said = plan.protocol.call().iter().filter(|message| message.step == step);
             for (place, message) in (0..).zip(said.filter(|message| plan.scenario.has(message))) {
-                let way = if plan.protocol.is_spread() { ON_THE_WAY * place } else { Duration::ZERO };
+                let way =
+                    if plan.protocol.is_spread() { ON_THE_WAY * place } else { Duration::ZERO };
                 sayings.push(Saying { at: from + way, call, message, round });
             }
         };
@@ -308,6 +311,14 @@ mod tests {
         assert_eq!(all.iter().sum::<u32>(), 60);
         assert!((0..=6).all(|number| all.iter().filter(|&&other| other == number).count() >= 2));
         assert!(!all.is_sorted() && all != refreshes(&mut dice, 20));
-        assert!(play(&Plan { protocol: Protocol::Rsvp, scenario: Scenario::All, messages: 10, seed: 1 }).is_err());
+        assert!(
+            play(&Plan {
+                protocol: Protocol::Rsvp,
+                scenario: Scenario::All,
+                messages: 10,
+                seed: 1
+            })
+            .is_err()
+        );
     }
 }

@@ -1,0 +1,273 @@
+//! Caches of many shapes: which one does the benchmark need?
+
+use super::super::chapter::{Axis, Chapter, Figure, Kind, Point, Series, Table};
+use super::super::published;
+use super::metrics;
+use super::simulator::{Cache, Caches, OF_THE_PAPER, Run};
+
+/// Sizes of a first-level cache, KB.
+const SIZES: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
+/// Octets of a block.
+const BLOCKS: [u32; 4] = [16, 32, 64, 128];
+/// Places that a block may have.
+const WAYS: [u32; 4] = [1, 2, 4, 8];
+/// Sizes of the second level, KB.
+const SECOND_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1_024];
+/// A cache is as good as the best one if it takes so much longer at most.
+const AS_GOOD: f64 = 1.01;
+
+/// Which cache was varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Varied {
+    Instructions,
+    Data,
+    Second,
+}
+
+/// All shapes to try; the other caches are the paper's. Quick: the paper's cache with one thing changed.
+pub(super) fn shapes(quick: bool) -> Vec<(Varied, Caches)> {
+    let Caches { il1, dl1, ul2 } = OF_THE_PAPER;
+    let mut shapes = Vec::new();
+    for size in SIZES {
+        for block in BLOCKS {
+            for ways in WAYS {
+                let shape = Cache { size: size << 10, ways, block };
+                let same = [shape.size == il1.size, ways == il1.ways, block == il1.block];
+                let changed = same.iter().filter(|same| !**same).count();
+                if !quick || changed <= 1 {
+                    shapes.push((Varied::Instructions, Caches { il1: shape, ..OF_THE_PAPER }));
+                }
+            }
+        }
+    }
+    for size in SIZES.into_iter().filter(|size| !quick || [4, 256].contains(size)) {
+        let shape = Cache { size: size << 10, ..dl1 };
+        shapes.push((Varied::Data, Caches { dl1: shape, ..OF_THE_PAPER }));
+    }
+    for size in SECOND_SIZES.into_iter().filter(|size| !quick || [64, 1_024].contains(size)) {
+        let shape = Cache { size: size << 10, ..ul2 };
+        shapes.push((Varied::Second, Caches { ul2: shape, ..OF_THE_PAPER }));
+    }
+    shapes
+}
+
+/// A shape, and what came of it.
+pub(super) struct Tried<'r> {
+    pub(super) varied: Varied,
+    pub(super) caches: Caches,
+    pub(super) run: &'r Run,
+}
+
+impl Tried<'_> {
+    fn cache(&self) -> Cache {
+        match self.varied {
+            Varied::Instructions => self.caches.il1,
+            Varied::Data => self.caches.dl1,
+            Varied::Second => self.caches.ul2,
+        }
+    }
+
+    /// Misses of the cache that was varied, percent.
+    fn misses(&self) -> f64 {
+        let counts = &self.run.profile.counts;
+        match self.varied {
+            Varied::Instructions => metrics::il1_misses(counts),
+            Varied::Data => metrics::dl1_misses(counts),
+            Varied::Second => metrics::ul2_misses(counts),
+        }
+    }
+
+    fn cycles(&self) -> f64 {
+        metrics::cycles(&self.run.profile.counts)
+    }
+}
+
+/// Tables, figures and words about them; leaves out what is no number.
+pub(super) fn show(chapter: &mut Chapter, tried: &[Tried<'_>]) {
+    let mut table = Table::new(
+        "architecture-caches",
+        "Caches of other shapes, scenario 1",
+        &[
+            "cache",
+            "size, KB",
+            "ways",
+            "block, B",
+            "its misses, %",
+            "cycles, M (estimate)",
+            "IPC (estimate)",
+        ],
+    );
+    for one in tried {
+        let name = match one.varied {
+            Varied::Instructions => "il1",
+            Varied::Data => "dl1",
+            Varied::Second => "ul2",
+        };
+        let Cache { size, ways, block } = one.cache();
+        table.row([
+            name.into(),
+            f64::from(size >> 10).into(),
+            f64::from(ways).into(),
+            f64::from(block).into(),
+            one.misses().into(),
+            (one.cycles() / 1e6).into(),
+            metrics::ipc(&one.run.profile.counts).into(),
+        ]);
+    }
+    let instructions: Vec<&Tried<'_>> =
+        tried.iter().filter(|one| one.varied == Varied::Instructions).collect();
+    best(chapter, &instructions, tried);
+    let Cache { size, ways, block } = OF_THE_PAPER.il1;
+    let kilo = |cache: Cache| f64::from(cache.size >> 10);
+    figure(
+        chapter,
+        ("architecture-il1-size", "Instruction cache: misses against its size, blocks of 32 B"),
+        ("size, KB", true),
+        instructions.iter().filter(|one| one.cache().block == block).map(|one| {
+            let cache = one.cache();
+            (ways_named(cache.ways), kilo(cache), one.misses())
+        }),
+    );
+    figure(
+        chapter,
+        ("architecture-il1-block", "Instruction cache: misses against its blocks, direct-mapped"),
+        ("block, B", true),
+        instructions.iter().filter(|one| one.cache().ways == ways).map(|one| {
+            let cache = one.cache();
+            (format!("{} KB", kilo(cache)), f64::from(cache.block), one.misses())
+        }),
+    );
+    figure(
+        chapter,
+        ("architecture-il1-ways", "Instruction cache: misses against its ways, 16 KB"),
+        ("ways", false),
+        instructions.iter().filter(|one| one.cache().size == size).map(|one| {
+            let cache = one.cache();
+            (format!("blocks of {} B", cache.block), f64::from(cache.ways), one.misses())
+        }),
+    );
+    figure(
+        chapter,
+        (
+            "architecture-sizes",
+            "IPC (estimate) against the size of one cache, the others as in the paper",
+        ),
+        ("size, KB", true),
+        tried
+            .iter()
+            .filter(|one| {
+                one.cache().ways == paper(one.varied).ways
+                    && one.cache().block == paper(one.varied).block
+            })
+            .map(|one| {
+                let name = match one.varied {
+                    Varied::Instructions => "instructions, first level",
+                    Varied::Data => "data, first level",
+                    Varied::Second => "second level",
+                };
+                (name.to_owned(), kilo(one.cache()), metrics::ipc(&one.run.profile.counts))
+            }),
+    );
+    chapter.table(table);
+}
+
+fn paper(varied: Varied) -> Cache {
+    match varied {
+        Varied::Instructions => OF_THE_PAPER.il1,
+        Varied::Data => OF_THE_PAPER.dl1,
+        Varied::Second => OF_THE_PAPER.ul2,
+    }
+}
+
+fn ways_named(ways: u32) -> String {
+    if ways == 1 { "direct-mapped".to_owned() } else { format!("{ways}-way") }
+}
+
+/// Says which instruction cache is best, and how much each of the three matters.
+fn best(chapter: &mut Chapter, instructions: &[&Tried<'_>], all: &[Tried<'_>]) {
+    let least = |tried: &mut dyn Iterator<Item = &Tried<'_>>| {
+        tried.map(Tried::cycles).fold(f64::INFINITY, f64::min)
+    };
+    let fewest = least(&mut instructions.iter().copied());
+    let good = instructions.iter().filter(|one| one.cycles() <= AS_GOOD * fewest);
+    let smallest = good.min_by_key(|one| (one.cache().size, one.cache().ways, one.cache().block));
+    let Some(smallest) = smallest else { return };
+    let paper = published::figure("delft.best_icache").and_then(|value| value.as_str());
+    let range = |varied: Varied| {
+        let of = || all.iter().filter(move |one| one.varied == varied);
+        let most = of().map(Tried::cycles).fold(0.0, f64::max);
+        100.0 * (most / least(&mut of()) - 1.0)
+    };
+    let found = format!(
+        "the smallest instruction cache that is within 1 % of the best one: {}, {:.2} % misses (published: {})",
+        smallest.cache(),
+        smallest.misses(),
+        paper.unwrap_or("-")
+    );
+    let ranges = [Varied::Instructions, Varied::Data, Varied::Second].map(range);
+    let [code, data, second] = ranges;
+    let verdict = match code > data && code > second {
+        true => "as in the paper, it is the code that does not fit, not the data",
+        false => "unlike in the paper, the instruction cache is not what matters most",
+    };
+    chapter.text(format!(
+        "Of {} instruction caches {found}. From the worst shape to the best one the estimate of cycles changes by {code:.0} % with \
+         the instruction cache, by {data:.1} % with the data cache, and by {second:.1} % with the second level: {verdict}.",
+        instructions.len(),
+    ));
+    chapter.leave_out("delft.best_icache", format!("it is no number; {found}"));
+}
+
+/// Lines through points of one name, where a name has at least two.
+fn figure(
+    chapter: &mut Chapter,
+    (name, title): (&str, &str),
+    (across, logarithmic): (&str, bool),
+    points: impl Iterator<Item = (String, f64, f64)>,
+) {
+    let mut series: Vec<Series> = Vec::new();
+    for (name, x, y) in points {
+        let point = Point { x, y, interval: None };
+        match series.iter_mut().find(|one| one.name == name) {
+            Some(one) => one.points.push(point),
+            None => series.push(Series { name, published: false, points: vec![point] }),
+        }
+    }
+    series.retain(|one| one.points.len() > 1);
+    series.iter_mut().for_each(|one| one.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    let up = Axis::linear(if title.starts_with("IPC") { "IPC (estimate)" } else { "misses, %" });
+    chapter.figure(Figure {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        across: if logarithmic { Axis::logarithmic(across) } else { Axis::linear(across) },
+        up,
+        kind: Kind::Lines,
+        series,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quick_shapes_change_one_thing() {
+        let quick = shapes(true);
+        let of = |varied| quick.iter().filter(|(other, _)| *other == varied).count();
+        assert_eq!(of(Varied::Instructions), SIZES.len() + BLOCKS.len() + WAYS.len() - 2);
+        assert_eq!((of(Varied::Data), of(Varied::Second)), (2, 2));
+        assert_eq!(shapes(false).len(), 7 * 4 * 4 + 7 + 6);
+    }
+
+    #[test]
+    fn lines_have_at_least_two_points_in_their_order() {
+        let mut chapter = Chapter::default();
+        let points = [("a", 8.0, 1.0), ("b", 4.0, 2.0), ("a", 4.0, 3.0)];
+        let points = points.map(|(name, x, y)| (name.to_owned(), x, y));
+        figure(&mut chapter, ("some", "Some"), ("KB", true), points.into_iter());
+        let crate::overhead::chapter::Block::Figure(figure) = &chapter.blocks[0] else { panic!() };
+        assert_eq!(figure.series.len(), 1);
+        let xs: Vec<f64> = figure.series[0].points.iter().map(|point| point.x).collect();
+        assert_eq!(xs, [4.0, 8.0]);
+    }
+}
