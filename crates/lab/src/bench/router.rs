@@ -145,6 +145,18 @@ pub struct Arrival {
     octets: Vec<u8>,
 }
 
+impl Arrival {
+    /// How many octets it has, without the header of IP.
+    pub fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.octets.is_empty()
+    }
+}
+
 /// A router, its clock, and room for what it does.
 pub struct Router {
     node: Node,

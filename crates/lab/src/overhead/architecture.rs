@@ -7,7 +7,7 @@
 //! - [`simulator`], [`callgrind`]: runs under valgrind, and what they leave.
 //! - [`functions`]: which of the paper's functions an instruction belongs to.
 //! - [`metrics`]: the paper's figures from what was counted.
-//! - [`tables`]: these, side by side with the published ones.
+//! - [`tables`], [`processors`]: both side by side with what was published.
 //! - [`sweep`]: caches of many shapes.
 //! - [`clock`]: the same on the processor that is there.
 
@@ -15,6 +15,7 @@ mod callgrind;
 mod clock;
 mod functions;
 mod metrics;
+mod processors;
 mod simulator;
 mod sweep;
 mod tables;
@@ -29,6 +30,7 @@ use crate::bench::calls::{CALLS_A_SECOND, Plan, Scenario};
 use crate::bench::messages::instructions::WITHOUT_VALGRIND;
 use crate::bench::router::Protocol;
 use functions::Functions;
+use processors::Here;
 use simulator::{Caches, Job, OF_THE_PAPER, OF_TODAY, Run};
 use sweep::{Tried, Varied};
 use tables::Sample;
@@ -61,17 +63,12 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         purposes.into_iter().map(|(purpose, _)| purpose).zip(runs).collect();
     let samples = samples(&runs);
     introduce(&mut chapter, &samples);
-    let timed: Vec<Plan> = samples
-        .iter()
-        .filter(|sample| sample.caches == OF_THE_PAPER)
-        .map(|sample| plan(sample.protocol, sample.scenario, SEED))
-        .collect();
-    let times = clock::times(&timed, if order.quick { 9 } else { 25 }, supervision)?;
     tables::check(&mut chapter, &samples);
     tables::functions(&mut chapter, &samples)?;
-    tables::processors(&mut chapter, &samples);
+    let here = clock(&samples, order.quick, supervision)?;
+    processors::simulated(&mut chapter, &samples, &here);
     let mhz = Environment::of_this_machine().mhz;
-    tables::this_machine(&mut chapter, &samples, &times, mhz);
+    processors::this_machine(&mut chapter, &samples, &here, mhz);
     let tried: Vec<Tried<'_>> = runs
         .iter()
         .filter_map(|(purpose, run)| match *purpose {
@@ -81,7 +78,22 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         .collect();
     chapter.heading("Caches of other shapes");
     sweep::show(&mut chapter, &tried);
+    processors::conclude(&mut chapter, &samples, &here);
     Ok(chapter)
+}
+
+/// What this processor takes for each sample with the paper's caches, in their order.
+fn clock(samples: &[Sample<'_>], quick: bool, supervision: &Supervision<'_>) -> Result<Vec<Here>> {
+    let with_the_papers = samples.iter().filter(|sample| sample.caches == OF_THE_PAPER);
+    let plans: Vec<Plan> =
+        with_the_papers.map(|sample| plan(sample.protocol, sample.scenario, SEED)).collect();
+    let times = clock::times(&plans, if quick { 9 } else { 25 }, supervision)?;
+    let mut here = Vec::new();
+    for (plan, us) in plans.iter().zip(times) {
+        let counted = clock::counters(plan, if quick { 3 } else { 9 }, supervision)?;
+        here.push(Here { us, counted });
+    }
+    Ok(here)
 }
 
 /// All runs, each with its seed.
@@ -144,7 +156,7 @@ fn introduce(chapter: &mut Chapter, samples: &[Sample<'_>]) {
          ResvTear and 1 PathTear each, on average, with 0 to 6 refreshes. About {CALLS_A_SECOND} calls begin in a second, so that up to \
          {at_once} stand at a time, and their messages reach one router in the order of time: as many whole calls as {MESSAGES} messages \
          make. Scenario 1 has all messages, scenario 2 only the Path and PathTear, scenario 3 only those of Resv; the Path messages that it \
-         needs come as well, but are not counted. The router is the daemon's: engine, ledger, routes, without sockets and kernel, as \
+         needs come as well, and are not counted, but the time-outs of both kinds of state are. The router is the daemon's: engine, ledger, routes, without sockets and kernel, as \
          in the paper. It runs on processors that valgrind simulates, of which each instruction is counted, with {repetitions} draws of when \
          calls come; intervals are over these draws, and the counts of one draw are the same every time."
     ));

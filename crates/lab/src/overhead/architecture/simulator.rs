@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
 use super::callgrind::Profile;
 use crate::bench::Supervision;
@@ -143,11 +144,23 @@ fn told(job: &Job) -> String {
     format!("{:?} with {:?}", job.plan, job.caches)
 }
 
-fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Running> {
-    let Job { plan, caches } = job;
+/// What makes this program play a plan.
+pub(super) fn arguments(plan: &Plan) -> Vec<String> {
     let name = |value: Option<clap::builder::PossibleValue>| {
         value.map_or(String::new(), |value| value.get_name().to_owned())
     };
+    let Plan { protocol, scenario, messages, seed } = plan;
+    vec![
+        "counted-calls".to_owned(),
+        format!("--protocol={}", name(protocol.to_possible_value())),
+        format!("--scenario={}", name(scenario.to_possible_value())),
+        format!("--messages={messages}"),
+        format!("--seed={seed}"),
+    ]
+}
+
+fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Running> {
+    let Job { plan, caches } = job;
     let file = |kind: &str| directory.0.join(format!("{place}.{kind}"));
     Command::new("valgrind")
         .args(["--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"])
@@ -159,11 +172,7 @@ fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Runn
         .arg(format!("--LL={}", caches.ul2.argument()))
         .arg(format!("--callgrind-out-file={}", file("counts").display()))
         .arg(std::env::current_exe()?)
-        .arg("counted-calls")
-        .args(["--protocol", &name(clap::ValueEnum::to_possible_value(&plan.protocol))])
-        .args(["--scenario", &name(clap::ValueEnum::to_possible_value(&plan.scenario))])
-        .args(["--messages", &plan.messages.to_string()])
-        .args(["--seed", &plan.seed.to_string()])
+        .args(arguments(plan))
         .stdin(Stdio::null())
         .stdout(File::create(file("json"))?)
         .stderr(File::create(file("errors"))?)

@@ -1,4 +1,4 @@
-//! What was counted, beside what was published.
+//! What the benchmark did, and which of its functions takes how much, beside what was published.
 
 use anyhow::Result;
 
@@ -8,13 +8,13 @@ use super::super::chapter::{
 use super::super::published;
 use super::Functions;
 use super::callgrind::Counts;
-use super::metrics::{self, Metric, metric};
+use super::metrics;
 use super::simulator::{Caches, OF_THE_PAPER, Run};
 use crate::bench::calls::Scenario;
 use crate::bench::router::Protocol;
 
 /// A figure that comes from what was counted.
-type Figured = fn(&Counts) -> f64;
+pub(super) type Figured = fn(&Counts) -> f64;
 
 /// The repetitions of one scenario on one kind of processor.
 pub(super) struct Sample<'r> {
@@ -26,7 +26,7 @@ pub(super) struct Sample<'r> {
 }
 
 impl Sample<'_> {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         match self.scenario_number() {
             Some(number) => format!("RSVP, scenario {number}"),
             None => self.protocol.name().to_owned(),
@@ -39,22 +39,22 @@ impl Sample<'_> {
         place.filter(|_| self.protocol == Protocol::Rsvp).map(|place| place + 1)
     }
 
-    fn processor(&self) -> &'static str {
+    pub(super) fn processor(&self) -> &'static str {
         if self.caches == OF_THE_PAPER { "the paper's caches" } else { "today's caches" }
     }
 
     /// The key of the scenario, where it was published and simulated like this.
-    fn key(&self) -> Option<String> {
+    pub(super) fn key(&self) -> Option<String> {
         let number = self.scenario_number().filter(|_| self.caches == OF_THE_PAPER)?;
         Some(format!("delft.scenario{number}"))
     }
 
-    fn estimate(&self, of: impl Fn(&Run) -> f64) -> Option<Estimate> {
+    pub(super) fn estimate(&self, of: impl Fn(&Run) -> f64) -> Option<Estimate> {
         let values: Vec<f64> = self.runs.iter().map(|run| of(run)).collect();
         Estimate::of(&values)
     }
 
-    fn counted(&self, of: Figured) -> Option<Estimate> {
+    pub(super) fn counted(&self, of: Figured) -> Option<Estimate> {
         self.estimate(|run| of(&run.profile.counts))
     }
 }
@@ -206,7 +206,8 @@ fn figure(chapter: &mut Chapter, (name, title): (&str, &str), rows: &[usize], se
     });
 }
 
-fn entry(
+/// A value beside a published one, with what is different about it.
+pub(super) fn entry(
     chapter: &mut Chapter,
     key: &str,
     unit: &str,
@@ -216,175 +217,4 @@ fn entry(
     let Some(value) = value else { return };
     let (key, unit, note) = (key.to_owned(), unit.to_owned(), note.map(str::to_owned));
     chapter.entries.push(Entry { key, unit, values: vec![value], note });
-}
-
-/// The paper's Tables 1 to 3.
-pub(super) fn processors(chapter: &mut Chapter, samples: &[Sample<'_>]) {
-    chapter.heading("Simulated processors");
-    chapter.text(format!(
-        "Cycles are an estimate: instructions + {} x misses of the first level + {} x misses of the second + {} x wrong predictions, which is \
-         a processor that does one instruction a cycle and waits for everything. The paper's simulator did up to four at a time and went on \
-         meanwhile, so its IPC is higher than ours at equal counts. Directions predicted are of conditional branches; next addresses of these \
-         and of indirect ones together, as the paper's simulator has it; valgrind does not count direct jumps, calls and returns as \
-         branches, so calls and returns have a column of their own. The instruction set is another one too: that of x86-64 has operands in \
-         memory, which makes fewer instructions of more loads and stores.",
-        metrics::SECOND_LEVEL,
-        metrics::MEMORY,
-        metrics::WRONG_PREDICTION
-    ));
-    for sample in samples {
-        let Some(key) = sample.key() else { continue };
-        for metric in &metrics::ALL {
-            let key = format!("{key}.{}", metric.key);
-            entry(chapter, &key, metric.unit, sample.counted(metric.of), metric.note);
-        }
-    }
-    let own: [(&str, Figured); 2] = [
-        ("indirect targets predicted, %", metrics::targets_predicted),
-        ("calls and returns, %", metrics::calls_and_returns),
-    ];
-    for (name, title, keys, own) in [
-        (
-            "architecture-table1",
-            "Cycles and prediction (Table 1)",
-            &["cycles_m", "ipc", "apr_pct", "dpr_pct"][..],
-            &own[..1],
-        ),
-        (
-            "architecture-table2",
-            "Instructions (Table 2)",
-            &["inst_m", "load_pct", "store_pct", "branch_pct"],
-            &own[1..],
-        ),
-        (
-            "architecture-table3",
-            "Caches (Table 3)",
-            &["il1_acc_m", "il1_miss_pct", "dl1_acc_m", "dl1_miss_pct", "ul2_miss_pct"],
-            &[],
-        ),
-    ] {
-        let metrics: Vec<&Metric> = keys.iter().filter_map(|key| metric(key)).collect();
-        let mut columns = vec!["benchmark", "processor"];
-        for metric in &metrics {
-            columns.extend([metric.title, "published"]);
-        }
-        columns.extend(own.iter().map(|(title, _)| *title));
-        let mut table = Table::new(name, title, &columns);
-        for sample in samples {
-            let mut row: Vec<Cell> = vec![sample.name().into(), sample.processor().into()];
-            for metric in &metrics {
-                let key = sample.key().map(|key| format!("{key}.{}", metric.key));
-                row.push(sample.counted(metric.of).into());
-                row.push(key.and_then(|key| published::number(&key)).into());
-            }
-            row.extend(own.iter().map(|(_, of)| Cell::from(sample.counted(*of))));
-            table.row(row);
-        }
-        chapter.table(table);
-    }
-    others(chapter, samples);
-}
-
-/// What all protocols have in common: input, messages, time-outs.
-fn others(chapter: &mut Chapter, samples: &[Sample<'_>]) {
-    if samples.iter().all(|sample| sample.protocol == Protocol::Rsvp) {
-        return;
-    }
-    let mut table = Table::new(
-        "architecture-protocols",
-        "One call of each protocol, instructions",
-        &[
-            "benchmark",
-            "messages of a call",
-            "all",
-            "of a message",
-            "input",
-            "messages",
-            "time-outs",
-        ],
-    );
-    for sample in samples
-        .iter()
-        .filter(|sample| sample.caches == OF_THE_PAPER && sample.scenario == Scenario::All)
-    {
-        let per_call = |of: fn(&Functions) -> u64| {
-            let of_run =
-                |run: &Run| of(&Functions::of(&run.profile)) as f64 / f64::from(run.played.calls);
-            Cell::from(sample.estimate(of_run))
-        };
-        let per_message =
-            |run: &Run| run.profile.counts.instructions as f64 / f64::from(run.played.messages);
-        let messages = |run: &Run| f64::from(run.played.messages) / f64::from(run.played.calls);
-        table.row([
-            sample.name().into(),
-            sample.estimate(messages).into(),
-            per_call(Functions::all),
-            sample.estimate(per_message).into(),
-            per_call(|f| f.input),
-            per_call(|f| f.parse + f.process()),
-            per_call(Functions::time_out),
-        ]);
-    }
-    chapter.text(
-        "The same calls over the other protocols, as our addition: what sets them up, refreshes them every 30 s, and ends them. Messages of \
-         NSIS repeat what the router has said before, so they are written while it runs, which is not counted, but disturbs its caches.",
-    );
-    chapter.table(table);
-}
-
-/// The clock of this machine.
-pub(super) fn this_machine(
-    chapter: &mut Chapter,
-    samples: &[Sample<'_>],
-    times: &[Estimate],
-    mhz: Option<f64>,
-) {
-    chapter.heading("This machine");
-    chapter.text(
-        "The same benchmark, not simulated: time of what is counted, less what looking at the clock takes, each value the median of three \
-         plays. Cycles are microseconds by MHz, and IPC is the instructions that valgrind counted by these cycles.",
-    );
-    let mut table = Table::new(
-        "architecture-clock",
-        "Time on this machine",
-        &[
-            "benchmark",
-            "ms",
-            "us a message",
-            "cycles, M",
-            "published cycles, M",
-            "IPC",
-            "published IPC",
-        ],
-    );
-    let timed = samples.iter().filter(|sample| sample.caches == OF_THE_PAPER);
-    for (sample, us) in timed.zip(times) {
-        let run = sample.runs[0];
-        let instructions = run.profile.counts.instructions as f64;
-        let cycles = mhz.map(|mhz| us.times(mhz));
-        let published = |metric: &str| {
-            sample.key().and_then(|key| published::number(&format!("{key}.{metric}")))
-        };
-        table.row([
-            sample.name().into(),
-            us.times(1e-3).into(),
-            us.times(1.0 / f64::from(run.played.messages)).into(),
-            cycles.map(|cycles| cycles.times(1e-6)).into(),
-            published("cycles_m").into(),
-            cycles.map(|cycles| inverse(cycles, instructions)).into(),
-            published("ipc").into(),
-        ]);
-    }
-    chapter.table(table);
-}
-
-/// Something by an estimate, whose ends change places.
-fn inverse(estimate: Estimate, something: f64) -> Estimate {
-    let Estimate { median, low, high, repetitions } = estimate;
-    Estimate {
-        median: something / median,
-        low: something / high,
-        high: something / low,
-        repetitions,
-    }
 }
