@@ -116,11 +116,16 @@ struct Saying {
 
 /// Writes all messages, and does nothing with them: what is not of the router, for those who count more than its part. Gives
 /// how many octets they have.
-pub fn only_write(plan: &Plan) -> usize {
+///
+/// # Errors
+/// They repeat what the router has sent, and so cannot be written without it.
+pub fn only_write(plan: &Plan) -> Result<usize> {
+    let name = plan.protocol.name();
+    ensure!(plan.protocol.is_spread(), "messages of {name} cannot be written before they are sent");
     let router = Router::new(plan.protocol);
     let sayings = sayings(plan, calls(plan));
     let queue: Vec<_> = sayings.iter().map(|saying| saying.write(&router)).collect();
-    queue.iter().map(Arrival::len).sum()
+    Ok(queue.iter().map(Arrival::len).sum())
 }
 
 /// Plays it once.

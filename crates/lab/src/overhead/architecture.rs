@@ -5,9 +5,9 @@
 //! with instruction caches of many shapes. Cycles are an estimate, except those of the clock and the counters of this machine.
 //!
 //! - [`simulator`], [`callgrind`]: runs under valgrind, and what they leave.
-//! - [`functions`]: which of the paper's functions an instruction belongs to.
+//! - [`functions`]: which of the paper's functions an instruction belongs to; [`shares`]: how much each takes.
 //! - [`metrics`]: the paper's figures from what was counted.
-//! - [`tables`], [`processors`]: both side by side with what was published.
+//! - [`processors`]: these side by side with what was published; [`samples`]: the repetitions that they come from.
 //! - [`sweep`]: caches of many shapes.
 //! - [`clock`]: the same on the processor that is there.
 
@@ -16,9 +16,10 @@ mod clock;
 mod functions;
 mod metrics;
 mod processors;
+mod samples;
+mod shares;
 mod simulator;
 mod sweep;
-mod tables;
 
 use anyhow::Result;
 
@@ -31,9 +32,9 @@ use crate::bench::messages::instructions::WITHOUT_VALGRIND;
 use crate::bench::router::Protocol;
 use functions::Functions;
 use processors::Here;
+use samples::Sample;
 use simulator::{Caches, Job, OF_THE_PAPER, OF_TODAY, Run};
 use sweep::{Tried, Varied};
-use tables::Sample;
 
 /// Messages of a run, as in the paper.
 const MESSAGES: u32 = 10_000;
@@ -63,8 +64,8 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         purposes.into_iter().map(|(purpose, _)| purpose).zip(runs).collect();
     let samples = samples(&runs);
     introduce(&mut chapter, &samples);
-    tables::check(&mut chapter, &samples);
-    tables::functions(&mut chapter, &samples)?;
+    samples::check(&mut chapter, &samples);
+    shares::show(&mut chapter, &samples)?;
     let here = clock(&samples, order.quick, supervision)?;
     processors::simulated(&mut chapter, &samples, &here);
     let mhz = Environment::of_this_machine().mhz;

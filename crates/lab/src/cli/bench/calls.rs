@@ -33,7 +33,7 @@ impl CountedCalls {
         let mut said = String::new();
         for _ in 0..passes {
             said = match only_write {
-                true => calls::only_write(&plan).to_string(),
+                true => calls::only_write(&plan)?.to_string(),
                 false => serde_json::to_string(&calls::play(&plan)?)?,
             };
         }

@@ -4,11 +4,36 @@ use super::super::chapter::{Cell, Chapter, Estimate, Table};
 use super::super::published;
 use super::clock::Counted;
 use super::metrics::{self, Metric, metric};
+use super::samples::{Figured, Sample, entry};
 use super::simulator::{OF_THE_PAPER, Run};
-use super::tables::{Figured, Sample, entry};
 use super::{Functions, MESSAGES};
 use crate::bench::calls::Scenario;
 use crate::bench::router::Protocol;
+
+/// A column that was not published: what stands above it, and how it comes about.
+type Own = (&'static str, Figured);
+
+/// Name, title, columns beside which the published ones stand, and others.
+const TABLES: [(&str, &str, &[&str], &[Own]); 3] = [
+    (
+        "architecture-table1",
+        "Cycles and prediction (Table 1)",
+        &["cycles_m", "ipc", "apr_pct", "dpr_pct"],
+        &[("indirect targets predicted, %", metrics::targets_predicted)],
+    ),
+    (
+        "architecture-table2",
+        "Instructions (Table 2)",
+        &["inst_m", "load_pct", "store_pct", "branch_pct"],
+        &[("calls and returns, %", metrics::calls_and_returns)],
+    ),
+    (
+        "architecture-table3",
+        "Caches (Table 3)",
+        &["il1_acc_m", "il1_miss_pct", "dl1_acc_m", "dl1_miss_pct", "ul2_miss_pct"],
+        &[],
+    ),
+];
 
 /// What the processor that is there takes.
 pub(super) struct Here {
@@ -33,30 +58,7 @@ pub(super) fn simulated(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[H
         metrics::WRONG_PREDICTION
     ));
     entries(chapter, samples, here);
-    let own: [(&str, Figured); 2] = [
-        ("indirect targets predicted, %", metrics::targets_predicted),
-        ("calls and returns, %", metrics::calls_and_returns),
-    ];
-    for (name, title, keys, own) in [
-        (
-            "architecture-table1",
-            "Cycles and prediction (Table 1)",
-            &["cycles_m", "ipc", "apr_pct", "dpr_pct"][..],
-            &own[..1],
-        ),
-        (
-            "architecture-table2",
-            "Instructions (Table 2)",
-            &["inst_m", "load_pct", "store_pct", "branch_pct"],
-            &own[1..],
-        ),
-        (
-            "architecture-table3",
-            "Caches (Table 3)",
-            &["il1_acc_m", "il1_miss_pct", "dl1_acc_m", "dl1_miss_pct", "ul2_miss_pct"],
-            &[],
-        ),
-    ] {
+    for (name, title, keys, own) in TABLES {
         let metrics: Vec<&Metric> = keys.iter().filter_map(|key| metric(key)).collect();
         let mut columns = vec!["benchmark", "processor"];
         for metric in &metrics {

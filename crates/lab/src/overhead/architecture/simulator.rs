@@ -58,6 +58,16 @@ pub(super) const OF_TODAY: Caches = Caches {
 };
 
 impl Cache {
+    /// Its size, KB.
+    pub(super) fn kilo(&self) -> f64 {
+        f64::from(self.size) / 1_024.0
+    }
+
+    /// How it is called for its ways.
+    pub(super) fn ways_named(&self) -> String {
+        if self.ways == 1 { "direct-mapped".to_owned() } else { format!("{}-way", self.ways) }
+    }
+
     fn argument(&self) -> String {
         format!("{},{},{}", self.size, self.ways, self.block)
     }
@@ -65,13 +75,7 @@ impl Cache {
 
 impl std::fmt::Display for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Cache { size, ways, block } = self;
-        write!(f, "{} KB, ", size >> 10)?;
-        match ways {
-            1 => f.write_str("direct-mapped")?,
-            ways => write!(f, "{ways}-way")?,
-        }
-        write!(f, ", blocks of {block} B")
+        write!(f, "{} KB, {}, blocks of {} B", self.kilo(), self.ways_named(), self.block)
     }
 }
 

@@ -87,6 +87,75 @@ impl Tried<'_> {
 
 /// Tables, figures and words about them; leaves out what is no number.
 pub(super) fn show(chapter: &mut Chapter, tried: &[Tried<'_>]) {
+    let instructions: Vec<&Tried<'_>> =
+        tried.iter().filter(|one| one.varied == Varied::Instructions).collect();
+    best(chapter, &instructions, tried);
+    figures_of_misses(chapter, &instructions);
+    let as_in_paper = |one: &&Tried<'_>| {
+        let (cache, paper) = (one.cache(), one.varied.of_the_paper());
+        (cache.ways, cache.block) == (paper.ways, paper.block)
+    };
+    figure(
+        chapter,
+        (
+            "architecture-sizes",
+            "IPC (estimate) against the size of one cache, the others as in the paper",
+        ),
+        [Axis::logarithmic("size, KB"), Axis::linear("IPC (estimate)")],
+        tried.iter().filter(as_in_paper).map(|one| {
+            let ipc = metrics::ipc(&one.run.profile.counts);
+            (one.varied.name().to_owned(), one.cache().kilo(), ipc)
+        }),
+    );
+    chapter.table(table(tried));
+}
+
+/// The instruction cache: its size, its blocks, its ways, each with one of the others as in the paper.
+fn figures_of_misses(chapter: &mut Chapter, tried: &[&Tried<'_>]) {
+    let Cache { size, ways, block } = OF_THE_PAPER.il1;
+    let misses = || Axis::linear("misses, %");
+    let of = |chosen: fn(&Cache, Cache) -> bool, shown: fn(Cache) -> (String, f64)| {
+        let paper = Cache { size, ways, block };
+        let chosen = tried.iter().filter(move |one| chosen(&one.cache(), paper));
+        chosen.map(move |one| {
+            let (name, across) = shown(one.cache());
+            (name, across, one.misses())
+        })
+    };
+    figure(
+        chapter,
+        (
+            "architecture-il1-size",
+            &format!("Instruction cache: misses against its size, blocks of {block} B"),
+        ),
+        [Axis::logarithmic("size, KB"), misses()],
+        of(|one, paper| one.block == paper.block, |one| (one.ways_named(), one.kilo())),
+    );
+    figure(
+        chapter,
+        ("architecture-il1-block", "Instruction cache: misses against its blocks, direct-mapped"),
+        [Axis::logarithmic("block, B"), misses()],
+        of(
+            |one, paper| one.ways == paper.ways,
+            |one| (format!("{} KB", one.kilo()), f64::from(one.block)),
+        ),
+    );
+    figure(
+        chapter,
+        (
+            "architecture-il1-ways",
+            &format!("Instruction cache: misses against its ways, {} KB", size >> 10),
+        ),
+        [Axis::linear("ways"), misses()],
+        of(
+            |one, paper| one.size == paper.size,
+            |one| (format!("blocks of {} B", one.block), f64::from(one.ways)),
+        ),
+    );
+}
+
+/// All shapes.
+fn table(tried: &[Tried<'_>]) -> Table {
     let mut table = Table::new(
         "architecture-caches",
         "Caches of other shapes, scenario 1",
@@ -101,89 +170,36 @@ pub(super) fn show(chapter: &mut Chapter, tried: &[Tried<'_>]) {
         ],
     );
     for one in tried {
-        let name = match one.varied {
-            Varied::Instructions => "il1",
-            Varied::Data => "dl1",
-            Varied::Second => "ul2",
-        };
-        let Cache { size, ways, block } = one.cache();
+        let cache = one.cache();
         table.row([
-            name.into(),
-            f64::from(size >> 10).into(),
-            f64::from(ways).into(),
-            f64::from(block).into(),
+            one.varied.name().into(),
+            cache.kilo().into(),
+            f64::from(cache.ways).into(),
+            f64::from(cache.block).into(),
             one.misses().into(),
             (one.cycles() / 1e6).into(),
             metrics::ipc(&one.run.profile.counts).into(),
         ]);
     }
-    let instructions: Vec<&Tried<'_>> =
-        tried.iter().filter(|one| one.varied == Varied::Instructions).collect();
-    best(chapter, &instructions, tried);
-    let Cache { size, ways, block } = OF_THE_PAPER.il1;
-    let kilo = |cache: Cache| f64::from(cache.size >> 10);
-    figure(
-        chapter,
-        ("architecture-il1-size", "Instruction cache: misses against its size, blocks of 32 B"),
-        ("size, KB", true),
-        instructions.iter().filter(|one| one.cache().block == block).map(|one| {
-            let cache = one.cache();
-            (ways_named(cache.ways), kilo(cache), one.misses())
-        }),
-    );
-    figure(
-        chapter,
-        ("architecture-il1-block", "Instruction cache: misses against its blocks, direct-mapped"),
-        ("block, B", true),
-        instructions.iter().filter(|one| one.cache().ways == ways).map(|one| {
-            let cache = one.cache();
-            (format!("{} KB", kilo(cache)), f64::from(cache.block), one.misses())
-        }),
-    );
-    figure(
-        chapter,
-        ("architecture-il1-ways", "Instruction cache: misses against its ways, 16 KB"),
-        ("ways", false),
-        instructions.iter().filter(|one| one.cache().size == size).map(|one| {
-            let cache = one.cache();
-            (format!("blocks of {} B", cache.block), f64::from(cache.ways), one.misses())
-        }),
-    );
-    figure(
-        chapter,
-        (
-            "architecture-sizes",
-            "IPC (estimate) against the size of one cache, the others as in the paper",
-        ),
-        ("size, KB", true),
-        tried
-            .iter()
-            .filter(|one| {
-                one.cache().ways == paper(one.varied).ways
-                    && one.cache().block == paper(one.varied).block
-            })
-            .map(|one| {
-                let name = match one.varied {
-                    Varied::Instructions => "instructions, first level",
-                    Varied::Data => "data, first level",
-                    Varied::Second => "second level",
-                };
-                (name.to_owned(), kilo(one.cache()), metrics::ipc(&one.run.profile.counts))
-            }),
-    );
-    chapter.table(table);
+    table
 }
 
-fn paper(varied: Varied) -> Cache {
-    match varied {
-        Varied::Instructions => OF_THE_PAPER.il1,
-        Varied::Data => OF_THE_PAPER.dl1,
-        Varied::Second => OF_THE_PAPER.ul2,
+impl Varied {
+    fn name(self) -> &'static str {
+        match self {
+            Varied::Instructions => "il1",
+            Varied::Data => "dl1",
+            Varied::Second => "ul2",
+        }
     }
-}
 
-fn ways_named(ways: u32) -> String {
-    if ways == 1 { "direct-mapped".to_owned() } else { format!("{ways}-way") }
+    fn of_the_paper(self) -> Cache {
+        match self {
+            Varied::Instructions => OF_THE_PAPER.il1,
+            Varied::Data => OF_THE_PAPER.dl1,
+            Varied::Second => OF_THE_PAPER.ul2,
+        }
+    }
 }
 
 /// Says which instruction cache is best, and how much each of the three matters.
@@ -232,7 +248,7 @@ fn best(chapter: &mut Chapter, instructions: &[&Tried<'_>], all: &[Tried<'_>]) {
 fn figure(
     chapter: &mut Chapter,
     (name, title): (&str, &str),
-    (across, logarithmic): (&str, bool),
+    [across, up]: [Axis; 2],
     points: impl Iterator<Item = (String, f64, f64)>,
 ) {
     let mut series: Vec<Series> = Vec::new();
@@ -245,11 +261,10 @@ fn figure(
     }
     series.retain(|one| one.points.len() > 1);
     series.iter_mut().for_each(|one| one.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
-    let up = Axis::linear(if title.starts_with("IPC") { "IPC (estimate)" } else { "misses, %" });
     chapter.figure(Figure {
         name: name.to_owned(),
         title: title.to_owned(),
-        across: if logarithmic { Axis::logarithmic(across) } else { Axis::linear(across) },
+        across,
         up,
         kind: Kind::Lines,
         series,
@@ -274,7 +289,8 @@ mod tests {
         let mut chapter = Chapter::default();
         let points = [("a", 8.0, 1.0), ("b", 4.0, 2.0), ("a", 4.0, 3.0)];
         let points = points.map(|(name, x, y)| (name.to_owned(), x, y));
-        figure(&mut chapter, ("some", "Some"), ("KB", true), points.into_iter());
+        let axes = [Axis::logarithmic("KB"), Axis::linear("%")];
+        figure(&mut chapter, ("some", "Some"), axes, points.into_iter());
         let crate::overhead::chapter::Block::Figure(figure) = &chapter.blocks[0] else { panic!() };
         assert_eq!(figure.series.len(), 1);
         let xs: Vec<f64> = figure.series[0].points.iter().map(|point| point.x).collect();
