@@ -11,6 +11,7 @@
 //! - [`nsis`](mod@nsis): set-ups, resident sessions and pings of NSIS, over a chain of daemons.
 //! - [`messages`]: what each kind of message of a protocol costs one router ([`router`]), and what a session takes.
 //! - [`bytes`]: of how many octets the messages of GIST are, layer by layer.
+//! - [`calls`]: a benchmark of many telephone calls, for simulators of processors.
 //! - [`life`]: sessions of one router from set-up to expiry.
 //! - [`published`]: what others have measured of their engines, to be shown beside.
 //! - [`table`]: the results for people.
@@ -18,6 +19,7 @@
 //! RFC 4883 names what such figures are called; a figure holds for one machine, and for the load of the day on it.
 
 pub mod bytes;
+pub mod calls;
 mod exchange;
 pub mod host;
 pub mod life;

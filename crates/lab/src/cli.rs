@@ -74,6 +74,8 @@ enum Command {
     LightHost(bench::LightHost),
     #[command(hide = true)]
     CountedMessages(bench::CountedMessages),
+    #[command(hide = true)]
+    CountedCalls(bench::CountedCalls),
 }
 
 /// Runs the program with the arguments of this process.
@@ -103,6 +105,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Node(node) => node.run(),
         Command::LightHost(host) => host.run(),
         Command::CountedMessages(messages) => Ok(messages.run()),
+        Command::CountedCalls(calls) => calls.run(),
     }
 }
 

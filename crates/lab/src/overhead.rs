@@ -6,6 +6,7 @@
 //!
 //! - [`messages`](mod@messages): what messages cost a router, step by step and from interface to interface (Budapest).
 //! - [`loads`](mod@loads): the same while other packets, or many messages, pass (Budapest).
+//! - [`architecture`]: what reservations ask of a processor and its caches (the paper of Delft).
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`sessions`](mod@sessions): what each resident session adds to messages, look-ups and timers (Budapest paper, section 6.3), beside
 //!   the structures of earlier implementations ([`baselines`](mod@baselines)).
@@ -13,6 +14,7 @@
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
+mod architecture;
 mod baselines;
 pub mod chapter;
 pub mod environment;
@@ -63,7 +65,7 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 5] = [
+pub const PARTS: &[Part] = &[
     Part {
         name: "messages",
         title: "What a message costs a router",
@@ -97,6 +99,12 @@ pub const PARTS: [Part; 5] = [
         title: "A reservation in one pass: YESSIR",
         keys: &["pan.table2_flow_build", "pan.table3_yessir"],
         measure: yessir::measure,
+    },
+    Part {
+        name: "architecture",
+        title: "What reservations ask of a processor",
+        keys: &["delft"],
+        measure: architecture::measure,
     },
     Part {
         name: "retry",
@@ -141,7 +149,7 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
     let order = Order { quick: plan.quick, obstacle: testbed::obstacle() };
     let store = Store::open(&plan.out, plan.quick, order.obstacle.is_none(), &environment)?;
     let (mut chapters, mut broken) = (Vec::new(), Vec::new());
-    for part in &PARTS {
+    for part in PARTS {
         supervision.go_on()?;
         let is_asked_for = plan.only.is_empty() || plan.only.iter().any(|name| name == part.name);
         let again = is_asked_for && plan.fresh;

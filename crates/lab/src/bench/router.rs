@@ -10,6 +10,7 @@
 //! it sends about a message is kept until they have.
 
 mod boomerang;
+mod call;
 pub mod group;
 mod nsis;
 mod rsvp;
@@ -160,6 +161,7 @@ pub enum Side {
 }
 
 /// A message on its way in.
+#[derive(Clone)]
 pub struct Arrival {
     session: u32,
     protocol: u8,
@@ -445,6 +447,24 @@ impl Router {
         next.is_some()
     }
 
+    /// Likewise until a moment, where valgrind counts ([`COUNTED`]); `each` sees what each time-out has brought about.
+    pub fn advance_counted(&mut self, until: Time, mut each: impl FnMut(&Router)) {
+        while earmark_counted_time_out(self, until) {
+            each(self);
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Its engine of RSVP.
+    pub fn rsvp(&self) -> &earmark_rsvp::Rsvp {
+        self.node.rsvp_engine()
+    }
+
+    /// Its clock.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
     /// Drops what the last inputs brought about, and the room for it.
     pub fn forget_effects(&mut self) {
         self.out = Effects::new();
@@ -516,8 +536,9 @@ fn name_of(interface: InterfaceId) -> String {
     format!("eth{}", interface.0)
 }
 
-/// Function whose instructions are counted, as a pattern for valgrind.
-pub const COUNTED: &str = "*earmark_counted_delivery*";
+/// Functions whose instructions are counted, as a pattern for valgrind: taking a message from a queue, all that it brings
+/// about, and a time-out.
+pub const COUNTED: &str = "*earmark_counted_*";
 /// Function after which the count is written, likewise. Callgrind does only one of the two with one function.
 pub const DUMPED: &str = "*earmark_dumped_message*";
 
@@ -532,6 +553,26 @@ fn earmark_dumped_message(router: &mut Router, arrival: &Arrival) {
 #[inline(never)]
 fn earmark_counted_delivery(router: &mut Router, arrival: &Arrival) {
     router.handle(std::hint::black_box(arrival));
+}
+
+/// A message is taken from a queue, as from a socket: its octets are copied to where the last one was.
+#[inline(never)]
+pub fn earmark_counted_input(queued: &Arrival, room: &mut Arrival) {
+    let mut octets = std::mem::take(&mut room.octets);
+    octets.clear();
+    octets.extend_from_slice(&queued.octets);
+    let Arrival { session, protocol, interface, source, destination, .. } = *queued;
+    *room = Arrival { session, protocol, interface, source, destination, octets };
+}
+
+/// The next time-out, if one is due by `until`; gives whether there was one.
+#[inline(never)]
+fn earmark_counted_time_out(router: &mut Router, until: Time) -> bool {
+    let Some(at) = router.node.next_deadline().filter(|&at| at <= until) else { return false };
+    router.now = router.now.max(at);
+    router.out.clear();
+    router.node.handle(router.now, Input::Expire, &mut router.out);
+    true
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `earmark-lab bench`, and the light hosts that it starts.
 
 mod bytes;
+mod calls;
 mod life;
 mod messages;
 mod nsis;
@@ -54,6 +55,7 @@ Examples:
 
 Exit status: 0 every session was installed, and none lost; 1 it could not run, 3 a session was not installed, or was lost.";
 
+pub(super) use calls::CountedCalls;
 pub(super) use messages::CountedMessages;
 
 /// Measure real daemons, or one router without I/O

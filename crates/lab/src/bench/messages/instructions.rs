@@ -34,7 +34,7 @@ pub fn count(
     sessions: u32,
     supervision: &Supervision<'_>,
 ) -> Result<Option<Vec<u64>>> {
-    let directory = Directory::new()?;
+    let directory = Directory::new("messages")?;
     let mut child = match start(protocol, sessions, &directory.0) {
         Ok(child) => child,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -93,7 +93,7 @@ fn start(protocol: Protocol, sessions: u32, directory: &Path) -> std::io::Result
 }
 
 /// A process that ends when nobody waits for it any more.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -103,11 +103,13 @@ impl Drop for Running {
 }
 
 /// A directory for valgrind's files, which goes with them.
-struct Directory(PathBuf);
+pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    fn new() -> Result<Directory> {
-        let path = std::env::temp_dir().join(format!("earmark-lab-{}", std::process::id()));
+    /// One of this process and this purpose.
+    pub(crate) fn new(purpose: &str) -> Result<Directory> {
+        let name = format!("earmark-lab-{purpose}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Directory(path))
     }

@@ -12,7 +12,7 @@ use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
 pub(super) const UPSTREAM: RsvpHop =
     RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
-const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
+pub(super) const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
 pub(super) const TSPEC: SenderTspec = TokenBucket {
@@ -37,14 +37,14 @@ pub(super) const MESSAGES: [Message; 5] = [
 pub const RESV_TEAR: Message =
     Message { name: "ResvTear", step: Step::Release, goal: None, write: resv_tear };
 
-fn names(number: u32) -> (Session, FilterSpec) {
+pub(super) fn names(number: u32) -> (Session, FilterSpec) {
     let destination = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
     let source = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number % 65_536));
     let session = Session { destination, protocol: 17, flags: 0, port: 5_004 };
     (session, FilterSpec { source, selector: SourceSelector::Port(4_000) })
 }
 
-fn path(_: &Router, number: u32, _: u32) -> Arrival {
+pub(super) fn path(_: &Router, number: u32, _: u32) -> Arrival {
     let (session, template) = names(number);
     let octets = adspec();
     let body = Body::Path(Path {
@@ -65,7 +65,7 @@ pub(super) fn adspec() -> Vec<u8> {
     octets
 }
 
-fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
+pub(super) fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
     let (session, template) = names(number);
     let body = Body::PathTear(PathTear {
         session,
@@ -77,7 +77,7 @@ fn path_tear(_: &Router, number: u32, _: u32) -> Arrival {
     downstream(number, template.source, session.destination, body)
 }
 
-fn resv_tear(router: &Router, number: u32, _: u32) -> Arrival {
+pub(super) fn resv_tear(router: &Router, number: u32, _: u32) -> Arrival {
     let (session, filter) = names(number);
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
     let body = Body::ResvTear(ResvTear {
@@ -103,14 +103,19 @@ pub(super) fn lih_of(octets: &[u8]) -> Option<u32> {
     }
 }
 
-fn resv(router: &Router, number: u32, _: u32) -> Arrival {
+pub(super) fn resv(router: &Router, number: u32, _: u32) -> Arrival {
+    request(router, number, None)
+}
+
+/// A Resv; `confirm` is the receiver, where it wants to be told.
+pub(super) fn request(router: &Router, number: u32, confirm: Option<IpAddr>) -> Arrival {
     let (session, filter) = names(number);
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
     let body = Body::Resv(Resv {
         session,
         hop: next_hop(router),
         refresh_ms: 30_000,
-        confirm: None,
+        confirm,
         scope: None,
         carried: Carried::Objects(&[]),
         flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
@@ -118,13 +123,20 @@ fn resv(router: &Router, number: u32, _: u32) -> Arrival {
     upstream(number, body)
 }
 
-fn upstream(session: u32, body: Body<'_>) -> Arrival {
+/// A message that comes from behind, from one neighbour to the other.
+pub(super) fn upstream(session: u32, body: Body<'_>) -> Arrival {
     let octets = written(body);
     let protocol = earmark_rsvp::PROTOCOL;
     Arrival { session, protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
 }
 
-fn downstream(number: u32, source: IpAddr, destination: IpAddr, body: Body<'_>) -> Arrival {
+/// A message on its way to the far end.
+pub(super) fn downstream(
+    number: u32,
+    source: IpAddr,
+    destination: IpAddr,
+    body: Body<'_>,
+) -> Arrival {
     let octets = written(body);
     let (session, protocol) = (number, earmark_rsvp::PROTOCOL);
     Arrival { session, protocol, interface: NEAR, source, destination, octets }

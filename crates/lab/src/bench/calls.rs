@@ -1,0 +1,336 @@
+//! The benchmark of Delft: a router without I/O treats the messages of many telephone calls, in the order of time.
+//!
+//! A call sets its session up, says every 30 s that it goes on, and gives it back; as most calls last up to three minutes, the
+//! number of refreshes is from 0 to 6, each as frequent as the other, and a call over RSVP has on average 4 Path, 4 Resv, 1
+//! ResvConf, 1 ResvTear and 1 PathTear. Calls begin at random, [`CALLS_A_SECOND`] a second, so that some hundred stand at any
+//! time. As many whole calls are made as the messages asked for allow. The paper's second and third scenario count one half of
+//! RSVP's messages; the Path messages without which no Resv makes sense come all the same in the third, and are not counted.
+//!
+//! What is counted is what those functions do that valgrind is told of ([`super::router::COUNTED`]): taking a message from a
+//! queue, all that it brings about, and time-outs; writing the messages is not in it. A clock takes the time of the same.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use earmark_core::Time;
+use earmark_core::random::RandomStreams;
+use earmark_sim::dice;
+use serde::{Deserialize, Serialize};
+
+use super::router::{Arrival, Message, Protocol, Router, Step, earmark_counted_input};
+
+/// How many calls begin in a second, on average.
+pub const CALLS_A_SECOND: u32 = 3;
+/// Most refreshes of a call.
+const MOST_REFRESHES: u32 = 6;
+/// How many there are on average.
+const REFRESHES: u32 = MOST_REFRESHES / 2;
+/// From one refresh to the next.
+const REFRESH: Duration = Duration::from_secs(30);
+/// From one message of a set-up, a refresh or a release to the next of it.
+const ON_THE_WAY: Duration = Duration::from_millis(100);
+/// How long time goes on after the last release.
+const AFTERWARDS: Duration = Duration::from_secs(1);
+
+/// Which messages are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Scenario {
+    /// All of them: scenario 1.
+    All,
+    /// Path and PathTear, and no others come: scenario 2.
+    Path,
+    /// Resv, ResvConf and ResvTear: scenario 3.
+    Resv,
+}
+
+impl Scenario {
+    /// All of them, in the paper's order.
+    pub const ALL: [Scenario; 3] = [Scenario::All, Scenario::Path, Scenario::Resv];
+
+    fn counts(self, message: &Message) -> bool {
+        let is_of_path = matches!(message.name, "Path" | "PathTear");
+        match self {
+            Scenario::All => true,
+            Scenario::Path => is_of_path,
+            Scenario::Resv => !is_of_path,
+        }
+    }
+
+    /// Whether a message comes at all.
+    fn has(self, message: &Message) -> bool {
+        self != Scenario::Path || self.counts(message)
+    }
+}
+
+/// What to play.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Whose calls.
+    pub protocol: Protocol,
+    /// Which of their messages count.
+    pub scenario: Scenario,
+    /// How many messages are counted, at most.
+    pub messages: u32,
+    /// Of when calls begin, and which are long.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Played {
+    /// How many calls there were,
+    pub calls: u32,
+    /// and how many at a time, at most.
+    pub calls_at_once: usize,
+    /// Messages that were counted.
+    pub messages: u32,
+    /// How many the router sent about them, and when it was time to.
+    pub sent: u64,
+    /// Those that the router received and sent, by their kinds, whether they were counted or not (RSVP only).
+    pub kinds: Vec<Kind>,
+    /// How long what was counted took, microseconds.
+    pub us: f64,
+}
+
+/// A kind of message, and how many there were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kind {
+    /// Its name.
+    pub name: String,
+    /// How many came,
+    pub received: u64,
+    /// and went.
+    pub sent: u64,
+}
+
+/// Something that is said in a call.
+#[derive(Clone, Copy)]
+struct Saying {
+    at: Time,
+    call: u32,
+    message: &'static Message,
+    /// Which refresh, from 1 on; 0 of what sets up and releases.
+    round: u32,
+}
+
+/// Writes all messages, and does nothing with them: what is not of the router, for those who count more than its part. Gives
+/// how many octets they have.
+///
+/// # Errors
+/// They repeat what the router has sent, and so cannot be written without it.
+pub fn only_write(plan: &Plan) -> Result<usize> {
+    let name = plan.protocol.name();
+    ensure!(plan.protocol.is_spread(), "messages of {name} cannot be written before they are sent");
+    let router = Router::new(plan.protocol);
+    let sayings = sayings(plan, calls(plan));
+    let queue: Vec<_> = sayings.iter().map(|saying| saying.write(&router)).collect();
+    Ok(queue.iter().map(|arrival| arrival.octets().len()).sum())
+}
+
+/// Plays it once.
+///
+/// # Errors
+/// The messages asked for are too few for one call; or the router did not do what it should have: it threw a message away, or
+/// something is left when all calls are over.
+pub fn play(plan: &Plan) -> Result<Played> {
+    let Plan { protocol, scenario, .. } = *plan;
+    let calls = calls(plan);
+    let sayings = sayings(plan, calls);
+    let mut router = Router::new(protocol);
+    // Written before it begins where that can be, as writing would spoil the caches.
+    let queue: Vec<_> = match protocol.is_spread() {
+        true => sayings.iter().map(|saying| saying.write(&router)).collect(),
+        false => Vec::new(),
+    };
+    let first = sayings.first().map(|saying| saying.write(&router));
+    let Some(mut room) = first.filter(|_| calls > 0) else {
+        anyhow::bail!("{} messages are too few for one call", plan.messages);
+    };
+    let mut played =
+        Played { calls, calls_at_once: 0, messages: 0, sent: 0, kinds: Vec::new(), us: 0.0 };
+    let mut took = Duration::ZERO;
+    for (place, saying) in sayings.iter().enumerate() {
+        let written;
+        let arrival = match queue.get(place) {
+            Some(arrival) => arrival,
+            None => {
+                written = saying.write(&router);
+                &written
+            }
+        };
+        let start = Instant::now();
+        router.advance_counted(saying.at, |router| played.sent += router.sent().count() as u64);
+        if scenario.counts(saying.message) {
+            earmark_counted_input(arrival, &mut room);
+            router.deliver_all_counted(std::slice::from_ref(&room));
+            took += start.elapsed();
+            played.messages += 1;
+            played.sent += router.sent().count() as u64;
+        } else {
+            took += start.elapsed();
+            router.deliver_all(std::slice::from_ref(arrival));
+        }
+        played.calls_at_once = played.calls_at_once.max(router.sessions(protocol));
+    }
+    router.advance_counted(router.now() + AFTERWARDS, |_| {});
+    played.us = took.as_secs_f64() * 1e6 - looking_at_the_clock_us() * sayings.len() as f64;
+    played.kinds = kinds(&router);
+    check(&router, plan, &played)?;
+    Ok(played)
+}
+
+impl Saying {
+    fn write(&self, router: &Router) -> Arrival {
+        self.message.of(router, self.call, self.round)
+    }
+}
+
+/// How many whole calls there are in the messages asked for.
+fn calls(plan: &Plan) -> u32 {
+    let counted = plan.protocol.call().iter().filter(|message| plan.scenario.counts(message));
+    let of_one: u32 =
+        counted.map(|message| if message.step == Step::Refresh { REFRESHES } else { 1 }).sum();
+    plan.messages / of_one.max(1)
+}
+
+/// All that is said in so many calls, in the order of time.
+fn sayings(plan: &Plan, calls: u32) -> Vec<Saying> {
+    let streams = RandomStreams::new(plan.seed);
+    let (mut begin, mut long) = (streams.stream("calls/begin"), streams.stream("calls/long"));
+    let span = Duration::from_secs(1) * calls / CALLS_A_SECOND;
+    let mut sayings = Vec::new();
+    for (call, refreshes) in (0..).zip(refreshes(&mut long, calls)) {
+        let begins = Time::from_secs(1) + begin.uniform(Duration::ZERO, span);
+        let last = begins + REFRESH * refreshes;
+        let ends = last + long.uniform(REFRESH / 10, REFRESH - REFRESH / 10);
+        let mut say = |from: Time, step: Step, round: u32| {
+            let said = plan.protocol.call().iter().filter(|message| message.step == step);
+            for (place, message) in (0..).zip(said.filter(|message| plan.scenario.has(message))) {
+                let way =
+                    if plan.protocol.is_spread() { ON_THE_WAY * place } else { Duration::ZERO };
+                sayings.push(Saying { at: from + way, call, message, round });
+            }
+        };
+        say(begins, Step::SetUp, 0);
+        (1..=refreshes).for_each(|round| say(begins + REFRESH * round, Step::Refresh, round));
+        say(ends, Step::Release, 0);
+    }
+    // What is said at one time stays in its order.
+    sayings.sort_by_key(|saying| saying.at);
+    sayings
+}
+
+/// How many refreshes each call has: every number as often as the other, the rest the average, in any order.
+fn refreshes(dice: &mut earmark_core::random::Stream, calls: u32) -> Vec<u32> {
+    let whole = calls - calls % (MOST_REFRESHES + 1);
+    let number = |call| if call < whole { call % (MOST_REFRESHES + 1) } else { REFRESHES };
+    let mut all: Vec<u32> = (0..calls).map(number).collect();
+    for last in (1..all.len()).rev() {
+        all.swap(last, dice::below(dice, last as u64 + 1) as usize);
+    }
+    all
+}
+
+/// What two looks at the clock see of each other, microseconds.
+fn looking_at_the_clock_us() -> f64 {
+    const LOOKS: u32 = 1_000;
+    let looks: Duration = (0..LOOKS).map(|_| Instant::now().elapsed()).sum();
+    looks.as_secs_f64() * 1e6 / f64::from(LOOKS)
+}
+
+/// What the engine of RSVP received and sent.
+fn kinds(router: &Router) -> Vec<Kind> {
+    let counters = router.rsvp().counters();
+    let counts = counters.received.iter().zip(&counters.sent);
+    let kinds = earmark_rsvp::MESSAGES.iter().zip(counts).map(|(name, (received, sent))| Kind {
+        name: (*name).to_owned(),
+        received: *received,
+        sent: *sent,
+    });
+    kinds.filter(|kind| kind.received + kind.sent > 0).collect()
+}
+
+/// Checks the benchmark as the paper does: messages out against messages in, and the state that is left.
+fn check(router: &Router, plan: &Plan, played: &Played) -> Result<()> {
+    let name = plan.protocol.name();
+    let (sessions, claims) = (router.sessions(plan.protocol), router.claims());
+    ensure!(
+        sessions == 0 && claims == 0,
+        "{name}: {sessions} sessions and {claims} claims are left when all calls are over"
+    );
+    let dropped: u64 = router.rsvp().counters().dropped.iter().sum();
+    ensure!(dropped == 0, "{name}: the router threw {dropped} messages away");
+    for Kind { name, received, sent } in &played.kinds {
+        // What brings news goes on once; what refreshes is sent when it is time to.
+        let goes_on = !matches!(name.as_str(), "path" | "resv");
+        ensure!(!goes_on || sent == received, "{name}: {received} came and {sent} went on");
+        ensure!(
+            goes_on || *sent >= u64::from(played.calls),
+            "{name}: {sent} went on in {} calls",
+            played.calls
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(protocol: Protocol, scenario: Scenario, messages: u32) -> Played {
+        play(&Plan { protocol, scenario, messages, seed: 7 }).expect("it is checked")
+    }
+
+    fn kind<'p>(played: &'p Played, name: &str) -> &'p Kind {
+        played.kinds.iter().find(|kind| kind.name == name).expect(name)
+    }
+
+    #[test]
+    fn a_call_has_the_messages_of_the_paper() {
+        let played = of(Protocol::Rsvp, Scenario::All, 1_100);
+        assert_eq!((played.calls, played.messages), (100, 1_100));
+        let received = ["path", "resv", "resv_conf", "resv_tear", "path_tear"]
+            .map(|name| kind(&played, name).received);
+        assert_eq!(received, [400, 400, 100, 100, 100]);
+        assert!((10..100).contains(&played.calls_at_once), "{}", played.calls_at_once);
+        assert!(played.us > 0.0 && played.sent > 500);
+    }
+
+    #[test]
+    fn scenarios_count_halves() {
+        let paths = of(Protocol::Rsvp, Scenario::Path, 1_000);
+        assert_eq!((paths.calls, paths.messages), (200, 1_000));
+        assert!(paths.kinds.iter().all(|kind| kind.name.starts_with("path")));
+        let resvs = of(Protocol::Rsvp, Scenario::Resv, 600);
+        assert_eq!((resvs.calls, resvs.messages), (100, 600));
+        assert_eq!(kind(&resvs, "path").received, 400, "they come, but do not count");
+    }
+
+    #[test]
+    fn all_protocols_can_be_played() {
+        for protocol in [Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis] {
+            let played = of(protocol, Scenario::All, 500);
+            assert!(played.messages > 450 && played.messages <= 500, "{protocol:?}");
+            assert!(played.calls_at_once > 5 && played.sent > 0, "{protocol:?}: {played:?}");
+        }
+    }
+
+    #[test]
+    fn refreshes_are_even_and_in_any_order() {
+        let mut dice = RandomStreams::new(1).stream("long");
+        let all = refreshes(&mut dice, 20);
+        assert_eq!(all.iter().sum::<u32>(), 60);
+        assert!((0..=6).all(|number| all.iter().filter(|&&other| other == number).count() >= 2));
+        assert!(!all.is_sorted() && all != refreshes(&mut dice, 20));
+        assert!(
+            play(&Plan {
+                protocol: Protocol::Rsvp,
+                scenario: Scenario::All,
+                messages: 10,
+                seed: 1
+            })
+            .is_err()
+        );
+    }
+}

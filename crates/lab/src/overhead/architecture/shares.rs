@@ -1,0 +1,210 @@
+//! Which of the paper's functions takes how much: its Figures 4 and 5.
+
+use anyhow::Result;
+
+use super::super::chapter::{Axis, Cell, Chapter, Estimate, Figure, Kind, Point, Series, Table};
+use super::super::published;
+use super::functions::Functions;
+use super::metrics;
+use super::samples::{Sample, entry};
+
+/// Part and whole of a share.
+type Share = fn(&Functions) -> (u64, u64);
+
+/// What the paper has of a share.
+enum Then {
+    Nothing,
+    Words(&'static str),
+    Process,
+    Generate,
+}
+
+/// Rows of the table.
+const ROWS: [(&str, Share, Then); 11] = [
+    ("input", |f| (f.input, f.all()), Then::Nothing),
+    ("parse", |f| (f.parse, f.all()), Then::Words("the second")),
+    ("process", |f| (f.process(), f.all()), Then::Process),
+    ("process: session", |f| (f.session, f.process()), Then::Words("the least")),
+    ("process: state maintenance", |f| (f.state, f.process()), Then::Nothing),
+    ("process: generate and send", |f| (f.generate, f.process()), Then::Generate),
+    ("time-out", |f| (f.time_out(), f.all()), Then::Words("the least")),
+    ("time-out: refreshes that are sent", |f| (f.refresh, f.all()), Then::Nothing),
+    ("time-out: asking when the next is due", |f| (f.deadline, f.all()), Then::Nothing),
+    ("time-out: timers and ends", |f| (f.timers, f.all()), Then::Nothing),
+    ("process, of all but time-outs", ALONE, Then::Process),
+];
+/// Those of the first figure,
+const MAIN: [usize; 4] = [0, 1, 2, 6];
+/// and of the second.
+const SUB: [usize; 3] = [3, 4, 5];
+
+const PROCESS: Share = |f| (f.process(), f.all());
+const ALONE: Share = |f| (f.process(), f.all() - f.time_out());
+const GENERATE: Share = |f| (f.generate, f.process());
+const WITHOUT_SESSION: Share = |f| (f.state + f.generate, f.process());
+
+/// Where the shares of generate and send were published.
+const PUBLISHED_GENERATE: [(usize, &str); 2] =
+    [(2, "delft.generate_share_pct.scenario2"), (3, "delft.generate_share_pct.scenario3")];
+
+impl Then {
+    fn cell(&self) -> Cell {
+        match self {
+            Then::Nothing => Cell::Nothing,
+            Then::Words(words) => (*words).into(),
+            Then::Process => published::number("delft.process_share_pct")
+                .map(|share| format!("more than {share}"))
+                .into(),
+            Then::Generate => {
+                let shares = PUBLISHED_GENERATE.iter().filter_map(|(scenario, key)| {
+                    Some(format!("{} in scenario {scenario}", published::number(key)?))
+                });
+                shares.collect::<Vec<String>>().join(", ").into()
+            }
+        }
+    }
+}
+
+/// The repetitions of the paper's scenarios.
+struct Scenarios(Vec<Vec<Functions>>);
+
+impl Scenarios {
+    fn of(samples: &[Sample<'_>]) -> Result<Scenarios> {
+        let of_sample = |sample: &Sample<'_>| {
+            sample.runs.iter().map(|run| Functions::of_rsvp(&run.profile)).collect()
+        };
+        let published = samples.iter().filter(|sample| sample.key().is_some());
+        published.map(of_sample).collect::<Result<_>>().map(Scenarios)
+    }
+
+    /// A share in the scenario with this number, percent.
+    fn share(&self, number: usize, of: Share) -> Option<Estimate> {
+        let repetitions = self.0.get(number.checked_sub(1)?)?;
+        let shares = repetitions.iter().map(of);
+        let shares: Vec<f64> = shares.map(|(part, all)| metrics::percent(part, all)).collect();
+        Estimate::of(&shares)
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        1..=self.0.len()
+    }
+}
+
+/// Shares of all functions.
+///
+/// # Errors
+/// Functions cannot be told apart in this build.
+pub(super) fn show(chapter: &mut Chapter, samples: &[Sample<'_>]) -> Result<()> {
+    let scenarios = Scenarios::of(samples)?;
+    chapter.heading("Functions");
+    chapter.text(
+        "Input takes a message from a queue. Parse reads and checks it. Process is all that follows from it: session finds the session and \
+         the sender, or makes them; generate and send looks up routes, writes messages and hands them over; state maintenance is the rest, \
+         admission control included. Time-out is what timers do. Shares are of instructions; the paper's were of cycles, and its first \
+         figure is drawn without numbers.",
+    );
+    let mut table = Table::new(
+        "architecture-functions",
+        "Instructions of each function, % of all (below process: % of process)",
+        &["function", "scenario 1", "scenario 2", "scenario 3", "published"],
+    );
+    for (name, of, then) in ROWS {
+        let shares = [1, 2, 3].map(|number| scenarios.share(number, of).into());
+        let [first, second, third] = shares;
+        table.row([name.into(), first, second, third, then.cell()]);
+    }
+    chapter.table(table);
+    figures(chapter, &scenarios);
+    entries(chapter, &scenarios);
+    Ok(())
+}
+
+fn figures(chapter: &mut Chapter, scenarios: &Scenarios) {
+    let bars = |rows: &[usize]| -> Vec<Series> {
+        let series = scenarios.numbers().map(|number| {
+            let shares = rows.iter().enumerate().filter_map(|(place, row)| {
+                Some(scenarios.share(number, ROWS[*row].1)?.at(place as f64))
+            });
+            let name = format!("scenario {number}");
+            Series { name, published: false, points: shares.collect() }
+        });
+        series.collect()
+    };
+    let title = "Main functions, % of instructions";
+    figure(chapter, ("architecture-functions", title), &MAIN, bars(&MAIN));
+    let mut series = bars(&SUB);
+    for (scenario, key) in PUBLISHED_GENERATE {
+        let x = SUB.len() as f64 - 1.0;
+        let points = published::number(key).map(|y| Point { x, y, interval: None });
+        let name = format!("scenario {scenario}");
+        series.push(Series { name, published: true, points: points.into_iter().collect() });
+    }
+    let title = "Parts of process, % of its instructions";
+    figure(chapter, ("architecture-process", title), &SUB, series);
+}
+
+fn figure(chapter: &mut Chapter, (name, title): (&str, &str), rows: &[usize], series: Vec<Series>) {
+    let names: Vec<&str> =
+        rows.iter().map(|row| ROWS[*row].0.trim_start_matches("process: ")).collect();
+    chapter.figure(Figure {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        across: Axis::named("function", &names),
+        up: Axis::linear("%"),
+        kind: Kind::Bars,
+        series,
+    });
+}
+
+fn entries(chapter: &mut Chapter, scenarios: &Scenarios) {
+    const OF_INSTRUCTIONS: &str = "of instructions, not of cycles";
+    let note = scenarios.share(1, ALONE).map(|alone| {
+        format!(
+            "{OF_INSTRUCTIONS}; time-outs have the router's own refreshes in them, and of all but time-outs it is {:.0} %",
+            alone.median
+        )
+    });
+    let share = scenarios.share(1, PROCESS);
+    entry(chapter, "delft.process_share_pct", "%", share, note.as_deref());
+    let key = "delft.state_and_generate_share_of_process_pct";
+    entry(chapter, key, "%", scenarios.share(1, WITHOUT_SESSION), Some(OF_INSTRUCTIONS));
+    for (scenario, key) in PUBLISHED_GENERATE {
+        entry(chapter, key, "%", scenarios.share(scenario, GENERATE), Some(OF_INSTRUCTIONS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_their_wholes() {
+        let functions = Functions {
+            input: 10,
+            parse: 20,
+            session: 5,
+            state: 15,
+            generate: 30,
+            refresh: 10,
+            deadline: 5,
+            timers: 5,
+        };
+        let scenarios = Scenarios(vec![vec![functions; 3]]);
+        let of = |row: usize| scenarios.share(1, ROWS[row].1).map(|share| share.median);
+        let expected = [10.0, 20.0, 50.0, 10.0, 30.0, 60.0, 20.0, 10.0, 5.0, 5.0, 62.5];
+        for (row, expected) in expected.into_iter().enumerate() {
+            assert_eq!(of(row), Some(expected), "{}", ROWS[row].0);
+        }
+        assert_eq!(scenarios.share(2, PROCESS), None);
+        let mut chapter = Chapter::default();
+        entries(&mut chapter, &scenarios);
+        let values: Vec<f64> = chapter.entries.iter().map(|entry| entry.values[0].median).collect();
+        assert_eq!(values, [50.0, 90.0], "the other scenarios were not played");
+    }
+
+    #[test]
+    fn what_was_published_is_shown() {
+        assert_eq!(Then::Process.cell(), "more than 73".into());
+        assert_eq!(Then::Generate.cell(), "45.2 in scenario 2, 27.8 in scenario 3".into());
+    }
+}
