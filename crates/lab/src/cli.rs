@@ -74,6 +74,8 @@ enum Command {
     LightHost(bench::LightHost),
     #[command(hide = true)]
     CountedMessages(bench::CountedMessages),
+    #[command(hide = true)]
+    CountedTurns(bench::CountedTurns),
 }
 
 /// Runs the program with the arguments of this process.
@@ -103,6 +105,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Node(node) => node.run(),
         Command::LightHost(host) => host.run(),
         Command::CountedMessages(messages) => Ok(messages.run()),
+        Command::CountedTurns(turns) => Ok(turns.run()),
     }
 }
 

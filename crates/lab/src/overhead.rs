@@ -5,12 +5,14 @@
 //! done are put aside ([`store`]), so that a report that was interrupted goes on where it ended.
 //!
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
+//! - [`gist`](mod@gist): octets, processor, memory and time of GIST (the paper of Fu and others).
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
 pub mod chapter;
 pub mod environment;
 pub mod figure;
+mod gist;
 pub mod page;
 pub mod published;
 pub mod results;
@@ -51,12 +53,15 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 1] = [Part {
-    name: "retry",
-    title: "Retrying refused reservations",
-    keys: &["pan.regular_load", "pan.high_load"],
-    measure: retry::measure,
-}];
+pub const PARTS: [Part; 2] = [
+    Part {
+        name: "retry",
+        title: "Retrying refused reservations",
+        keys: &["pan.regular_load", "pan.high_load"],
+        measure: retry::measure,
+    },
+    Part { name: "gist", title: "GIST", keys: &["gist"], measure: gist::measure },
+];
 
 /// What to do.
 #[derive(Clone, Debug)]

@@ -147,7 +147,12 @@ impl Network {
 }
 
 /// A chain of this many routers between two hosts of these names.
-pub(super) fn chain([first, last]: [&str; 2], routers: usize) -> Result<Topology> {
+pub(super) fn chain(ends: [&str; 2], routers: usize) -> Result<Topology> {
+    Ok(Topology::parse(&chain_text(ends, routers))?)
+}
+
+/// Likewise, as the text of a topology.
+pub(super) fn chain_text([first, last]: [&str; 2], routers: usize) -> String {
     let mut names = vec![first.to_owned()];
     names.extend((1..=routers).map(|n| format!("r{n}")));
     names.push(last.to_owned());
@@ -163,7 +168,7 @@ pub(super) fn chain([first, last]: [&str; 2], routers: usize) -> Result<Topology
             pair[0], pair[1]
         );
     }
-    Ok(Topology::parse(&text)?)
+    text
 }
 
 /// The process of a light host.

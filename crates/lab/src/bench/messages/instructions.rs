@@ -93,7 +93,7 @@ fn start(protocol: Protocol, sessions: u32, directory: &Path) -> std::io::Result
 }
 
 /// A process that ends when nobody waits for it any more.
-struct Running(Child);
+pub(in crate::bench) struct Running(pub(in crate::bench) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -103,10 +103,10 @@ impl Drop for Running {
 }
 
 /// A directory for valgrind's files, which goes with them.
-struct Directory(PathBuf);
+pub(in crate::bench) struct Directory(pub(in crate::bench) PathBuf);
 
 impl Directory {
-    fn new() -> Result<Directory> {
+    pub(in crate::bench) fn new() -> Result<Directory> {
         let path = std::env::temp_dir().join(format!("earmark-lab-{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Directory(path))
