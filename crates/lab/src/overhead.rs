@@ -6,6 +6,7 @@
 //!
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`gist`](mod@gist): octets, processor, memory and time of GIST (the paper of Fu and others).
+//! - [`scale`](mod@scale): the largest bursts and rates of one router, protocol by protocol.
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
@@ -17,6 +18,7 @@ pub mod page;
 pub mod published;
 pub mod results;
 mod retry;
+mod scale;
 pub mod store;
 
 use std::fs;
@@ -53,7 +55,7 @@ pub struct Part {
 }
 
 /// All of them, in the order of the page.
-pub const PARTS: [Part; 2] = [
+pub const PARTS: [Part; 3] = [
     Part {
         name: "retry",
         title: "Retrying refused reservations",
@@ -61,6 +63,12 @@ pub const PARTS: [Part; 2] = [
         measure: retry::measure,
     },
     Part { name: "gist", title: "GIST", keys: &["gist"], measure: gist::measure },
+    Part {
+        name: "scale",
+        title: "How much signalling a router takes",
+        keys: &[],
+        measure: scale::measure,
+    },
 ];
 
 /// What to do.

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use earmark::client::Client;
 use earmark_core::Prefix;
 use earmark_linux::link;
+use earmark_linux::netns::Namespace;
 
 use super::host::{Account, End, Line, Order, Progress};
 use super::process::Sample;
@@ -99,8 +100,23 @@ impl Network {
 
     /// What the daemon of a router has cost so far; routers count from 1.
     pub fn sample(&self, router: usize) -> Result<Sample> {
-        let process = self.testbed.process(router).context("the daemon has ended")?;
-        Sample::of(process).with_context(|| format!("the daemon of r{router} does not run"))
+        Sample::of(self.process(router)?)
+            .with_context(|| format!("the daemon of r{router} does not run"))
+    }
+
+    /// The process of the daemon of a router.
+    pub fn process(&self, router: usize) -> Result<u32> {
+        self.testbed.process(router).context("the daemon has ended")
+    }
+
+    /// The namespaces of both ends: the sender's, the receiver's.
+    pub fn ends(&self) -> [&Namespace; 2] {
+        [self.sender, self.receiver].map(|node| self.testbed.namespace(node))
+    }
+
+    /// The receiver's own address.
+    pub fn destination(&self) -> Result<Ipv4Addr> {
+        self.address(self.receiver)
     }
 
     /// The control socket of a router's daemon.

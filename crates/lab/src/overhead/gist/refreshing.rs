@@ -37,12 +37,12 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     chapter.heading("The refresh interval of GIST (Table II)");
     let seconds = period.as_secs_f64();
     let way = format!(
-        "so much less sessions, and shorter intervals, that those of GIST become {seconds:.0} s: as many messages a second as with 15 000 sessions"
+        "so many fewer sessions, and so much shorter intervals, that GIST's becomes {seconds:.0} s: as many messages a second as with 15 000 sessions"
     );
     chapter.text(format!(
         "One node pings another over TCP, as with 15 000 sessions that are pinged every 30 s, while GIST's own interval is longer and \
-         longer. Each row has {way}. Refreshes of GIST are datagrams, a Query and a Response, and a Confirm over the connection; each of \
-         them finds a sleeping daemon, while pings over one connection are read together. So the interval matters here as it did then."
+         longer. Each row has {way}. Refreshes of GIST are datagrams, a Query and a Response, and a Confirm over the connection; what \
+         they cost is the difference between the rows."
     ));
     let columns = ["interval s, as published", "sessions here", "% of a processor", "published %"];
     let mut table = Table::new("gist-refreshing", "Processor by GIST's refresh interval", &columns);

@@ -35,12 +35,19 @@ struct Run {
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     chapter.heading("Sessions between two nodes (Figures 8 to 10)");
-    let scaled = Scaled { by: if order.quick { 120 } else { 12 } };
-    let mut runs = Vec::new();
-    for transport in Transport::ALL {
-        let levels = climb(order, scaled, transport, supervision)
-            .with_context(|| format!("GIST over {}", transport.name()))?;
-        runs.push(Run { name: transport.name(), transport: Some(transport), levels });
+    let scaled = Scaled { by: if order.quick { 125 } else { 20 } };
+    let mut runs: Vec<Run> = Vec::new();
+    for _ in 0..if order.quick { 1 } else { 2 } {
+        for transport in Transport::ALL {
+            let levels = climb(order, scaled, transport, supervision)
+                .with_context(|| format!("GIST over {}", transport.name()))?;
+            match runs.iter_mut().find(|run| run.transport == Some(transport)) {
+                Some(run) => join(&mut run.levels, levels),
+                None => {
+                    runs.push(Run { name: transport.name(), transport: Some(transport), levels });
+                }
+            }
+        }
     }
     let levels = rsvp(order, scaled, supervision).context("RSVP")?;
     runs.push(Run { name: "RSVP", transport: None, levels });
@@ -54,6 +61,16 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     give_set_ups(&mut chapter, &runs);
     give_held(&mut chapter, &held);
     Ok(chapter)
+}
+
+/// Adds what was measured later to the levels that there are.
+fn join(levels: &mut [Level], later: Vec<Level>) {
+    for (level, later) in levels.iter_mut().zip(later) {
+        level.processor.extend(later.processor);
+        level.round_trips.extend(later.round_trips);
+        level.set_ups_ms.extend(later.set_ups_ms);
+        level.lost += later.lost;
+    }
 }
 
 fn climb(
@@ -131,12 +148,12 @@ fn tell(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
         scaled.ping().as_secs_f64()
     ));
     let lost: u64 = runs.iter().flat_map(|run| &run.levels).map(|level| level.lost).sum();
+    let lost = if lost == 0 { "none".to_owned() } else { lost.to_string() };
     chapter.text(format!(
-        "The paper's sender came to its end at 60 000 sessions, with 0.5 s for each of 2 000 messages a second; here round trips are \
-         as long with 60 000 as with 20 000, and {} of all pings did not come back. Messages are the same, and a processor does in a \
-         microsecond what took the 533 MHz of then a hundred: mostly because its cycles are more, and do more, but also because no \
-         timer is sorted and no message copied more often than it must be.",
-        if lost == 0 { "none".to_owned() } else { lost.to_string() }
+        "In the paper round trips rose from 5 ms to 7 s between 50 000 and 60 000 sessions, as the sender came to its end. Here that is \
+         not reached: {lost} of all pings were lost. Cycles compare processors of both times: a processor now has some times more \
+         of them a second, and needs fewer for the same message, since no timer is sorted into a heap and messages are not copied from \
+         one object to the next."
     ));
 }
 
