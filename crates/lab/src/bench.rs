@@ -9,11 +9,13 @@
 //! - [`resident`]: two neighbours that hold many sessions and do nothing but refresh them.
 //! - [`setup`]: sessions offered to a chain of three daemons, from the first Path to the ResvConf.
 //! - [`nsis`](mod@nsis): set-ups, resident sessions and pings of NSIS, over a chain of daemons.
+//! - [`rates`]: the largest burst, and the largest rate, of messages that change something which one router takes without a loss.
 //! - [`messages`]: what each kind of message of a protocol costs one router ([`router`]), and what a session takes.
 //! - [`bytes`]: of how many octets the messages of GIST are, layer by layer.
 //! - [`calls`]: a benchmark of many telephone calls, for simulators of processors.
 //! - [`life`]: sessions of one router from set-up to expiry.
 //! - [`published`]: what others have measured of their engines, to be shown beside.
+//! - [`search`]: how the largest load is looked for.
 //! - [`table`]: the results for people.
 //!
 //! RFC 4883 names what such figures are called; a figure holds for one machine, and for the load of the day on it.
@@ -28,8 +30,10 @@ pub mod network;
 pub mod nsis;
 pub mod process;
 pub mod published;
+pub mod rates;
 pub mod resident;
 pub mod router;
+pub mod search;
 mod session;
 pub mod setup;
 pub mod table;

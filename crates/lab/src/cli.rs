@@ -76,6 +76,8 @@ enum Command {
     CountedMessages(bench::CountedMessages),
     #[command(hide = true)]
     CountedCalls(bench::CountedCalls),
+    #[command(hide = true)]
+    CountedTurns(bench::CountedTurns),
 }
 
 /// Runs the program with the arguments of this process.
@@ -106,6 +108,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::LightHost(host) => host.run(),
         Command::CountedMessages(messages) => Ok(messages.run()),
         Command::CountedCalls(calls) => calls.run(),
+        Command::CountedTurns(turns) => Ok(turns.run()),
     }
 }
 

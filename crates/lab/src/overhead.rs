@@ -11,6 +11,8 @@
 //! - [`sessions`](mod@sessions): what each resident session adds to messages, look-ups and timers (Budapest paper, section 6.3), beside
 //!   the structures of earlier implementations ([`baselines`](mod@baselines)).
 //! - [`yessir`](mod@yessir): a new flow of YESSIR, step by step (Tables 2 and 3 of Pan and Schulzrinne).
+//! - [`gist`](mod@gist): octets, processor, memory and time of GIST (the paper of Fu and others).
+//! - [`scale`](mod@scale): the largest bursts and rates of one router, protocol by protocol.
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
 
@@ -19,6 +21,7 @@ mod baselines;
 pub mod chapter;
 pub mod environment;
 pub mod figure;
+mod gist;
 mod loads;
 mod marks;
 mod messages;
@@ -27,6 +30,7 @@ mod passage;
 pub mod published;
 pub mod results;
 mod retry;
+mod scale;
 mod sessions;
 pub mod store;
 mod yessir;
@@ -105,6 +109,13 @@ pub const PARTS: &[Part] = &[
         title: "What reservations ask of a processor",
         keys: &["delft"],
         measure: architecture::measure,
+    },
+    Part { name: "gist", title: "GIST", keys: &["gist"], measure: gist::measure },
+    Part {
+        name: "scale",
+        title: "How much signalling a router takes",
+        keys: &[],
+        measure: scale::measure,
     },
     Part {
         name: "retry",

@@ -15,6 +15,7 @@
 mod bpf_object;
 pub mod capabilities;
 pub mod clock;
+pub mod frames;
 pub mod link;
 pub mod mirror;
 pub mod multicast_router;

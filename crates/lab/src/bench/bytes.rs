@@ -64,6 +64,8 @@ pub type Parts = BTreeMap<Part, u32>;
 pub struct Comparison {
     /// Which.
     pub what: String,
+    /// Its key among the published figures; `None` where they have none.
+    pub key: Option<&'static str>,
     /// Of which IP.
     pub version: Version,
     /// Octets here.
@@ -126,6 +128,7 @@ fn message(row: &paper::Row, version: Version) -> Comparison {
     let octets = parts.values().sum();
     Comparison {
         what: row.message.name().to_owned(),
+        key: row.message.key(),
         version,
         octets,
         parts,
@@ -176,6 +179,7 @@ fn scenario(scenario: &paper::Scenario) -> Comparison {
     reasons.retain(|reason| reason.octets != 0);
     Comparison {
         what: scenario.name.to_owned(),
+        key: scenario.key,
         version: Version::V4,
         octets,
         parts,
@@ -252,6 +256,7 @@ const UNEXPLAINED: &str = "another length";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overhead::published;
 
     #[test]
     fn reasons_add_up_to_each_difference() {
@@ -261,6 +266,18 @@ mod tests {
             assert_eq!(explained, difference, "{comparison:?}");
             let vague = |reason: &Reason| reason.why == UNEXPLAINED;
             assert!(!comparison.reasons.iter().any(vague), "{comparison:?}");
+        }
+    }
+
+    /// The paper's figures are here part by part, and in one list of all papers: both must say the same.
+    #[test]
+    fn printed_figures_are_the_published_ones() {
+        for comparison in messages().into_iter().chain(scenarios()) {
+            let Some(key) = comparison.key else { continue };
+            let of_both = published::numbers(key);
+            let of_version = of_both.get(comparison.version as usize).copied();
+            let figure = of_version.or_else(|| published::number(key));
+            assert_eq!(figure, comparison.printed.map(f64::from), "{key}");
         }
     }
 

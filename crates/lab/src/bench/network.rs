@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use earmark::client::Client;
 use earmark_core::Prefix;
 use earmark_linux::link;
+use earmark_linux::netns::Namespace;
 
 use super::host::{Account, End, Line, Order, Progress};
 use super::process::Sample;
@@ -99,8 +100,23 @@ impl Network {
 
     /// What the daemon of a router has cost so far; routers count from 1.
     pub fn sample(&self, router: usize) -> Result<Sample> {
-        let process = self.testbed.process(router).context("the daemon has ended")?;
-        Sample::of(process).with_context(|| format!("the daemon of r{router} does not run"))
+        Sample::of(self.process(router)?)
+            .with_context(|| format!("the daemon of r{router} does not run"))
+    }
+
+    /// The process of the daemon of a router.
+    pub fn process(&self, router: usize) -> Result<u32> {
+        self.testbed.process(router).context("the daemon has ended")
+    }
+
+    /// The namespaces of both ends: the sender's, the receiver's.
+    pub fn ends(&self) -> [&Namespace; 2] {
+        [self.sender, self.receiver].map(|node| self.testbed.namespace(node))
+    }
+
+    /// The receiver's own address.
+    pub fn destination(&self) -> Result<Ipv4Addr> {
+        self.address(self.receiver)
     }
 
     /// The control socket of a router's daemon.
@@ -147,7 +163,12 @@ impl Network {
 }
 
 /// A chain of this many routers between two hosts of these names.
-pub(super) fn chain([first, last]: [&str; 2], routers: usize) -> Result<Topology> {
+pub(super) fn chain(ends: [&str; 2], routers: usize) -> Result<Topology> {
+    Ok(Topology::parse(&chain_text(ends, routers))?)
+}
+
+/// Likewise, as the text of a topology.
+pub(super) fn chain_text([first, last]: [&str; 2], routers: usize) -> String {
     let mut names = vec![first.to_owned()];
     names.extend((1..=routers).map(|n| format!("r{n}")));
     names.push(last.to_owned());
@@ -163,7 +184,7 @@ pub(super) fn chain([first, last]: [&str; 2], routers: usize) -> Result<Topology
             pair[0], pair[1]
         );
     }
-    Ok(Topology::parse(&text)?)
+    text
 }
 
 /// The process of a light host.

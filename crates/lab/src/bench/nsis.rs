@@ -11,13 +11,22 @@
 //! - [`set_up`]: reservations one after the other, as somebody sees them who waits for each.
 //! - [`resident`]: many sessions stand and are refreshed; what does each daemon pay, and how long is a round trip meanwhile?
 //! - [`ping`]: how many messages of Ping NSLP a second go through without a loss.
+//! - [`standing`]: sessions of Ping NSLP alone, as the published measurement of GIST has them; what do they cost?
+//! - [`passing`]: how long their messages stay in a router.
+//! - [`profile`]: what a router without I/O spends its instructions on.
 
+mod callgrind;
 pub mod chain;
+mod components;
+mod engines;
 mod keys;
+pub mod passing;
 pub mod ping;
+pub mod profile;
 pub mod resident;
 pub mod sender;
 pub mod set_up;
+pub mod standing;
 pub mod table;
 
 use std::time::Duration;

@@ -17,7 +17,7 @@ use super::Supervision;
 use super::host::{End, Offer};
 use super::network::{Network, Set};
 
-/// Routers in the chain.
+/// Routers in the chain, as a rule.
 pub const ROUTERS: usize = 2;
 
 /// One measurement to be made.
@@ -35,6 +35,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// How long they are looked at.
     pub window: Duration,
+    /// In how many parts; at least one.
+    pub parts: u32,
     /// When to give up setting sessions up.
     pub patience: Duration,
 }
@@ -67,6 +69,8 @@ pub struct Upkeep {
     pub octets_out: f64,
     /// Share of one processor, 0 to 1.
     pub processor: f64,
+    /// Likewise, in each part of the window.
+    pub processor_of_parts: Vec<f64>,
     /// Processor time for one message in and one out, microseconds; `None` where there were none, or where messages
     /// stand for many sessions each.
     pub relay_us: Option<f64>,
@@ -82,7 +86,8 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
     supervision.watcher.begin("the network starts", 1);
     let network = Network::up(&plan.set, plan.sessions)?;
     let sessions = network.sessions(plan.sessions, plan.host_refresh)?;
-    let samples = || (1..=ROUTERS).map(|router| network.sample(router)).collect::<Result<Vec<_>>>();
+    let routers = plan.set.routers;
+    let samples = || (1..=routers).map(|router| network.sample(router)).collect::<Result<Vec<_>>>();
     let empty = samples()?;
     let receiver = network.start(End::Receiver, sessions)?;
     supervision.await_all("the receiver starts", 1, plan.patience, || receiver.heard_of())?;
@@ -96,11 +101,17 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
         bail!("{} of {} sessions were set up in time", sender.progress()?.done, plan.sessions);
     }
     supervision.wait("warm-up", plan.warm_up)?;
-    let before = samples()?;
-    supervision.wait("the daemons are watched", plan.window)?;
-    let after = samples()?;
+    let mut course = vec![samples()?];
+    let parts = plan.parts.max(1);
+    for part in 1..=parts {
+        let what = format!("the daemons are watched, part {part} of {parts}");
+        supervision.wait(&what, plan.window / parts)?;
+        course.push(samples()?);
+    }
     let upkeep = |n: usize| {
-        let spent = after[n].since(&before[n]);
+        let (before, after) = (&course[0][n], &course[course.len() - 1][n]);
+        let spent = after.since(before);
+        let parts = course.windows(2).map(|ends| ends[1][n].since(&ends[0][n]).processor);
         Upkeep {
             node: format!("r{}", n + 1),
             packets_in: spent.packets_in,
@@ -108,14 +119,15 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> 
             packets_out: spent.packets_out,
             octets_out: spent.octets_out,
             processor: spent.processor,
+            processor_of_parts: parts.collect(),
             relay_us: spent.packet_us.filter(|_| !plan.set.reduction).map(|us| 2.0 * us),
-            memory_octets: after[n].octets_a_session(&empty[n], plan.sessions),
+            memory_octets: after.octets_a_session(&empty[n], plan.sessions),
         }
     };
     Ok(Residents {
         name: plan.name,
         sessions: plan.sessions,
         refresh_s: plan.set.refresh.as_secs_f64(),
-        daemons: (0..ROUTERS).map(upkeep).collect(),
+        daemons: (0..routers).map(upkeep).collect(),
     })
 }

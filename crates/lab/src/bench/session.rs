@@ -6,7 +6,7 @@ use std::time::Duration;
 use earmark_wire::intserv::{Adspec, FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
-    Message, Path, Resv, ResvConf, RsvpHop, SenderDescriptor, Session, SourceSelector,
+    Message, Path, PathTear, Resv, ResvConf, RsvpHop, SenderDescriptor, Session, SourceSelector,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,19 @@ impl Sessions {
         let refresh_ms = self.refresh_ms();
         let path = Path { session, hop, refresh_ms, carried, sender };
         write(self.message(Some(number), Body::Path(path)), octets);
+    }
+
+    /// Writes the PathTear of a session into `octets`.
+    pub fn path_tear(&self, number: u32, octets: &mut Vec<u8>) {
+        let (session, template) = self.names(number);
+        let tear = PathTear {
+            session,
+            hop: RsvpHop { address: self.sender.into(), lih: 1 },
+            carried: Carried::Objects(&[]),
+            template,
+            tspec: Some(BUCKET),
+        };
+        write(self.message(None, Body::PathTear(tear)), octets);
     }
 
     /// Writes the Resv of a session into `octets`; `here` asks, and wants it confirmed where `confirm` says so.
@@ -181,6 +194,11 @@ mod tests {
             panic!("no Resv");
         };
         assert_eq!((resv.session, resv.hop.lih, resv.confirm), (session, 9, Some(here)));
+        SESSIONS.path_tear(70_000, &mut octets);
+        let Ok(Message { body: Body::PathTear(tear), .. }) = Message::parse(&octets) else {
+            panic!("no PathTear");
+        };
+        assert_eq!((tear.session, tear.template), (session, filter));
         SESSIONS.resv_conf(70_000, here, &mut octets);
         let Ok(Message { body: Body::ResvConf(confirmation), .. }) = Message::parse(&octets) else {
             panic!("no ResvConf");

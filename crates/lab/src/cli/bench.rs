@@ -56,7 +56,7 @@ Examples:
 Exit status: 0 every session was installed, and none lost; 1 it could not run, 3 a session was not installed, or was lost.";
 
 pub(super) use calls::CountedCalls;
-pub(super) use messages::CountedMessages;
+pub(super) use messages::{CountedMessages, CountedTurns};
 
 /// Measure real daemons, or one router without I/O
 #[derive(Debug, clap::Subcommand)]
@@ -273,6 +273,7 @@ impl Scale {
             host_refresh: self.refresh,
             warm_up: self.warm_up.unwrap_or(self.refresh * 3 / 2),
             window: self.window,
+            parts: 1,
             patience: self.rsvp.patience,
         };
         let kinds = [("each refreshed", false), ("in summaries", true)];

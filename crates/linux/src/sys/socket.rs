@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use earmark_wire::ipv6;
 use socket2::SockAddr;
@@ -126,6 +127,8 @@ pub(crate) struct Received {
     pub(crate) hop_limit: Option<u8>,
     /// The value of router alert among its hop-by-hop options (`IPV6_HOPOPTS`).
     pub(crate) router_alert: Option<u16>,
+    /// When it passed, since the epoch of the system's clock (`SO_TIMESTAMPNS`).
+    pub(crate) at: Option<Duration>,
 }
 
 impl<const N: usize> Batch<N> {
@@ -214,6 +217,13 @@ impl Received {
             }
             (libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS) => {
                 self.router_alert = ipv6::router_alert(data);
+            }
+            // `struct timespec`: seconds, nanoseconds.
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                let long = |at: usize| data.get(at..).and_then(<[u8]>::first_chunk::<8>).copied();
+                let number = |at| long(at).and_then(|n| u64::try_from(i64::from_ne_bytes(n)).ok());
+                let nanos = number(8).and_then(|n| u32::try_from(n).ok());
+                self.at = number(0).zip(nanos).map(|(s, n)| Duration::new(s, n));
             }
             _ => {}
         }

@@ -93,6 +93,25 @@ impl Message {
         }
     }
 
+    /// Its key among the published figures; rows that Table I has not have none.
+    pub(super) const fn key(self) -> Option<&'static str> {
+        Some(match self {
+            Message::Query => "gist.table1_octets.query",
+            Message::QueryWithStack => "gist.table1_octets.query_stack_proposal",
+            Message::Response => "gist.table1_octets.response_d",
+            Message::ResponseOverTcp => "gist.table1_octets.response_c",
+            Message::Confirm => "gist.table1_octets.confirm_d",
+            Message::ConfirmOverTcp => "gist.table1_octets.confirm_c",
+            Message::Data => "gist.table1_octets.data_d",
+            Message::DataOverTcp => "gist.table1_octets.data_c",
+            Message::TcpSyn => "gist.table1_octets.tcp_syn",
+            Message::TcpAck => "gist.table1_octets.tcp_ack",
+            Message::RsvpPath => "gist.table1_octets.rsvp_path",
+            Message::RsvpResv => "gist.table1_octets.rsvp_resv",
+            Message::ResponseOverExisting | Message::ConfirmOverExisting => return None,
+        })
+    }
+
     /// Whether it is one of the three in which GIST sets routing state up.
     pub(super) const fn is_handshake(self) -> bool {
         !matches!(
@@ -148,6 +167,8 @@ pub(super) struct Scenario {
     pub(super) nslp: &'static [Nslp],
     /// The figure; `None` for those that are ours.
     pub(super) printed: Option<u32>,
+    /// Its key among the published figures, likewise.
+    pub(super) key: Option<&'static str>,
 }
 
 /// Messages of QoS NSLP.
@@ -166,24 +187,28 @@ pub(super) const SCENARIOS: [Scenario; 8] = [
         messages: &[Message::RsvpPath, Message::RsvpResv],
         nslp: &[],
         printed: Some(136),
+        key: Some("gist.figure5_octets.rsvp_setup"),
     },
     Scenario {
         name: "RSVP, refresh",
         messages: &[Message::RsvpPath, Message::RsvpResv],
         nslp: &[],
         printed: Some(136),
+        key: Some("gist.figure5_octets.rsvp_refresh"),
     },
     Scenario {
         name: "D-mode, set-up",
         messages: &[Message::Query, Message::Response, Message::Confirm],
         nslp: BOTH,
         printed: Some(488),
+        key: Some("gist.figure5_octets.d_mode_setup"),
     },
     Scenario {
         name: "D-mode, refresh as the paper has it",
         messages: &[Message::Data],
         nslp: BOTH,
         printed: Some(132),
+        key: Some("gist.figure5_octets.d_mode_refresh"),
     },
     Scenario {
         name: "C-mode, set-up, new association",
@@ -196,24 +221,28 @@ pub(super) const SCENARIOS: [Scenario; 8] = [
         ],
         nslp: BOTH,
         printed: Some(702),
+        key: Some("gist.figure5_octets.c_mode_setup_new_ma"),
     },
     Scenario {
         name: "C-mode, set-up, association exists",
         messages: &[Message::Query, Message::ResponseOverExisting, Message::ConfirmOverExisting],
         nslp: BOTH,
         printed: Some(552),
+        key: Some("gist.figure5_octets.c_mode_setup_existing_ma"),
     },
     Scenario {
         name: "D-mode, refresh: one RESERVE",
         messages: &[Message::Data],
         nslp: &[Nslp::Reserve],
         printed: None,
+        key: None,
     },
     Scenario {
         name: "C-mode, refresh: one RESERVE",
         messages: &[Message::DataOverTcp],
         nslp: &[Nslp::Reserve],
         printed: None,
+        key: None,
     },
 ];
 

@@ -5,15 +5,16 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use earmark::client::Client;
 use earmark::config::Config;
 use earmark::control::protocol::Listing;
+use earmark_linux::frames::Frames;
 use earmark_node::AssociationRow;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::network::chain;
+use super::super::network::chain_text;
 use super::super::process::Sample;
 use super::Transport;
 use super::keys::Keys;
@@ -26,6 +27,8 @@ use earmark_scenario::topology::Topology;
 pub struct Set {
     /// From host to host; one more than there are routers.
     pub hops: usize,
+    /// Whether there is a second sender, `h3`, at the first router; then there are two hops or more.
+    pub second_sender: bool,
     /// By what messages travel.
     pub transport: Transport,
     /// How often QoS NSLP refreshes.
@@ -46,6 +49,7 @@ impl Set {
     pub fn new(hops: usize, transport: Transport) -> Set {
         Set {
             hops,
+            second_sender: false,
             transport,
             refresh: Duration::from_secs(30),
             summary: 0,
@@ -78,7 +82,7 @@ impl Chain {
     /// # Errors
     /// As of [`Chain::up`].
     pub fn of(program: PathBuf, set: &Set) -> Result<Chain> {
-        let topology = topology(set.hops)?;
+        let topology = topology(set)?;
         let nodes = || topology.nodes.iter().map(|node| node.name.as_str());
         let keys = (set.transport == Transport::Tls)
             .then(|| Keys::make(&topology.name, nodes()))
@@ -170,9 +174,58 @@ impl Chain {
         &self,
         work: impl FnOnce(&mut Sender) -> Result<T> + Send,
     ) -> Result<T> {
-        let config = Config::load(&self.testbed.configuration(0))?;
-        let (from, to) = (self.address(0)?, self.address(self.last)?);
-        self.testbed.namespace(0).run_in(|| work(&mut Sender::start(&config, from, to)?))?
+        self.in_host(0, &|_| {}, work)
+    }
+
+    /// Likewise, inside the second sender.
+    ///
+    /// # Errors
+    /// There is none; otherwise as of [`Chain::in_first_host`].
+    pub fn in_second_sender<T: Send>(
+        &self,
+        work: impl FnOnce(&mut Sender) -> Result<T> + Send,
+    ) -> Result<T> {
+        ensure!(self.testbed.topology().nodes.len() > self.last + 1, "there is one sender");
+        self.in_host(self.last + 1, &|_| {}, work)
+    }
+
+    /// Likewise, inside the first host, whose node proposes another validity of routing state than all others.
+    ///
+    /// # Errors
+    /// As of [`Chain::in_first_host`].
+    pub fn in_first_host_with_validity<T: Send>(
+        &self,
+        validity: Duration,
+        work: impl FnOnce(&mut Sender) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.in_host(0, &move |config| config.nsis.engine.gist.validity = validity, work)
+    }
+
+    fn in_host<T: Send>(
+        &self,
+        node: usize,
+        change: &dyn Fn(&mut Config),
+        work: impl FnOnce(&mut Sender) -> Result<T> + Send,
+    ) -> Result<T> {
+        let mut config = Config::load(&self.testbed.configuration(node))?;
+        change(&mut config);
+        let (from, to) = (self.address(node)?, self.address(self.last)?);
+        self.testbed.namespace(node).run_in(|| work(&mut Sender::start(&config, from, to)?))?
+    }
+
+    /// Sees all frames that pass a node, from now on.
+    ///
+    /// # Errors
+    /// No packet socket is to be had there.
+    pub fn frames(&self, node: usize) -> Result<Frames> {
+        let seen = self.testbed.namespace(node).run_in(Frames::open)?;
+        seen.with_context(|| format!("cannot see the frames of {}", self.name(node)))
+    }
+
+    /// The addresses of a node, one at each of its links.
+    pub fn addresses(&self, node: usize) -> Vec<Ipv4Addr> {
+        let ends = self.testbed.topology().interfaces(node);
+        ends.map(|(end, _)| end.address).collect()
     }
 
     fn address(&self, node: usize) -> Result<Ipv4Addr> {
@@ -211,9 +264,15 @@ impl Losses {
     }
 }
 
-/// A chain of this many hops between the hosts `h1` and `h2`.
-fn topology(hops: usize) -> Result<Topology> {
-    chain(["h1", "h2"], hops.saturating_sub(1))
+/// A chain of this many hops between the hosts `h1` and `h2`, with `h3` at its first router where it shall have that.
+fn topology(set: &Set) -> Result<Topology> {
+    let mut text = chain_text(["h1", "h2"], set.hops.saturating_sub(1));
+    if set.second_sender {
+        text.push_str(
+            "[[node]]\nname = \"h3\"\n[[link]]\nends = [\"h3\", \"r1\"]\nbandwidth = \"100Gbit\"\nqueue_packets = 1000\n",
+        );
+    }
+    Ok(Topology::parse(&text)?)
 }
 
 #[cfg(test)]
@@ -222,9 +281,13 @@ mod tests {
 
     #[test]
     fn a_chain_has_one_router_less_than_hops() {
-        let topology = topology(4).unwrap();
+        let topology = topology(&Set::new(4, Transport::Datagram)).unwrap();
         let names: Vec<_> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["h1", "r1", "r2", "r3", "h2"]);
         assert_eq!(topology.links.len(), 4);
+        let two = Set { second_sender: true, ..Set::new(2, Transport::Datagram) };
+        let topology = super::topology(&two).unwrap();
+        let names: Vec<_> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["h1", "r1", "h2", "h3"]);
     }
 }

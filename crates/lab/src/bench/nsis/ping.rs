@@ -13,6 +13,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::super::Supervision;
+use super::super::search::Search;
 use super::sender::{Pinged, Sender};
 use super::{Chain, Times};
 
@@ -24,12 +25,8 @@ const RAMP: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often progress is told.
 const NAP: Duration = Duration::from_millis(50);
-/// The first rate, pings a second.
-const FIRST_RATE: u32 = 1_000;
-/// The last one.
-const LAST_RATE: u32 = 100_000;
-/// How often the middle is tried.
-const HALVINGS: u32 = 3;
+/// Rates, pings a second.
+const SEARCH: Search = Search { first: 1_000, last: 100_000, step: RATE_OF_ONE, halvings: 3 };
 /// How much of a rate has to come back to be that rate.
 const PACE: f64 = 0.9;
 
@@ -83,7 +80,7 @@ pub fn measure_on(
     let steps = chain.in_first_host(|sender| {
         sender.be_exact();
         let mut steps = Vec::new();
-        search(|rate| {
+        SEARCH.largest(|rate| {
             let step = attempt(chain, sender, rate, window, supervision)?;
             let sustained = step.sustained;
             steps.push(step);
@@ -108,31 +105,6 @@ pub fn attempt_on(
         sender.be_exact();
         attempt(chain, sender, rate, window, supervision)
     })
-}
-
-/// Tries rates, as the module's text has it.
-fn search(mut attempt: impl FnMut(u32) -> Result<bool>) -> Result<()> {
-    let mut good = 0;
-    let mut rate = FIRST_RATE;
-    while rate <= LAST_RATE && attempt(rate)? {
-        good = rate;
-        rate *= 2;
-    }
-    if rate > LAST_RATE {
-        return Ok(());
-    }
-    let mut bad = rate;
-    for _ in 0..HALVINGS {
-        let middle = (good + bad) / 2 / RATE_OF_ONE * RATE_OF_ONE;
-        if middle <= good {
-            break;
-        }
-        match attempt(middle)? {
-            true => good = middle,
-            false => bad = middle,
-        }
-    }
-    Ok(())
 }
 
 fn attempt(
@@ -207,26 +179,5 @@ impl Course {
             Pinged::Lost => {}
             Pinged::Finished => self.finished += 1,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_rate_is_looked_for() {
-        let tried = |limit: u32| {
-            let mut rates = Vec::new();
-            search(|rate| {
-                rates.push(rate);
-                Ok(rate <= limit)
-            })
-            .unwrap();
-            rates
-        };
-        assert_eq!(tried(5_000), [1_000, 2_000, 4_000, 8_000, 6_000, 5_000, 5_500]);
-        assert_eq!(tried(0), [1_000, 500, 240, 120]);
-        assert_eq!(tried(u32::MAX).last(), Some(&64_000));
     }
 }

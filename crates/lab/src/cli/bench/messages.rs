@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::bench::messages::fast_path::{self, FastPathCost};
 use crate::bench::messages::instructions::{self, WITHOUT_VALGRIND};
 use crate::bench::messages::{self, MessageCost, Plan, SessionCost};
+use crate::bench::nsis::profile;
 use crate::bench::router::Protocol;
 use crate::bench::{Supervision, table};
 use crate::cli::progress::{Bar, interruption};
@@ -193,6 +194,20 @@ pub(in crate::cli) struct CountedMessages {
 impl CountedMessages {
     pub(in crate::cli) fn run(&self) -> ExitCode {
         instructions::deliver_counted(self.protocol, self.sessions);
+        ExitCode::SUCCESS
+    }
+}
+
+/// Have the turns of a router of GIST counted by valgrind
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct CountedTurns {
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    sessions: u32,
+}
+
+impl CountedTurns {
+    pub(in crate::cli) fn run(&self) -> ExitCode {
+        profile::take_counted_turns(self.sessions);
         ExitCode::SUCCESS
     }
 }

@@ -1,0 +1,105 @@
+//! Files of callgrind's, read: how many instructions each function took by itself, by the file that they were written in, and
+//! which function called which.
+//!
+//! ```text
+//! fl=(1) src/a.rs       the file of the next function
+//! fn=(7) a::f           a function; names are written once, and later are their numbers alone
+//! 12 30                 line, instructions
+//! fi=(2) src/b.rs       what follows was inlined from there
+//! +3 5
+//! cfn=(8) g             a call from here,
+//! calls=2 40
+//! 13 100                with the instructions of the callee and all below it
+//! ```
+
+use std::collections::HashMap;
+
+/// Names of one kind, by the numbers that callgrind gives them.
+#[derive(Default)]
+struct Names<'t>(HashMap<&'t str, &'t str>);
+
+impl<'t> Names<'t> {
+    /// The name in `(7) a::f`, or in `(7)` alone.
+    fn of(&mut self, text: &'t str) -> &'t str {
+        let (number, name) = text.split_once(' ').unwrap_or((text, ""));
+        if name.is_empty() {
+            return self.0.get(number).copied().unwrap_or(number);
+        }
+        self.0.insert(number, name);
+        name
+    }
+}
+
+/// Where instructions were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place<'t> {
+    /// In which function as the linker knows it.
+    pub(super) function: &'t str,
+    /// In which file they were written.
+    pub(super) file: &'t str,
+}
+
+/// Calls from a place to a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call<'t> {
+    pub(super) from: Place<'t>,
+    pub(super) to: &'t str,
+    /// Of the callee and all that it called.
+    pub(super) instructions: u64,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct Costs<'t> {
+    /// Instructions of a place alone.
+    pub(super) own: HashMap<Place<'t>, u64>,
+    pub(super) calls: Vec<Call<'t>>,
+}
+
+impl<'t> Costs<'t> {
+    /// Reads a file with lines as positions and instructions as the only event.
+    pub(super) fn parse(text: &'t str) -> Costs<'t> {
+        let (mut files, mut functions) = (Names::default(), Names::default());
+        let mut costs = Costs::default();
+        let mut place = Place { function: "", file: "" };
+        let (mut callee, mut is_call) = ("", false);
+        for line in text.lines() {
+            if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+                let cost = line.split(' ').nth(1).and_then(|count| count.parse().ok()).unwrap_or(0);
+                if std::mem::take(&mut is_call) {
+                    costs.calls.push(Call { from: place, to: callee, instructions: cost });
+                } else {
+                    *costs.own.entry(place).or_default() += cost;
+                }
+                continue;
+            }
+            let Some((what, value)) = line.split_once('=') else { continue };
+            match what {
+                "fl" | "fi" | "fe" => place.file = files.of(value),
+                "fn" => place.function = functions.of(value),
+                "cfn" => callee = functions.of(value),
+                "cfi" | "cfl" => drop(files.of(value)),
+                "calls" => is_call = true,
+                _ => {}
+            }
+        }
+        costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read() {
+        let text = "events: Ir\n\nfl=(1) src/a.rs\nfn=(7) a::f\n12 30\nfi=(2) src/b.rs\n+3 5\n* 1\nfe=(1)\n\
+            cfn=(8) g\ncalls=2 40\n13 100\n14 2\n\nfn=(8)\n1 100\n\ntotals: 138\n";
+        let costs = Costs::parse(text);
+        let at = |function, file| costs.own[&Place { function, file }];
+        assert_eq!((at("a::f", "src/a.rs"), at("a::f", "src/b.rs")), (32, 6));
+        assert_eq!(at("g", "src/a.rs"), 100);
+        let from = Place { function: "a::f", file: "src/a.rs" };
+        assert_eq!(costs.calls, [Call { from, to: "g", instructions: 100 }]);
+    }
+}

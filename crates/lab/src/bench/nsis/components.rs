@@ -1,0 +1,213 @@
+//! Which component of GIST instructions belong to, by the module that they were written in.
+//!
+//! The components are those of *Overhead and Performance Study of GIST*, Table III. What is written in a library (copying,
+//! allocating, searching a tree) belongs to whoever called it, in proportion to what the calls took.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::callgrind::{Call, Costs, Place};
+
+/// A component of Table III. What it has besides, sockets, a router without I/O has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Component {
+    /// Timers.
+    Timers,
+    /// Taking messages in, and finding who treats them.
+    ReceiveAndDistribute,
+    /// Reading messages.
+    Parse,
+    /// Writing them.
+    Compose,
+    /// Looking routing state and associations up.
+    HashTables,
+    /// State machines.
+    Fsm,
+    /// The application, Ping NSLP.
+    Nslp,
+    /// All else: routes, cookies, limits.
+    Misc,
+}
+
+impl Component {
+    /// All of them, in the order of the table.
+    pub const ALL: [Component; 8] = [
+        Component::Timers,
+        Component::ReceiveAndDistribute,
+        Component::Parse,
+        Component::Compose,
+        Component::HashTables,
+        Component::Fsm,
+        Component::Nslp,
+        Component::Misc,
+    ];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Component::Timers => "timers",
+            Component::ReceiveAndDistribute => "receiving and distribution",
+            Component::Parse => "message parsing",
+            Component::Compose => "message composing",
+            Component::HashTables => "hash tables",
+            Component::Fsm => "state machines",
+            Component::Nslp => "NSLP (Ping)",
+            Component::Misc => "miscellaneous",
+        }
+    }
+}
+
+/// Modules, the first that fits. Those of the formats are told apart by their functions.
+const MODULES: [(&str, Component); 16] = [
+    ("earmark_core::timer", Component::Timers),
+    ("earmark_nsis::gist::expire", Component::Timers),
+    ("earmark_core::hash", Component::HashTables),
+    ("earmark_nsis::gist::store", Component::HashTables),
+    ("earmark_nsis::gist::peer", Component::HashTables),
+    ("earmark_nsis::gist::arrive", Component::ReceiveAndDistribute),
+    ("earmark_nsis::engine", Component::ReceiveAndDistribute),
+    ("earmark_node", Component::ReceiveAndDistribute),
+    ("earmark_nsis::gist::transmit", Component::Compose),
+    ("earmark_nsis::gist::data", Component::Compose),
+    ("earmark_core::effects", Component::Compose),
+    ("earmark_nsis::gist::cookie", Component::Misc),
+    ("earmark_nsis::gist", Component::Fsm),
+    ("earmark_nsis::nslp", Component::Nslp),
+    ("earmark_nsis::ping", Component::Nslp),
+    ("earmark", Component::Misc),
+];
+/// Functions, wherever what they consist of was written: finding a routing state, and comparing its names.
+const FUNCTIONS: [(&str, Component); 2] = [
+    ("earmark_nsis::gist::Gist>::at", Component::HashTables),
+    ("core::cmp::PartialEq>::eq", Component::HashTables),
+];
+/// The formats.
+const FORMATS: &str = "earmark_wire";
+/// What writes is called so.
+const WRITING: [&str; 7] =
+    ["emit", "writer", "put", "write", "append", "buffer_len", "appended_len"];
+/// How often what libraries took is passed on to callers that are libraries too.
+const PASSES: usize = 64;
+
+/// What each component took, of all that was counted.
+pub(super) fn components(costs: &Costs<'_>) -> HashMap<Component, f64> {
+    let mut taken: HashMap<Component, f64> = HashMap::new();
+    let mut of_libraries: HashMap<&str, f64> = HashMap::new();
+    for (place, &count) in &costs.own {
+        match component(place) {
+            Some(component) => *taken.entry(component).or_default() += count as f64,
+            None => *of_libraries.entry(place.function).or_default() += count as f64,
+        }
+    }
+    let mut callers: HashMap<&str, Vec<&Call<'_>>> = HashMap::new();
+    for call in costs.calls.iter().filter(|call| call.from.function != call.to) {
+        callers.entry(call.to).or_default().push(call);
+    }
+    for _ in 0..PASSES {
+        for (function, count) in std::mem::take(&mut of_libraries) {
+            let calls = callers.get(function).map_or(&[][..], Vec::as_slice);
+            let all: u64 = calls.iter().map(|call| call.instructions).sum();
+            if all == 0 {
+                *taken.entry(Component::Misc).or_default() += count;
+                continue;
+            }
+            for call in calls {
+                let share = count * call.instructions as f64 / all as f64;
+                match component(&call.from) {
+                    Some(component) => *taken.entry(component).or_default() += share,
+                    None => *of_libraries.entry(call.from.function).or_default() += share,
+                }
+            }
+        }
+    }
+    // Libraries that call each other in circles.
+    *taken.entry(Component::Misc).or_default() += of_libraries.values().sum::<f64>();
+    taken
+}
+
+/// `None`: it is a library's.
+fn component(place: &Place<'_>) -> Option<Component> {
+    let by_function = FUNCTIONS.iter().find(|(end, _)| {
+        place.function.ends_with(end) && !module_of_function(place.function).is_empty()
+    });
+    if let Some((_, component)) = by_function {
+        return Some(*component);
+    }
+    let enclosing = of_module(&module_of_function(place.function), place.function);
+    match module_of_file(place.file) {
+        // A format that was inlined into what writes or reads messages.
+        Some(module) if module.starts_with(FORMATS) && !is_format(place.function) => {
+            Some(match enclosing {
+                Some(Component::Compose | Component::Nslp) => Component::Compose,
+                _ if WRITING.iter().any(|part| module.contains(part)) => Component::Compose,
+                _ => Component::Parse,
+            })
+        }
+        Some(module) => of_module(&module, place.function),
+        None => enclosing,
+    }
+}
+
+fn is_format(function: &str) -> bool {
+    module_of_function(function).starts_with(FORMATS)
+}
+
+fn of_module(module: &str, function: &str) -> Option<Component> {
+    if module.starts_with(FORMATS) {
+        let writes = WRITING.iter().any(|part| function.contains(part) || module.contains(part));
+        return Some(if writes { Component::Compose } else { Component::Parse });
+    }
+    MODULES.iter().find(|(start, _)| module.starts_with(start)).map(|(_, component)| *component)
+}
+
+/// `crates/nsis/src/gist/step.rs`, wherever that is, as `earmark_nsis::gist::step`; `None` for files of others.
+fn module_of_file(file: &str) -> Option<String> {
+    let (_, path) = file.rsplit_once("crates/")?;
+    let (package, path) = path.split_once("/src/")?;
+    let module = path.strip_suffix(".rs")?.replace('/', "::");
+    Some(format!("earmark_{package}::{}", module.trim_end_matches("::mod")))
+}
+
+/// The path of a function or of the type whose method it is: `<earmark_wire::gist::mri::Mri as ..>::eq` too.
+fn module_of_function(function: &str) -> String {
+    let name = function.trim_start_matches(['<', '&']);
+    if name.starts_with("earmark") { name.to_owned() } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_belong_to_components() {
+        let step = "earmark_nsis::gist::step::<impl earmark_nsis::gist::Gist>::step";
+        let of = |function, file| component(&Place { function, file });
+        assert_eq!(of(step, "/a/crates/nsis/src/gist/step.rs"), Some(Component::Fsm));
+        assert_eq!(of(step, "/a/crates/core/src/timer.rs"), Some(Component::Timers));
+        assert_eq!(of(step, "/rustc/x/library/core/src/option.rs"), Some(Component::Fsm));
+        let emit = "earmark_wire::gist::mri::PathCoupled::emit";
+        assert_eq!(of(emit, "/a/crates/wire/src/gist/mri.rs"), Some(Component::Compose));
+        let eq = "<earmark_wire::gist::mri::Mri as core::cmp::PartialEq>::eq";
+        assert_eq!(of(eq, "/a/crates/wire/src/gist/mri.rs"), Some(Component::HashTables));
+        assert_eq!(of("malloc", "malloc.c"), None);
+        assert_eq!(
+            of("core::ptr::drop_in_place<earmark_wire::X>", "/rustc/x/library/core/src/ptr.rs"),
+            None
+        );
+    }
+
+    #[test]
+    fn what_libraries_take_is_their_callers() {
+        let fsm = Place { function: "earmark_nsis::gist::step::f", file: "?" };
+        let timers = Place { function: "earmark_core::timer::g", file: "?" };
+        let copy = Place { function: "memcpy", file: "?" };
+        let own = [(fsm, 10), (timers, 20), (copy, 40)].into();
+        let call = |from, instructions| Call { from, to: "memcpy", instructions };
+        let costs = Costs { own, calls: vec![call(fsm, 30), call(timers, 10)] };
+        let taken = components(&costs);
+        assert_eq!((taken[&Component::Fsm], taken[&Component::Timers]), (40.0, 30.0));
+        assert_eq!(taken.values().sum::<f64>(), 70.0);
+    }
+}

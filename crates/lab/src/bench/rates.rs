@@ -1,0 +1,174 @@
+//! Loads of state-changing messages that one router takes without a loss, by the methodology of RFC 4883's authors: the largest
+//! burst, and the largest rate that is sustained.
+//!
+//! ```text
+//!   s --- r1 --- d        r1 is a daemon; s and d are threads of this program
+//! ```
+//!
+//! Set-ups and releases go in pairs, so that the number of sessions stays the same. A load goes through if whatever was sent was
+//! answered, or came to the other end, and nobody's buffer ran over. All of it is served by one processor, or the daemon has one
+//! and the ends the other.
+//!
+//! - [`speaker`]: the messages of each protocol.
+//! - [`ends`]: the two ends.
+//! - [`line`](mod@line): the network, and who runs on which processor.
+
+pub mod ends;
+pub mod line;
+pub mod speaker;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::Supervision;
+use super::search::Search;
+use ends::{Load, Sender};
+use line::{Line, Processors};
+use speaker::Protocol;
+
+/// What to measure of one protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Whose messages.
+    pub protocol: Protocol,
+    /// Who runs where.
+    pub processors: Processors,
+    /// Which bursts are tried, in sessions; `None` for none.
+    pub bursts: Option<Search>,
+    /// Which rates are tried, in pairs of a set-up and a release a second.
+    pub rates: Search,
+    /// For how long each rate is tried.
+    pub window: Duration,
+    /// For how long the largest one has to hold; a tenth less is tried as long as it does not.
+    pub held: Duration,
+    /// How often all of it is done.
+    pub repetitions: u32,
+}
+
+/// What was found, an item for each repetition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rates {
+    /// Whose messages.
+    pub protocol: Protocol,
+    /// Who ran where.
+    pub processors: Processors,
+    /// Set-ups that came at once.
+    pub bursts: Vec<f64>,
+    /// Whether even the largest burst that was tried went through.
+    pub is_more: bool,
+    /// Messages a second, set-ups and releases.
+    pub rates: Vec<f64>,
+    /// Processor time of the daemon at the rate that held, microseconds for a message that changes something.
+    pub message_us: Vec<f64>,
+    /// Share of one processor that the daemon took then.
+    pub processor: Vec<f64>,
+}
+
+/// Makes a measurement, on a network of its own.
+///
+/// # Errors
+/// The network cannot be built, or something in it ends.
+pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Rates> {
+    supervision.watcher.begin("the network starts", 1);
+    let line = Line::up(plan.protocol)?;
+    line.pin(plan.processors)?;
+    line.with_ends(plan.processors, |sender| repeat(&line, sender, plan, supervision))
+}
+
+fn repeat(
+    line: &Line,
+    sender: &mut Sender<'_>,
+    plan: &Plan,
+    supervision: &Supervision<'_>,
+) -> Result<Rates> {
+    let (protocol, processors) = (plan.protocol, plan.processors);
+    let mut rates = Rates {
+        protocol,
+        processors,
+        bursts: Vec::new(),
+        is_more: false,
+        rates: Vec::new(),
+        message_us: Vec::new(),
+        processor: Vec::new(),
+    };
+    // Somebody may do something for the first time.
+    attempt(line, sender, Load::Burst(100), supervision)?;
+    let mut search = plan.rates;
+    for repetition in 0..plan.repetitions.max(1) {
+        if let Some(bursts) = plan.bursts {
+            let largest =
+                bursts.largest(|count| attempt(line, sender, Load::Burst(count), supervision))?;
+            rates.is_more |= largest > bursts.last / 2;
+            rates.bursts.push(largest.into());
+        }
+        let largest = search.largest(|rate| {
+            attempt(line, sender, Load::Rate { rate, window: plan.window }, supervision)
+        })?;
+        let Some(held) = hold(line, sender, plan, largest, supervision)? else { continue };
+        rates.rates.push(2.0 * held.rate);
+        rates.message_us.push(held.message_us);
+        rates.processor.push(held.processor);
+        if repetition == 0 {
+            // The others begin not far below.
+            search.first = (largest / 2).max(search.first);
+        }
+    }
+    Ok(rates)
+}
+
+/// Whether a load goes through.
+fn attempt(
+    line: &Line,
+    sender: &mut Sender<'_>,
+    load: Load,
+    supervision: &Supervision<'_>,
+) -> Result<bool> {
+    supervision.go_on()?;
+    supervision.watcher.begin(&load.describe(), 1);
+    let before = line.lost()?;
+    let course = sender.offer(load, supervision)?;
+    Ok(course.is_whole() && line.lost()? == before)
+}
+
+/// The largest rate that holds.
+struct Held {
+    /// Pairs a second.
+    rate: f64,
+    message_us: f64,
+    processor: f64,
+}
+
+/// Looks for a rate that holds, from this one downwards; `None` where none does.
+fn hold(
+    line: &Line,
+    sender: &mut Sender<'_>,
+    plan: &Plan,
+    largest: u32,
+    supervision: &Supervision<'_>,
+) -> Result<Option<Held>> {
+    /// A rate below a fifth of the first is none.
+    const ATTEMPTS: i32 = 15;
+    for attempt in 0..ATTEMPTS {
+        let rate = (f64::from(largest) * 0.9_f64.powi(attempt)) as u32;
+        if rate == 0 {
+            break;
+        }
+        supervision.go_on()?;
+        let load = Load::Rate { rate, window: plan.held };
+        supervision.watcher.begin(&load.describe(), 1);
+        let (lost, before) = (line.lost()?, line.sample()?);
+        let course = sender.offer(load, supervision)?;
+        let (after, is_lost) = (line.sample()?, line.lost()? != lost);
+        if course.is_whole() && !is_lost {
+            let spent = after.processor.saturating_sub(before.processor).as_secs_f64();
+            return Ok(Some(Held {
+                rate: rate.into(),
+                message_us: spent * 1e6 / course.sent.max(1) as f64,
+                processor: spent / after.at.since(before.at).as_secs_f64().max(1e-9),
+            }));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,446 @@
+//! The two ends of a measurement of rates: a sender that offers loads, and a destination that answers.
+//!
+//! A message is through when it was answered, where the protocol answers (Resv; the echo of Boomerang, by the kernel of the
+//! destination), or has come to the destination (PathTear; reports of YESSIR).
+
+use std::convert::Infallible;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use earmark_core::{Effect, Effects, Outgoing};
+use earmark_linux::SignallingSocket;
+use earmark_wire::boomerang::Reservation;
+use earmark_wire::icmp::{Ends, HEADER, Kind};
+use earmark_wire::rsvp::{Body, Message};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Socket, Type};
+
+use super::super::Supervision;
+use super::super::session::TTL;
+use super::speaker::{Protocol, SESSIONS, Speaker, Step};
+
+/// Messages that are sent before receiving has its turn.
+const MESSAGES: usize = 64;
+/// The longest wait for a message.
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
+/// What has not come when nothing more came for so long is lost.
+const QUIET: Duration = Duration::from_millis(300);
+/// Releases that are under way at a time after a burst: it is not they that are measured.
+const UNANSWERED: u64 = 500;
+/// A session is released so long after it was set up.
+const LIFE: Duration = Duration::from_millis(100);
+/// How long the other end may take to open its sockets.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A sender that was slower than this share of a rate has not offered it.
+const PACE: f64 = 0.95;
+/// Octets of the kernel that may wait at an end.
+const RECEIVE_BUFFER: usize = 32 << 20;
+/// Octets of the longest message of a test.
+const LONGEST: usize = 2_048;
+
+/// What is offered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// So many set-ups at once.
+    Burst(u32),
+    /// So many pairs of a set-up and a release a second, for so long.
+    Rate {
+        /// Pairs a second.
+        rate: u32,
+        /// For how long.
+        window: Duration,
+    },
+}
+
+impl Load {
+    /// For people.
+    pub fn describe(self) -> String {
+        match self {
+            Load::Burst(count) => format!("{count} set-ups at once"),
+            Load::Rate { rate, window } => {
+                format!("{rate} set-ups and releases a second for {:.1} s", window.as_secs_f64())
+            }
+        }
+    }
+}
+
+/// What became of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Those that came through.
+    pub through: u64,
+    /// Whether they were sent as fast as they should have been.
+    pub in_time: bool,
+}
+
+impl Course {
+    /// Whether the load went through.
+    pub fn is_whole(&self) -> bool {
+        self.through == self.sent && self.in_time
+    }
+}
+
+/// What both ends know of each other.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Messages that came to the destination and have no answer.
+    arrived: AtomicU64,
+    is_listening: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    /// Waits until the destination has its sockets open.
+    pub(super) fn await_listener(&self) -> Result<()> {
+        let give_up = Instant::now() + PATIENCE;
+        while !self.is_listening.load(Ordering::Relaxed) {
+            if Instant::now() >= give_up || self.is_over.load(Ordering::Relaxed) {
+                bail!("the destination does not listen");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The sender.
+pub struct Sender<'s> {
+    speaker: &'s Speaker,
+    shared: &'s Shared,
+    socket: SignallingSocket,
+    /// Hears echoes, where the protocol lives on them.
+    echoes: Option<Socket>,
+    outbox: Effects<Infallible>,
+    message: Vec<u8>,
+    /// The next session to be set up.
+    next: u32,
+    answered: u64,
+    sent: u64,
+    unsent: u64,
+}
+
+impl<'s> Sender<'s> {
+    pub(super) fn open(speaker: &'s Speaker, shared: &'s Shared) -> Result<Sender<'s>> {
+        let echoes = (speaker.protocol == Protocol::Boomerang).then(echoes).transpose();
+        Ok(Sender {
+            speaker,
+            shared,
+            socket: SignallingSocket::open().context("the sender cannot open its sockets")?,
+            echoes: echoes.context("the sender cannot hear echoes")?,
+            outbox: Effects::new(),
+            message: Vec::new(),
+            next: 0,
+            answered: 0,
+            sent: 0,
+            unsent: 0,
+        })
+    }
+
+    /// Offers a load, and waits for what comes of it; afterwards all sessions are released.
+    ///
+    /// # Errors
+    /// A socket fails; it was interrupted.
+    pub fn offer(&mut self, load: Load, supervision: &Supervision<'_>) -> Result<Course> {
+        let (sent, through, unsent) = (self.sent, self.through(), self.unsent);
+        let in_time = match load {
+            Load::Burst(count) => {
+                self.burst(count, supervision)?;
+                true
+            }
+            Load::Rate { rate, window } => self.steadily(rate, window, supervision)?,
+        };
+        let (sent, unsent) = (self.sent - sent, self.unsent - unsent);
+        Ok(Course { sent: sent + unsent, through: self.through() - through, in_time })
+    }
+
+    /// All set-ups as fast as they can be sent, then their releases.
+    fn burst(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
+        let first = self.next;
+        for number in 0..count {
+            self.say(first.wrapping_add(number), Step::SetUp);
+            if self.outbox.len() >= MESSAGES {
+                self.flush();
+            }
+        }
+        self.flush();
+        self.settle(supervision)?;
+        for number in 0..count {
+            self.say(first.wrapping_add(number), Step::Release);
+            if self.outbox.len() < MESSAGES {
+                continue;
+            }
+            self.flush();
+            // What was lost before is under way for ever.
+            let mut last = Instant::now();
+            while self.sent - self.through() > UNANSWERED && last.elapsed() < QUIET {
+                if self.receive()? > 0 {
+                    last = Instant::now();
+                } else {
+                    self.nap()?;
+                }
+            }
+            supervision.go_on()?;
+        }
+        self.flush();
+        self.settle(supervision)?;
+        self.next = first.wrapping_add(count) % SESSIONS;
+        Ok(())
+    }
+
+    /// Pairs, at a rate: a session is released a while after it was set up. Gives whether the pace was kept.
+    fn steadily(
+        &mut self,
+        rate: u32,
+        window: Duration,
+        supervision: &Supervision<'_>,
+    ) -> Result<bool> {
+        let (first, start) = (self.next, Instant::now());
+        let all = (window.as_secs_f64() * f64::from(rate)) as u32;
+        let (mut begun, mut released) = (0, 0);
+        let due = |since: Duration| (since.as_secs_f64() * f64::from(rate)) as u32;
+        let mut took = Duration::ZERO;
+        while released < all {
+            let since = start.elapsed();
+            let until = due(since).min(all).min(begun + MESSAGES as u32 / 2);
+            for number in begun..until {
+                self.say(first.wrapping_add(number), Step::SetUp);
+            }
+            begun = begun.max(until);
+            let until =
+                due(since.saturating_sub(LIFE)).min(begun).min(released + MESSAGES as u32 / 2);
+            for number in released..until {
+                self.say(first.wrapping_add(number), Step::Release);
+            }
+            released = released.max(until);
+            if begun == all && took.is_zero() {
+                took = start.elapsed();
+            }
+            let is_idle = self.outbox.is_empty();
+            self.flush();
+            if self.receive()? == 0 && is_idle {
+                self.nap()?;
+            }
+            supervision.go_on()?;
+        }
+        self.settle(supervision)?;
+        self.next = first.wrapping_add(all) % SESSIONS;
+        Ok(window.as_secs_f64() >= took.as_secs_f64() * PACE)
+    }
+
+    /// Waits until all is through, or nothing more comes.
+    fn settle(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        let (mut last, mut seen) = (Instant::now(), self.through());
+        while self.through() < self.sent && last.elapsed() < QUIET {
+            if self.receive()? == 0 {
+                self.nap()?;
+            }
+            if self.through() > seen {
+                (last, seen) = (Instant::now(), self.through());
+            }
+            supervision.go_on()?;
+        }
+        Ok(())
+    }
+
+    fn through(&self) -> u64 {
+        self.answered + self.shared.arrived.load(Ordering::Relaxed)
+    }
+
+    fn say(&mut self, number: u32, step: Step) {
+        let out = self.speaker.write(number % SESSIONS, step, &mut self.message);
+        self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
+    }
+
+    /// Hands the kernel what is to be sent.
+    fn flush(&mut self) {
+        let count = self.outbox.len() as u64;
+        let unsent = send(&mut self.socket, &mut self.outbox);
+        self.sent += count - unsent;
+        self.unsent += unsent;
+    }
+
+    /// Takes answers in; gives how many.
+    fn receive(&mut self) -> Result<u64> {
+        let before = self.answered;
+        if let Some(echoes) = &self.echoes {
+            self.answered += hear(echoes)?;
+            return Ok(self.answered - before);
+        }
+        let answered = &mut self.answered;
+        self.socket.receive(|message| {
+            let message = Message::parse(message.datagram.payload);
+            *answered += u64::from(matches!(message.map(|it| it.body), Ok(Body::Resv(_))));
+        })?;
+        Ok(self.answered - before)
+    }
+
+    fn nap(&self) -> Result<()> {
+        match &self.echoes {
+            Some(echoes) => nap(echoes),
+            None => nap(&self.socket),
+        }
+    }
+}
+
+/// Hands the kernel what is to be sent; gives how much of it the kernel would not take.
+fn send(socket: &mut SignallingSocket, outbox: &mut Effects<Infallible>) -> u64 {
+    let mut unsent = 0;
+    let messages = outbox.iter().filter_map(|effect| match effect {
+        Effect::Send(out, range) => Some((out, outbox.octets(range))),
+        _ => None,
+    });
+    socket.send_all(messages, |_, _| unsent += 1);
+    outbox.clear();
+    unsent
+}
+
+fn nap(source: &impl AsFd) -> Result<()> {
+    match poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&NAP)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A socket that hears echoes.
+fn echoes() -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(socket2::Protocol::ICMPV4))?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Replies of Boomerang that are waiting, up to a batch: how many.
+fn hear(mut echoes: &Socket) -> Result<u64> {
+    let (mut octets, mut count) = ([0; LONGEST], 0);
+    for _ in 0..MESSAGES {
+        match echoes.read(&mut octets) {
+            Ok(length) => count += u64::from(is_reply(&octets[..length])),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(count)
+}
+
+/// Whether an IP packet is a reply with a message of Boomerang in it.
+fn is_reply(packet: &[u8]) -> bool {
+    let header = packet.first().map_or(0, |first| usize::from(first & 0xf) * 4);
+    let message = packet.get(header..).unwrap_or_default();
+    message.first() == Some(&Ends::V4.code(Kind::Reply))
+        && message.get(HEADER..).is_some_and(|data| Reservation::parse(data).is_ok())
+}
+
+/// The destination: answers until it is told to end.
+pub(super) fn answer(speaker: &Speaker, shared: &Shared) -> Result<()> {
+    match speaker.protocol {
+        Protocol::Rsvp => answer_paths(speaker, shared),
+        // The kernel answers echoes.
+        Protocol::Boomerang => wait(shared),
+        Protocol::Yessir => count_reports(speaker.to, shared),
+    }
+}
+
+fn wait(shared: &Shared) -> Result<()> {
+    shared.is_listening.store(true, Ordering::Relaxed);
+    while !shared.is_over.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// A Resv for each Path; PathTears are counted.
+fn answer_paths(speaker: &Speaker, shared: &Shared) -> Result<()> {
+    let mut socket = SignallingSocket::open().context("the destination cannot open its sockets")?;
+    shared.is_listening.store(true, Ordering::Relaxed);
+    let (mut outbox, mut room) = (Effects::new(), Vec::new());
+    let here = speaker.to.into();
+    while !shared.is_over.load(Ordering::Relaxed) {
+        let mut torn = 0;
+        let count = socket.receive(|message| {
+            let Ok(message) = Message::parse(message.datagram.payload) else { return };
+            match &message.body {
+                Body::Path(path) => {
+                    let Some(number) = speaker.sessions.number(&path.session) else { return };
+                    speaker.sessions.resv(number, here, path.hop.lih, false, &mut room);
+                    let out = Outgoing {
+                        protocol: earmark_rsvp::PROTOCOL,
+                        interface: None,
+                        source: here,
+                        destination: path.hop.address,
+                        ttl: TTL,
+                        router_alert: false,
+                        encapsulated: false,
+                        neighbor: None,
+                    };
+                    outbox.send(out, room.len()).copy_from_slice(&room);
+                }
+                Body::PathTear(_) => torn += 1,
+                _ => {}
+            }
+        })?;
+        // What cannot be sent is a Path without an answer, and so counts as lost.
+        send(&mut socket, &mut outbox);
+        shared.arrived.fetch_add(torn, Ordering::Relaxed);
+        if count == 0 {
+            nap(&socket)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reports are counted, whatever they are.
+fn count_reports(here: Ipv4Addr, shared: &Shared) -> Result<()> {
+    let open = |port| -> io::Result<UdpSocket> {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&std::net::SocketAddr::from((here, port)).into())?;
+        Ok(socket.into())
+    };
+    let sockets: io::Result<Vec<UdpSocket>> = Speaker::ports().map(open).collect();
+    let sockets = sockets.context("the destination cannot open its sockets")?;
+    shared.is_listening.store(true, Ordering::Relaxed);
+    let mut room = [0; LONGEST];
+    while !shared.is_over.load(Ordering::Relaxed) {
+        let mut count = 0;
+        for socket in &sockets {
+            while socket.recv(&mut room).is_ok() {
+                count += 1;
+            }
+        }
+        shared.arrived.fetch_add(count, Ordering::Relaxed);
+        if count == 0 {
+            let mut waiting: Vec<PollFd<'_>> =
+                sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+            match poll(&mut waiting, Some(&NAP)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_whole_when_all_of_it_came_through_in_time() {
+        let course = Course { sent: 10, through: 10, in_time: true };
+        assert!(course.is_whole());
+        assert!(!Course { through: 9, ..course }.is_whole());
+        assert!(!Course { in_time: false, ..course }.is_whole());
+        assert_eq!(Load::Burst(7).describe(), "7 set-ups at once");
+    }
+}

@@ -1,0 +1,268 @@
+//! What the sender says in each protocol: messages that set a session up, and that release it.
+
+use std::net::Ipv4Addr;
+
+use earmark_core::Outgoing;
+use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
+use earmark_wire::icmp::{self, Ends, HEADER, Kind, seal};
+use earmark_wire::intserv::{FlowSpec, TokenBucket};
+use earmark_wire::rtcp::{
+    self, Application, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
+};
+use earmark_wire::udp;
+use earmark_wire::yessir::{
+    Command, Failures, Flowspec, Generic, Message as Yessir, NAME, Style, VERSION,
+};
+use serde::Serialize;
+
+use super::super::session::{Sessions, TTL};
+
+/// Sessions that are there to be set up; they are used again once they were released.
+pub(super) const SESSIONS: u32 = 200_000;
+/// Sessions to one destination port, which differ in the port of their source: one of RTP and one of RTCP each.
+const OF_ONE_PORT: u32 = 25_000;
+const FIRST_SOURCE_PORT: u16 = 10_000;
+const FIRST_PORT: u16 = 5_000;
+/// Octets of an APP packet before its data.
+const APP_HEADER: usize = 12;
+/// What a session asks for, bit/s; each way with Boomerang.
+const RATE: u32 = 8_000;
+
+/// A protocol of which rates are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Path, answered by Resv; PathTear.
+    Rsvp,
+    /// One loop of one message, and another that releases.
+    Boomerang,
+    /// A sender report, and a BYE; nobody answers.
+    Yessir,
+}
+
+/// What a message is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    SetUp,
+    Release,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 3] = [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Rsvp => "RSVP",
+            Protocol::Boomerang => "Boomerang",
+            Protocol::Yessir => "YESSIR",
+        }
+    }
+
+    pub(super) fn name_in_settings(self) -> &'static str {
+        match self {
+            Protocol::Rsvp => "rsvp",
+            Protocol::Boomerang => "boomerang",
+            Protocol::Yessir => "yessir",
+        }
+    }
+}
+
+/// Who says it, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Speaker {
+    pub(super) protocol: Protocol,
+    pub(super) sessions: Sessions,
+    /// The destination's own address.
+    pub(super) to: Ipv4Addr,
+}
+
+impl Speaker {
+    /// Writes a message about a session into `octets`; gives how it leaves.
+    pub(super) fn write(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        match self.protocol {
+            Protocol::Rsvp => self.rsvp(number, step, octets),
+            Protocol::Boomerang => self.boomerang(number, step, octets),
+            Protocol::Yessir => self.yessir(number, step, octets),
+        }
+    }
+
+    /// The destination ports that sessions of YESSIR go to: those of RTCP.
+    pub(super) fn ports() -> impl Iterator<Item = u16> {
+        (0..SESSIONS.div_ceil(OF_ONE_PORT)).map(|place| port(FIRST_PORT, place) + 1)
+    }
+
+    fn out(&self, protocol: u8, destination: Ipv4Addr, router_alert: bool) -> Outgoing {
+        Outgoing {
+            protocol,
+            interface: None,
+            source: self.sessions.sender.into(),
+            destination: destination.into(),
+            ttl: TTL,
+            router_alert,
+            encapsulated: false,
+            neighbor: None,
+        }
+    }
+
+    fn rsvp(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        match step {
+            Step::SetUp => self.sessions.path(number, octets),
+            Step::Release => self.sessions.path_tear(number, octets),
+        }
+        let (session, _) = self.sessions.names(number);
+        let out = self.out(earmark_rsvp::PROTOCOL, self.to, true);
+        Outgoing { destination: session.destination, ..out }
+    }
+
+    fn boomerang(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        let rates = match step {
+            Step::SetUp => Rates { forward: RATE, reverse: RATE },
+            Step::Release => Rates::ZERO,
+        };
+        let reservation = Reservation {
+            transaction_id: number,
+            flags: Flags(0),
+            refresh_interval: 30,
+            key: 1,
+            classifier: Keys {
+                source: self.sessions.sender.into(),
+                destination: self.to.into(),
+                source_port: source_port(number),
+                destination_port: port(FIRST_PORT, number / OF_ONE_PORT),
+                protocol: udp::PROTOCOL,
+                tos: 0,
+                flags: 0,
+            },
+            mask: Shape::exact(Family::V4),
+            qos: Qos::Bitrate(rates),
+            options: Options::NONE,
+        };
+        octets.clear();
+        octets.resize(HEADER + reservation.buffer_len(), 0);
+        reservation.emit(&mut octets[HEADER..]).expect("the buffer is long enough");
+        // Identifier and sequence number of a ping are of 16 bits.
+        let [identifier, sequence] = [number as u16, (number >> 16) as u16];
+        seal(octets, Ends::V4, Kind::Request, identifier, sequence).expect("it is long enough");
+        self.out(icmp::PROTOCOL_V4, self.to, false)
+    }
+
+    fn yessir(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+        let ssrc = 0x5000_0000 + number;
+        let app = request(number, ssrc);
+        let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 0, packets: 0, octets: 0 };
+        let mut room = [0; CNAME_LEN];
+        let sources = [ssrc.to_be_bytes()];
+        let name = Chunks::cname(ssrc, b"user@host", &mut room).expect("it is short");
+        let packets = [
+            Packet::SenderReport(SenderReport { ssrc, sender, blocks: &[], extension: &[] }),
+            Packet::SourceDescription(name),
+            Packet::Application(Application {
+                subtype: VERSION,
+                ssrc,
+                name: NAME,
+                data: &app[APP_HEADER..],
+            }),
+            Packet::Goodbye(Goodbye { sources: &sources, reason: None }),
+        ];
+        let packets = if step == Step::Release { &packets[..] } else { &packets[..3] };
+        octets.clear();
+        octets.resize(udp::HEADER + rtcp::buffer_len(packets), 0);
+        rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("the buffer is long enough");
+        let ports = udp::Repr {
+            source: self.sessions.sender.into(),
+            destination: self.to.into(),
+            source_port: source_port(number) + 1,
+            destination_port: port(FIRST_PORT, number / OF_ONE_PORT) + 1,
+        };
+        ports.emit(octets).expect("the buffer is long enough");
+        self.out(udp::PROTOCOL, self.to, true)
+    }
+}
+
+fn source_port(number: u32) -> u16 {
+    port(FIRST_SOURCE_PORT, number % OF_ONE_PORT)
+}
+
+/// Even ports, of which the next one is RTCP's.
+fn port(first: u16, place: u32) -> u16 {
+    u16::try_from(u32::from(first) + 2 * place).expect("there are so many")
+}
+
+/// What a stream asks for, as an APP packet.
+fn request(number: u32, ssrc: u32) -> Vec<u8> {
+    let bucket = TokenBucket {
+        rate: (RATE / 8) as f32,
+        depth: 1_500.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 100,
+        max_packet_size: 1_500,
+    };
+    let message = Yessir {
+        ssrc,
+        generic: Generic {
+            command: Command::Active,
+            style: Style::Individual,
+            interval: 30,
+            reservation: number,
+            multiplexed: false,
+        },
+        flowspec: Some(Flowspec::Intserv(FlowSpec::ControlledLoad(bucket))),
+        link_info: None,
+        failures: Failures::default(),
+        auth: None,
+        others: &[],
+    };
+    let mut app = vec![0; message.buffer_len()];
+    message.emit(&mut app).expect("the buffer is long enough");
+    app
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use earmark_wire::rsvp::{Body, Message};
+
+    use super::*;
+
+    fn speaker(protocol: Protocol) -> Speaker {
+        let sessions = Sessions {
+            count: SESSIONS,
+            sender: [10, 0, 0, 1].into(),
+            refresh: Duration::from_secs(30),
+            reduction: false,
+        };
+        Speaker { protocol, sessions, to: [10, 0, 1, 2].into() }
+    }
+
+    #[test]
+    fn every_message_is_one() {
+        let mut octets = Vec::new();
+        for number in [0, 24_999, 25_000, SESSIONS - 1] {
+            let rsvp = speaker(Protocol::Rsvp);
+            assert!(rsvp.write(number, Step::SetUp, &mut octets).router_alert);
+            let path = Message::parse(&octets).unwrap();
+            assert_eq!(path.body.session().and_then(|it| rsvp.sessions.number(it)), Some(number));
+            rsvp.write(number, Step::Release, &mut octets);
+            assert!(matches!(Message::parse(&octets).unwrap().body, Body::PathTear(_)));
+            let boomerang = speaker(Protocol::Boomerang);
+            for (step, rates) in [(Step::SetUp, RATE), (Step::Release, 0)] {
+                boomerang.write(number, step, &mut octets);
+                let reservation = Reservation::parse(&octets[HEADER..]).unwrap();
+                assert_eq!(reservation.transaction_id, number);
+                assert_eq!(reservation.qos, Qos::Bitrate(Rates { forward: rates, reverse: rates }));
+            }
+            let yessir = speaker(Protocol::Yessir);
+            let count = |step, octets: &mut Vec<u8>| {
+                yessir.write(number, step, octets);
+                let compound = rtcp::Compound::parse(&octets[udp::HEADER..]).unwrap();
+                compound.packets().count()
+            };
+            assert_eq!(count(Step::SetUp, &mut octets), 3);
+            assert_eq!(count(Step::Release, &mut octets), 4);
+        }
+        assert_eq!(Speaker::ports().count(), 8);
+    }
+}

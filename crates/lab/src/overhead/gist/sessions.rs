@@ -1,0 +1,384 @@
+//! Figures 8 to 10: what sessions cost the node at the end of a pair, and how long a round trip is meanwhile; and how long setting
+//! one up takes over an association that is there.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::noted;
+use super::scaled::{Scaled, pings_a_second};
+use crate::bench::nsis::standing::{self, Held, Level, Plan, validity};
+use crate::bench::nsis::{Chain, Set, Transport};
+use crate::bench::{Supervision, network, resident};
+use crate::overhead::Order;
+use crate::overhead::chapter::{Axis, Cell, Chapter, Estimate, Figure, Kind, Point, Series, Table};
+use crate::overhead::environment::Environment;
+use crate::overhead::published;
+use crate::testbed::Settings;
+
+/// Published sessions of each level: those of the text, and one between where there is time.
+const QUICK: [u32; 4] = [20_000, 45_000, 55_000, 60_000];
+const FULL: [u32; 5] = [20_000, 30_000, 45_000, 55_000, 60_000];
+/// The level at which reservations are set up one after the other: the paper did with 15 000 to 25 000.
+const SET_UP_AT: u32 = 20_000;
+/// The last level.
+const TOP: u32 = 60_000;
+
+/// What one kind of transport came to.
+struct Run {
+    name: &'static str,
+    transport: Option<Transport>,
+    levels: Vec<Level>,
+}
+
+/// Measures each transport, RSVP, and how many sessions are held.
+pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+    let mut chapter = Chapter::default();
+    chapter.heading("Sessions between two nodes (Figures 8 to 10)");
+    let scaled = Scaled { by: if order.quick { 125 } else { 20 } };
+    let mut runs: Vec<Run> = Vec::new();
+    for _ in 0..if order.quick { 1 } else { 2 } {
+        for transport in Transport::ALL {
+            let levels = climb(order, scaled, transport, supervision)
+                .with_context(|| format!("GIST over {}", transport.name()))?;
+            match runs.iter_mut().find(|run| run.transport == Some(transport)) {
+                Some(run) => join(&mut run.levels, levels),
+                None => {
+                    runs.push(Run { name: transport.name(), transport: Some(transport), levels });
+                }
+            }
+        }
+    }
+    let levels = rsvp(order, scaled, supervision).context("RSVP")?;
+    runs.push(Run { name: "RSVP", transport: None, levels });
+    let held = hold(order, supervision)?;
+    tell(&mut chapter, scaled, &runs);
+    chapter.table(table(scaled, &runs));
+    chapter.figure(processor(scaled, &runs));
+    chapter.figure(round_trips(scaled, &runs));
+    give_processor(&mut chapter, scaled, &runs);
+    give_round_trips(&mut chapter, scaled, &runs);
+    give_set_ups(&mut chapter, &runs);
+    give_held(&mut chapter, &held);
+    Ok(chapter)
+}
+
+/// Adds what was measured later to the levels that there are.
+fn join(levels: &mut [Level], later: Vec<Level>) {
+    for (level, later) in levels.iter_mut().zip(later) {
+        level.processor.extend(later.processor);
+        level.round_trips.extend(later.round_trips);
+        level.set_ups_ms.extend(later.set_ups_ms);
+        level.lost += later.lost;
+    }
+}
+
+fn climb(
+    order: &Order,
+    scaled: Scaled,
+    transport: Transport,
+    supervision: &Supervision<'_>,
+) -> Result<Vec<Level>> {
+    supervision.watcher.begin("the network starts", 1);
+    let chain = Chain::up(&Set { validity: validity(scaled.refresh()), ..Set::new(1, transport) })?;
+    let published: &[u32] = if order.quick { &QUICK } else { &FULL };
+    let plan = Plan {
+        levels: published.iter().map(|sessions| scaled.sessions(*sessions)).collect(),
+        ping: scaled.ping(),
+        settle: scaled.refresh() / 2,
+        window: scaled.refresh(),
+        parts: if order.quick { 6 } else { 9 },
+        set_ups: Some((scaled.sessions(SET_UP_AT), if order.quick { 60 } else { 400 })),
+    };
+    standing::measure_on(&chain, &plan, supervision)
+}
+
+/// As many sessions of RSVP, each refreshed every 30 s by Path and by Resv, over one router, which is looked at.
+fn rsvp(order: &Order, scaled: Scaled, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
+    let published: &[u32] = if order.quick { &[TOP] } else { &[SET_UP_AT, TOP] };
+    let refresh = scaled.ping();
+    let mut levels = Vec::new();
+    for &sessions in published {
+        let sessions = scaled.sessions(sessions);
+        let interface = "queues = \"none\"\n".to_owned();
+        let settings = Settings { interface, ..Settings::default() };
+        let plan = resident::Plan {
+            sessions,
+            name: "RSVP",
+            set: network::Set { routers: 1, refresh, reduction: false, settings },
+            host_refresh: refresh,
+            warm_up: refresh * 2,
+            window: scaled.refresh(),
+            parts: if order.quick { 6 } else { 9 },
+            patience: Duration::from_secs(60),
+        };
+        let residents = resident::measure(&plan, supervision)?;
+        let router = residents.daemons.into_iter().next().context("there is a router")?;
+        levels.push(Level {
+            sessions,
+            processor: router.processor_of_parts,
+            packets_in: router.packets_in,
+            memory_octets: router.memory_octets,
+            ..Level::default()
+        });
+    }
+    Ok(levels)
+}
+
+/// As many sessions at the same time as the paper had, or more, in datagrams, not scaled.
+fn hold(order: &Order, supervision: &Supervision<'_>) -> Result<Vec<Held>> {
+    let counts: &[u32] = if order.quick { &[TOP] } else { &[TOP, TOP, TOP, 95_000] };
+    let rate = 12_000;
+    let mut held = Vec::new();
+    for &sessions in counts {
+        supervision.watcher.begin("the network starts", 1);
+        let chain = Chain::up(&Set::new(1, Transport::Datagram))?;
+        held.push(standing::hold_on(&chain, sessions, rate, supervision)?);
+    }
+    Ok(held)
+}
+
+fn tell(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
+    chapter.text(format!(
+        "One node pings another over one hop, in datagrams (D-mode), over TCP (C-mode) and over TLS, {}; the second one is a daemon, \
+         and is what is looked at. In the same run as many sessions of RSVP stood over one router, each refreshed by a Path and a Resv \
+         every {:.2} s; it passes each of them on, which an end does not. One pair of Earmark's nodes shares two processors, with the \
+         kernel's work in their time.",
+        scaled.note(),
+        scaled.ping().as_secs_f64()
+    ));
+    let lost: u64 = runs.iter().flat_map(|run| &run.levels).map(|level| level.lost).sum();
+    let lost = if lost == 0 { "none".to_owned() } else { lost.to_string() };
+    chapter.text(format!(
+        "In the paper round trips rose from 5 ms to 7 s between 50 000 and 60 000 sessions, as the sender came to its end. Here that is \
+         not reached: {lost} of all pings were lost. Cycles compare processors of both times: a processor now has some times more \
+         of them a second, and needs fewer for the same message, since no timer is sorted into a heap and messages are not copied from \
+         one object to the next."
+    ));
+}
+
+fn estimate_of(values: impl Iterator<Item = f64>) -> Option<Estimate> {
+    Estimate::of(&values.collect::<Vec<_>>())
+}
+
+/// Percent of a processor.
+fn percent(level: &Level) -> Option<Estimate> {
+    estimate_of(level.processor.iter().map(|share| 100.0 * share))
+}
+
+/// The median round trip, milliseconds.
+fn round_trip(level: &Level) -> Option<Estimate> {
+    estimate_of(level.round_trips.iter().filter(|times| times.count > 0).map(|times| times.p50_ms))
+}
+
+fn table(scaled: Scaled, runs: &[Run]) -> Table {
+    let columns = [
+        "by",
+        "sessions, as published",
+        "sessions here",
+        "% of a processor",
+        "published %",
+        "thousand cycles a ping",
+        "published thousand cycles",
+        "memory octets/session",
+        "round trip ms",
+        "published ms",
+    ];
+    let mut table = Table::new("gist-sessions", "A node with sessions that stand", &columns);
+    let mhz = Environment::of_this_machine().mhz;
+    let then_mhz = published::number("gist.cpu_mhz");
+    for run in runs {
+        for level in &run.levels {
+            let as_published = level.sessions * scaled.by;
+            let pings = pings_a_second(as_published);
+            let cycles = |percent: f64, mhz: f64| percent / 100.0 * mhz * 1e3 / pings;
+            let (ours, then) = (percent(level), published_percent(run.transport, as_published));
+            let of_level = |value: Option<Estimate>| Cell::from(value);
+            table.row([
+                run.name.into(),
+                f64::from(as_published).into(),
+                f64::from(level.sessions).into(),
+                of_level(ours),
+                then.into(),
+                of_level(ours.zip(mhz).map(|(ours, mhz)| ours.times(cycles(1.0, mhz)))),
+                then.zip(then_mhz).map(|(then, mhz)| cycles(then, mhz)).into(),
+                level.memory_octets.round().into(),
+                of_level(round_trip(level)),
+                published_round_trip(run.transport, as_published).into(),
+            ]);
+        }
+    }
+    table
+}
+
+fn published_percent(transport: Option<Transport>, sessions: u32) -> Option<f64> {
+    let name = match transport {
+        Some(Transport::Datagram) => "gist_d",
+        Some(Transport::Tcp) => "gist_c",
+        Some(Transport::Tls) => return None,
+        None => "kom_rsvp",
+    };
+    published::number(&format!("gist.cpu_pct_60000.{name}")).filter(|_| sessions == TOP)
+}
+
+/// Milliseconds.
+fn published_round_trip(transport: Option<Transport>, sessions: u32) -> Option<f64> {
+    if !matches!(transport, Some(Transport::Datagram | Transport::Tcp)) {
+        return None;
+    }
+    match sessions {
+        ..50_000 => published::number("gist.rtt_ms_below_50000"),
+        55_000 => published::number("gist.rtt_ms_55000"),
+        60_000 => published::number("gist.rtt_s_60000").map(|seconds| 1e3 * seconds),
+        _ => None,
+    }
+}
+
+fn figure(
+    (name, title, up): (&str, &str, Axis),
+    scaled: Scaled,
+    runs: &[Run],
+    ours: impl Fn(&Level) -> Option<Estimate>,
+    theirs: impl Fn(Option<Transport>, u32) -> Option<f64>,
+) -> Figure {
+    let sessions = |level: &Level| level.sessions * scaled.by;
+    let mut series = Vec::new();
+    for run in runs {
+        let points = run.levels.iter();
+        let points: Vec<Point> =
+            points.filter_map(|level| Some(ours(level)?.at(sessions(level).into()))).collect();
+        let then = run.levels.iter().filter_map(|level| {
+            let value = theirs(run.transport, sessions(level))?;
+            Some(Estimate::exact(value).at(sessions(level).into()))
+        });
+        let then: Vec<Point> = then.collect();
+        for (published, points) in [(false, points), (true, then)] {
+            if !points.is_empty() {
+                series.push(Series { name: run.name.to_owned(), published, points });
+            }
+        }
+    }
+    let across = Axis::linear("sessions, as published");
+    let (name, title) = (name.to_owned(), title.to_owned());
+    Figure { name, title, across, up, kind: Kind::Dots, series }
+}
+
+fn processor(scaled: Scaled, runs: &[Run]) -> Figure {
+    let what = (
+        "gist-processor",
+        "Sessions and processor time (Figure 8)",
+        Axis::logarithmic("% of a processor"),
+    );
+    figure(what, scaled, runs, percent, published_percent)
+}
+
+fn round_trips(scaled: Scaled, runs: &[Run]) -> Figure {
+    let what =
+        ("gist-round-trips", "Sessions and round trips (Figure 10)", Axis::logarithmic("ms"));
+    figure(what, scaled, runs, round_trip, published_round_trip)
+}
+
+fn at(run: &Run, scaled: Scaled, published: u32) -> Option<&Level> {
+    run.levels.iter().find(|level| level.sessions == scaled.sessions(published))
+}
+
+fn give_processor(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
+    let note = scaled.note();
+    for run in runs {
+        let Some(share) = at(run, scaled, TOP).and_then(percent) else { continue };
+        let keys: &[&str] = match run.transport {
+            // What runs here is one version, which is held against both.
+            Some(Transport::Datagram) => &["gist_d", "gist_0_5_2_d"],
+            Some(Transport::Tcp) => &["gist_c"],
+            Some(Transport::Tls) => &[],
+            None => &["kom_rsvp"],
+        };
+        for key in keys {
+            let key = format!("gist.cpu_pct_60000.{key}");
+            noted(chapter, &key, "% of a processor", vec![share], &note);
+        }
+    }
+}
+
+fn give_round_trips(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
+    let Some(run) = runs.iter().find(|run| run.transport == Some(Transport::Datagram)) else {
+        return;
+    };
+    let note = format!("in datagrams, {}; there is no collapse here", scaled.note());
+    for (key, sessions, unit, factor) in [
+        ("gist.rtt_ms_below_50000", 45_000, "ms", 1.0),
+        ("gist.rtt_ms_55000", 55_000, "ms", 1.0),
+        ("gist.rtt_s_60000", 60_000, "s", 1e-3),
+    ] {
+        let Some(time) = at(run, scaled, sessions).and_then(round_trip) else { continue };
+        noted(chapter, key, unit, vec![time.times(factor)], &note);
+    }
+    // As the paper has it: the number of sessions after which round trips become longer and longer.
+    let first = run.levels.first().and_then(round_trip);
+    let effective = run.levels.iter().filter(|level| {
+        let time = round_trip(level).zip(first);
+        time.is_some_and(|(time, first)| time.median < 2.0 * first.median)
+    });
+    if let Some(last) = effective.map(|level| level.sessions * scaled.by).max() {
+        let note = format!(
+            "the largest that was tried whose round trips are less than twice those of the smallest; {}",
+            scaled.note()
+        );
+        let value = Estimate::exact(last.into());
+        noted(chapter, "gist.sessions_effective", "sessions", vec![value], &note);
+    }
+}
+
+fn give_set_ups(chapter: &mut Chapter, runs: &[Run]) {
+    /// Set-ups of which a median is one value.
+    const BATCH: usize = 10;
+    let mut table = Table::new(
+        "gist-set-ups",
+        "Setting a reservation up over one hop while sessions stand",
+        &["by", "set-ups", "ms", "published ms"],
+    );
+    let key = "gist.setup_ms_ma_reused";
+    for run in runs {
+        let times = run.levels.iter().flat_map(|level| &level.set_ups_ms);
+        let times: Vec<f64> = times.copied().collect();
+        let batches = times.chunks_exact(BATCH);
+        let medians = batches.filter_map(|batch| Some(Estimate::of(batch)?.median));
+        let Some(time) = estimate_of(medians) else { continue };
+        let (count, then) = (times.len() as f64, published::number(key));
+        table.row([run.name.into(), count.into(), time.into(), then.into()]);
+        if run.transport == Some(Transport::Tcp) {
+            let note = "over TCP, one hop, QoS NSLP: from the wish to the answer, the handshake of GIST in it; published is a range";
+            noted(chapter, key, "ms", vec![time], note);
+        }
+    }
+    chapter.table(table);
+}
+
+fn give_held(chapter: &mut Chapter, held: &[Held]) {
+    let whole = || held.iter().filter(|held| held.back == held.sessions);
+    let mut table = Table::new(
+        "gist-held",
+        "Sessions at the same time, not scaled, in datagrams",
+        &["sessions", "pings that came back", "seconds", "memory octets/session"],
+    );
+    for Held { sessions, back, seconds, memory_octets } in held {
+        let cells = [f64::from(*sessions), f64::from(*back), *seconds, memory_octets.round()];
+        table.row(cells.map(Cell::from));
+    }
+    chapter.table(table);
+    let memory = estimate_of(whole().map(|held| held.memory_octets / 1e3));
+    match (whole().map(|held| held.sessions).max(), memory) {
+        (Some(most), Some(memory)) => {
+            let note = "the most that were tried, of which every ping came back; where the end is was not looked for";
+            let most = vec![Estimate::exact(most.into())];
+            noted(chapter, "gist.sessions_max", "sessions", most, note);
+            let note = "resident memory of the daemon that came with the sessions, in datagrams; kB are 1 000 octets";
+            noted(chapter, "gist.memory_per_session_kb", "kB", vec![memory], note);
+        }
+        _ => {
+            let reason = "not every session of any count that was tried had its ping back";
+            chapter.leave_out("gist.sessions_max", reason);
+            chapter.leave_out("gist.memory_per_session_kb", reason);
+        }
+    }
+}
