@@ -6,6 +6,7 @@
 //!
 //! - [`messages`](mod@messages): what messages cost a router, step by step and from interface to interface (Budapest).
 //! - [`loads`](mod@loads): the same while other packets, or many messages, pass (Budapest).
+//! - [`passage`]: one router with a daemon between two hosts, for parts that need one.
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
@@ -14,12 +15,12 @@ pub mod chapter;
 pub mod environment;
 pub mod figure;
 mod loads;
-pub mod page;
-pub mod published;
-pub mod results;
 mod marks;
 mod messages;
-mod passage;
+pub mod page;
+pub mod passage;
+pub mod published;
+pub mod results;
 mod retry;
 pub mod store;
 

@@ -24,8 +24,8 @@ use std::time::Duration;
 use earmark_core::admission::LinkStatus;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
-use earmark_wire::ipv4;
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
+use earmark_wire::ipv4;
 use serde::{Deserialize, Serialize};
 
 /// Where sessions come from.

@@ -69,8 +69,12 @@ impl Group {
 
     /// What somebody of a group says, as it comes to the router.
     pub fn message(&self, router: &Router, number: u32, said: Said) -> Arrival {
-        let session =
-            Session { destination: destination(number).into(), protocol: 17, flags: 0, port: 5_004 };
+        let session = Session {
+            destination: destination(number).into(),
+            protocol: 17,
+            flags: 0,
+            port: 5_004,
+        };
         match said {
             Said::Path(sender) => {
                 let template = template(sender);
@@ -117,10 +121,8 @@ impl Group {
     ) -> Arrival {
         let [link, host] = if self.one_link { [0, 2 + receiver] } else { [receiver, 2] };
         let source = IpAddr::from([198, 18, link as u8, host as u8]);
-        let hop = RsvpHop {
-            address: source,
-            lih: router.node.rsvp_engine().lih(self.link(receiver)),
-        };
+        let hop =
+            RsvpHop { address: source, lih: router.node.rsvp_engine().lih(self.link(receiver)) };
         let flowspec = Some(FlowSpec::ControlledLoad(TSPEC));
         let filters: Vec<FilterSpec> = (0..self.senders).map(template).collect();
         let fixed: Vec<_> =

@@ -10,7 +10,8 @@ use earmark_wire::rsvp::{
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
-pub(super) const UPSTREAM: RsvpHop = RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
+pub(super) const UPSTREAM: RsvpHop =
+    RsvpHop { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), lih: 5 };
 const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 

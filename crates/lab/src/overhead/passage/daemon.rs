@@ -47,7 +47,8 @@ impl Daemon {
         let (told, wanted) = (Arc::clone(&stop), Arc::clone(&keep));
         let thread = std::thread::Builder::new().name("router".to_owned()).spawn(move || {
             namespace.run_in(|| {
-                let node = Embedded::start(&config).context("the router's daemon does not start")?;
+                let node =
+                    Embedded::start(&config).context("the router's daemon does not start")?;
                 // Whoever waits has gone where this fails.
                 let _ = ready.send(());
                 serve(node, &told, &wanted, &sender)

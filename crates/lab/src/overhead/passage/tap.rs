@@ -23,12 +23,12 @@ const LONGEST: usize = 2_048;
 
 /// IPv4 packets that are short: classic BPF over the frame.
 const SHORT: [SockFilter; 6] = [
-    SockFilter::new(0x28, 0, 0, 12),                 // 0 load the EtherType
-    SockFilter::new(0x15, 0, 3, 0x0800),             // 1 not IPv4: to 5
-    SockFilter::new(0x28, 0, 0, 16),                 // 2 load the packet's length
+    SockFilter::new(0x28, 0, 0, 12),     // 0 load the EtherType
+    SockFilter::new(0x15, 0, 3, 0x0800), // 1 not IPv4: to 5
+    SockFilter::new(0x28, 0, 0, 16),     // 2 load the packet's length
     SockFilter::new(0x35, 1, 0, SHORTEST_OF_OTHERS), // 3 that long: to 5
-    SockFilter::new(0x06, 0, 0, 0xffff_ffff),        // 4 take all of it
-    SockFilter::new(0x06, 0, 0, 0),                  // 5 take nothing
+    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // 4 take all of it
+    SockFilter::new(0x06, 0, 0, 0),      // 5 take nothing
 ];
 
 /// See the module's text.
