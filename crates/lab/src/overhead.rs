@@ -7,6 +7,7 @@
 //! - [`messages`](mod@messages): what messages cost a router, step by step and from interface to interface (Budapest).
 //! - [`loads`](mod@loads): the same while other packets, or many messages, pass (Budapest).
 //! - [`architecture`]: what reservations ask of a processor and its caches (the paper of Delft).
+//! - [`passage`]: one router with a daemon between two hosts, for parts that need one.
 //! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
 //! - [`sessions`](mod@sessions): what each resident session adds to messages, look-ups and timers (Budapest paper, section 6.3), beside
 //!   the structures of earlier implementations ([`baselines`](mod@baselines)).
@@ -26,7 +27,7 @@ mod loads;
 mod marks;
 mod messages;
 pub mod page;
-mod passage;
+pub mod passage;
 pub mod published;
 pub mod results;
 mod retry;

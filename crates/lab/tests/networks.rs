@@ -23,6 +23,8 @@ mod multicast;
 mod net;
 #[path = "networks/nsis.rs"]
 mod nsis;
+#[path = "networks/passage.rs"]
+mod passage;
 #[path = "networks/qos.rs"]
 mod qos;
 #[path = "networks/reduction.rs"]
@@ -44,7 +46,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 24] = [
+    let tests: [(&str, Test); 26] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -69,6 +71,8 @@ fn main() {
         ("nsis_associations_end_without_use", nsis::associations_end_without_use),
         ("nsis_sessions_are_refreshed", nsis::resident_sessions_are_refreshed),
         ("nsis_pings_come_back", nsis::pings_come_back),
+        ("messages_pass_both_checkpoints", passage::messages_pass_both_checkpoints),
+        ("the_kernel_treats_loops_by_itself", passage::the_kernel_treats_loops_by_itself),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),

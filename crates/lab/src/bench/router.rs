@@ -17,6 +17,7 @@ mod rsvp;
 mod yessir;
 
 pub use rsvp::RESV_TEAR;
+pub use yessir::{SIGNED, signing_key};
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -25,10 +26,8 @@ use std::time::Duration;
 use earmark_core::admission::LinkStatus;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
-use earmark_wire::ipv4;
-pub use yessir::{SIGNED, signing_key};
-
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
+use earmark_wire::ipv4;
 use serde::{Deserialize, Serialize};
 
 /// Where sessions come from.

@@ -7,8 +7,8 @@ mod signalling;
 use anyhow::Result;
 
 use super::Order;
-use super::chapter::{Chapter, Series};
-use super::chapter::{Estimate, Point};
+use super::chapter::{Chapter, Estimate, Point, Series};
+use super::marks::middle;
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
 
@@ -50,12 +50,17 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     Ok(chapter)
 }
 
-/// The mean of some values, with the interval of the median of the means of so many parts of them, one after the other.
-fn mean(values: &[f64], parts: usize) -> Option<Estimate> {
+/// What values are usually, by the means of so many parts of them, one after the other, each without its least and greatest tenth:
+/// a virtual machine that stands still once for some milliseconds would be all that can be seen in a plain mean.
+fn usual(values: &[f64], parts: usize) -> Option<Estimate> {
     let part = values.len().div_ceil(parts.max(1)).max(1);
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let means: Vec<f64> = values.chunks(part).map(mean).collect();
-    Some(Estimate { median: mean(values), ..Estimate::of(&means)? })
+    let means: Vec<f64> = values.chunks(part).map(|part| middle(part.to_vec())).collect();
+    Estimate::of(&means)
+}
+
+/// The plain mean.
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// A series of values that are ours.
@@ -70,10 +75,11 @@ mod tests {
     #[test]
     fn means_have_the_interval_of_their_parts() {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
-        let estimate = mean(&values, 10).unwrap();
+        let estimate = usual(&values, 10).unwrap();
         assert_eq!((estimate.median, estimate.repetitions), (50.5, 10));
         assert_eq!((estimate.low, estimate.high), (15.5, 85.5), "the second and the ninth part");
-        assert_eq!(mean(&[], 10), None);
+        assert_eq!((usual(&[], 10), mean(&[])), (None, None));
+        assert_eq!(mean(&values), Some(50.5));
     }
 
     #[test]

@@ -40,24 +40,24 @@ const GIST: u16 = 270;
 
 /// What a message took.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Passed {
+pub struct Passed {
     /// Checkpoint 1, microseconds.
-    pub(super) interfaces_us: f64,
+    pub interfaces_us: f64,
     /// What the daemon had of it; nothing where the kernel treated the message by itself.
-    pub(super) inside: Option<Inside>,
+    pub inside: Option<Inside>,
 }
 
 /// What a message took in the daemon, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Inside {
+pub struct Inside {
     /// Checkpoint 2: from being handed in to being handed out.
-    pub(super) all_us: f64,
+    pub all_us: f64,
     /// Of that, what telling traffic control took.
-    pub(super) traffic_control_us: f64,
+    pub traffic_control_us: f64,
 }
 
 /// The hosts and the router. All goes when it is dropped.
-pub(super) struct Passage {
+pub struct Passage {
     near: Host,
     far: Host,
     pub(super) tap: Tap,
@@ -81,7 +81,7 @@ impl Passage {
     ///
     /// # Errors
     /// Namespaces are not to be had, the daemon does not start, steps cannot be timed here.
-    pub(super) fn up(protocol: Protocol, settings: &str) -> Result<Passage> {
+    pub fn up(protocol: Protocol, settings: &str) -> Result<Passage> {
         let create = |role: &str| {
             let name = format!("earmark-passage-{role}-{}", std::process::id());
             Namespace::create(&name).map(Arc::new).context("no network namespace to be had")
@@ -108,7 +108,7 @@ impl Passage {
     }
 
     /// The message of a session, as a host would send it now.
-    pub(super) fn write(&self, kind: &Message, session: u32, round: u32) -> Arrival {
+    pub fn write(&self, kind: &Message, session: u32, round: u32) -> Arrival {
         kind.of(&self.writer, session, round)
     }
 
@@ -116,7 +116,7 @@ impl Passage {
     ///
     /// # Errors
     /// The kernel does not take it.
-    pub(super) fn send(&self, message: &Arrival) -> Result<()> {
+    pub fn send(&self, message: &Arrival) -> Result<()> {
         let host = match message.side() {
             Side::Near => &self.near,
             Side::Far => &self.far,
@@ -130,7 +130,7 @@ impl Passage {
     ///
     /// # Errors
     /// The kernel does not give one.
-    pub(super) fn datagrams(&self, to: (Ipv4Addr, u16)) -> Result<UdpSocket> {
+    pub fn datagrams(&self, to: (Ipv4Addr, u16)) -> Result<UdpSocket> {
         let open = || {
             let socket = UdpSocket::bind(("0.0.0.0", 0))?;
             socket.connect(to)?;
@@ -144,7 +144,7 @@ impl Passage {
     ///
     /// # Errors
     /// Something in the network has failed.
-    pub(super) fn pass(&mut self, message: &Arrival) -> Result<Option<Passed>> {
+    pub fn pass(&mut self, message: &Arrival) -> Result<Option<Passed>> {
         self.tap.forget()?;
         self.daemon.forget();
         self.send(message)?;
@@ -185,12 +185,12 @@ impl Passage {
     }
 
     /// Whether the daemon's marks are to be kept, message by message. Under load nobody could take them all.
-    pub(super) fn keep_marks(&self, keep: bool) {
+    pub fn keep_marks(&self, keep: bool) {
         self.daemon.keep_marks(keep);
     }
 
     /// Whether messages reach the daemon, rather than being treated by the kernel on its behalf.
-    pub(super) fn expect_daemon(&mut self, expected: bool) {
+    pub fn expect_daemon(&mut self, expected: bool) {
         self.daemon.expect(expected);
     }
 }

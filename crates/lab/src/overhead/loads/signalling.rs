@@ -1,12 +1,12 @@
-//! Signalling load: new sessions at rising rates, whether the router keeps up or not, until messages are lost.
+//! Signalling load: messages at rising rates, whether the router keeps up or not, until some are lost.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{WAYS, Way, mean, series};
+use super::{WAYS, Way, mean, series, usual};
 use crate::bench::Supervision;
 use crate::bench::router::{Arrival, Message, Protocol};
 use crate::overhead::Order;
@@ -15,13 +15,17 @@ use crate::overhead::passage::Passage;
 
 /// Messages a second.
 const RATES: [u32; 9] = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
-const QUICK: [u32; 6] = [500, 2_000, 5_000, 20_000, 80_000, 160_000];
+const QUICK: [u32; 5] = [500, 2_000, 5_000, 20_000, 80_000];
 /// How long each rate lasts.
 const LASTS: Duration = Duration::from_millis(400);
 /// Messages of a rate, at most.
 const MOST: u32 = 20_000;
 /// Sessions that nobody counts.
 const WARM_UP: u32 = 20;
+/// Sessions that are refreshed in turn.
+const KNOWN: u32 = 160;
+/// By how much a sleep may be late.
+const LATE: Duration = Duration::from_micros(200);
 /// How long a message may take after the last one was sent.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// A rate at which a larger part is lost is the last one.
@@ -45,7 +49,27 @@ impl At {
     }
 }
 
-/// The message that makes a session and leaves the router by itself.
+/// What is sent to a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Flood {
+    way: Way,
+    name: &'static str,
+    /// Sessions that are refreshed in turn; where there are none, every message is about a new one.
+    known: Option<u32>,
+}
+
+/// Refreshes of RSVP do not leave a router, so that only new sessions can be watched; new sessions of Boomerang are the daemon's
+/// to put into traffic control, whoever sets them up, so that only refreshes are the kernel's alone.
+fn floods() -> [Flood; 3] {
+    let [rsvp, by_daemon, by_kernel] = WAYS;
+    [
+        Flood { way: rsvp, name: "RSVP, new Paths", known: None },
+        Flood { way: by_daemon, name: "Boomerang, new sessions by the daemon", known: None },
+        Flood { way: by_kernel, name: "Boomerang, refreshes by the kernel", known: Some(KNOWN) },
+    ]
+}
+
+/// The message that makes a session, or refreshes it, and leaves the router by itself.
 fn first(protocol: Protocol) -> Result<Message> {
     protocol.messages().first().copied().context("a protocol without messages")
 }
@@ -54,113 +78,125 @@ fn first(protocol: Protocol) -> Result<Message> {
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let rates: &[u32] = if order.quick { &QUICK } else { &RATES };
     let mut found = Vec::new();
-    for way in WAYS {
-        let what = format!("loads: signalling ({})", way.name);
+    for flood in floods() {
+        let what = format!("loads: signalling ({})", flood.name);
         supervision.watcher.begin(&what, rates.len() as u64);
         let mut all: Vec<At> = Vec::new();
         for (done, &rate) in rates.iter().enumerate() {
             supervision.go_on()?;
-            all.push(at_rate(way, rate)?);
+            all.push(at_rate(flood, rate)?);
             supervision.watcher.reached(done as u64 + 1);
             if all.last().is_some_and(|at| at.lost() > TOO_MANY) {
                 break;
             }
         }
-        found.push((way, all));
+        found.push((flood, all));
     }
     Ok(chapter(&found))
 }
 
-/// A router of its own, and new sessions at a rate.
-fn at_rate(way: Way, rate: u32) -> Result<At> {
+/// A router of its own, and messages at a rate.
+fn at_rate(flood: Flood, rate: u32) -> Result<At> {
+    let Flood { way, known, .. } = flood;
     let mut passage = Passage::up(way.protocol, way.settings)?;
     passage.expect_daemon(way.daemon);
     let kind = first(way.protocol)?;
-    for session in 0..WARM_UP {
+    for session in 0..known.unwrap_or(WARM_UP) {
         let message = passage.write(&kind, session, 1);
         passage.pass(&message)?;
     }
     passage.keep_marks(false);
     let count = MOST.min((f64::from(rate) * LASTS.as_secs_f64()) as u32);
+    let session = |number: u32| known.map_or(WARM_UP + number, |known| number % known);
     let messages: Vec<Arrival> =
-        (WARM_UP..WARM_UP + count).map(|session| passage.write(&kind, session, 1)).collect();
+        (0..count).map(|number| passage.write(&kind, session(number), 1)).collect();
     passage.tap.forget()?;
     let mut watch = Watch::default();
     let start = Instant::now();
     for (number, message) in messages.iter().enumerate() {
         let due = start + Duration::from_secs_f64(number as f64 / f64::from(rate));
-        loop {
-            watch.look(&mut passage)?;
-            if Instant::now() >= due {
-                break;
-            }
-        }
+        watch.until(due, &mut passage)?;
         passage.send(message)?;
     }
     let rate = f64::from(count) / start.elapsed().as_secs_f64();
     let deadline = Instant::now() + PATIENCE;
-    while watch.took.len() < messages.len() && Instant::now() < deadline {
-        watch.look(&mut passage)?;
-        std::thread::yield_now();
+    while watch.took.len() < messages.len()
+        && let Some(seen) = passage.tap.next(deadline)?
+    {
+        watch.note(seen.leaves, seen.destination, seen.at);
     }
     let missed = passage.tap.missed()?;
     ensure!(missed == 0, "{missed} packets were not seen at the router's interfaces");
     Ok(At { rate, took: watch.took, sent: count })
 }
 
-/// Which messages have come to the router and not left it, by their destinations, each of which has one session.
+/// Which messages have come to the router and not left it, by their destinations, each of which has one session; those of one
+/// session leave in the order in which they came.
 #[derive(Default)]
 struct Watch {
-    came: HashMap<IpAddr, Duration>,
+    came: HashMap<IpAddr, VecDeque<Duration>>,
     took: Vec<f64>,
 }
 
 impl Watch {
-    /// Notes what has passed.
-    fn look(&mut self, passage: &mut Passage) -> Result<()> {
-        while let Some(seen) = passage.tap.look()? {
+    /// Notes what passes until then. The last moments are not slept through, since a sleep is late.
+    fn until(&mut self, due: Instant, passage: &mut Passage) -> Result<()> {
+        let awake = due - LATE;
+        while Instant::now() < awake
+            && let Some(seen) = passage.tap.next(awake)?
+        {
             self.note(seen.leaves, seen.destination, seen.at);
         }
-        Ok(())
+        loop {
+            while let Some(seen) = passage.tap.look()? {
+                self.note(seen.leaves, seen.destination, seen.at);
+            }
+            if Instant::now() >= due {
+                return Ok(());
+            }
+        }
     }
 
     fn note(&mut self, leaves: bool, destination: IpAddr, at: Duration) {
+        let waiting = self.came.entry(destination).or_default();
         if !leaves {
-            self.came.insert(destination, at);
-        } else if let Some(came) = self.came.remove(&destination) {
+            waiting.push_back(at);
+        } else if let Some(came) = waiting.pop_front() {
             self.took.push(at.saturating_sub(came).as_secs_f64() * 1e6);
         }
     }
 }
 
-fn chapter(found: &[(Way, Vec<At>)]) -> Chapter {
+fn chapter(found: &[(Flood, Vec<At>)]) -> Chapter {
     let mut chapter = Chapter::default();
     chapter.heading("Signalling load");
     chapter.text(format!(
-        "New sessions come at rising rates, for {:.1} s or {MOST} of them each, whether the router keeps up or not: Paths, or \
-         Boomerang's messages on their way out. What is measured is checkpoint 1. The paper found the time of a message independent \
+        "Messages come at rising rates, for {:.1} s or {MOST} of them each, whether the router keeps up or not: Paths of new \
+         sessions; Boomerang's on their way out, of new sessions for the daemon, which puts each into traffic control, and of \
+         {KNOWN} sessions that are refreshed in turn for the kernel. What is measured is checkpoint 1. The paper found the time of a message independent \
          of the rate until the messages come as fast as they are treated, and then messages lost. A rate at which more than one in \
          a hundred did not leave the router is the last one shown; where none is lost, the sender was the slower one.",
         LASTS.as_secs_f64()
     ));
     let mut table = Table::new(
         "loads-signalling",
-        "A message against the rate of messages: means, microseconds",
-        &["message", "messages/s", "checkpoint 1 us", "sent", "lost %"],
+        "A message against the rate of messages",
+        &["message", "messages/s", "checkpoint 1 us", "plain mean us", "sent", "lost %"],
     );
     let mut lines = Vec::new();
-    for (way, all) in found {
+    for (flood, all) in found {
         for at in all {
             table.row([
-                way.name.into(),
+                flood.name.into(),
                 at.rate.into(),
-                mean(&at.took, PARTS).into(),
+                usual(&at.took, PARTS).into(),
+                mean(&at.took).into(),
                 f64::from(at.sent).into(),
                 (100.0 * at.lost()).into(),
             ]);
         }
-        let points = all.iter().filter_map(|at| Some(mean(&at.took, PARTS)?.at(at.rate)));
-        lines.push(series(way.name.to_owned(), points));
+        let points = all.iter().filter_map(|at| Some(usual(&at.took, PARTS)?.at(at.rate)));
+        lines.push(series(flood.name.to_owned(), points));
     }
     chapter.figure(Figure {
         name: "loads-signalling".to_owned(),
@@ -187,7 +223,9 @@ mod tests {
         watch.note(false, b, us(20));
         watch.note(true, b, us(50));
         watch.note(true, b, us(60));
-        assert_eq!((watch.took.as_slice(), watch.came.len()), (&[30.0][..], 1));
+        watch.note(false, a, us(70));
+        watch.note(true, a, us(80));
+        assert_eq!(watch.took, [30.0, 70.0], "the first that came is the first that left");
         let at = At { rate: 1.0, took: vec![1.0; 3], sent: 4 };
         assert_eq!(at.lost(), 0.25);
         assert_eq!(At::default().lost(), 1.0);
@@ -196,8 +234,8 @@ mod tests {
     #[test]
     fn rates_are_rows_and_points() {
         let at = |rate| At { rate, took: vec![5.0; 24], sent: 25 };
-        let found = WAYS.map(|way| (way, vec![at(500.0), at(1_000.0)]));
+        let found = floods().map(|flood| (flood, vec![at(500.0), at(1_000.0)]));
         assert_eq!(chapter(&found).tables().next().unwrap().rows.len(), 6);
-        assert!(WAYS.iter().all(|way| first(way.protocol).is_ok()));
+        assert!(floods().iter().all(|flood| first(flood.way.protocol).is_ok()));
     }
 }

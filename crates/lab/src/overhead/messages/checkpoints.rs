@@ -195,7 +195,7 @@ fn explain(chapter: &mut Chapter, rounds: u32) {
     chapter.text(
         "Between the two lies what the system takes: waking the daemon up, and the socket's calls. Each interrupt and each wake-up of \
          a virtual machine goes through its host, and the share of checkpoint 1 that is the system's has grown from a tenth \
-         to most of it. Boomerang's kernel module in the paper compares to what the kernel does here on the daemon's behalf; \
+         to half of it or more. Boomerang's kernel module in the paper compares to what the kernel does here on the daemon's behalf; \
          checkpoint 2 of that is timed by the kernel's test runner for BPF, one system call for each message, which is in it. Of \
          NSIS the message that leaves is the answer or what goes on of it: a Query is answered to where it came from.",
     );
