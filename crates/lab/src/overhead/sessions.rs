@@ -10,6 +10,7 @@ mod upkeep;
 use anyhow::Result;
 
 use super::Order;
+use super::baselines::indexes;
 use super::chapter::Chapter;
 use super::environment::Environment;
 use crate::bench::Supervision;
@@ -60,8 +61,12 @@ impl Measurements {
                 };
                 all.loads.push(Load::new(protocol, sessions, go_on)?);
             }
-            watcher.begin(&format!("sessions: structures with {sessions}"), 1);
-            all.lookups.extend(lookups::all(sessions, || supervision.go_on())?);
+            let in_all = u64::from(sessions) * indexes().len() as u64;
+            watcher.begin(&format!("sessions: structures with {sessions}"), in_all);
+            all.lookups.extend(lookups::all(sessions, |count| {
+                watcher.reached(count);
+                supervision.go_on()
+            })?);
             all.upkeeps.extend(upkeep::all(sessions));
         }
         watcher.begin("sessions: rounds", rounds.into());

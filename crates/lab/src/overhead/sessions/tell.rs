@@ -126,6 +126,12 @@ fn table_9(chapter: &mut Chapter, all: &Measurements) {
 /// Time of each message against sessions.
 fn messages(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("Messages against sessions");
+    chapter.text(
+        "Refreshes are about sessions that nobody has looked at for a while, so that what is known of them comes from memory: they \
+         show most of what many sessions cost. Of a new session the first message does the same to the tables; those that follow \
+         it find in the caches what it has left there. Where only one session stands, its refresh is timed alone, with the \
+         clock's own part in it.",
+    );
     let sizes = sizes(all.loads.iter().map(|load| load.sessions));
     let mut columns = vec!["protocol".to_owned(), "message".to_owned()];
     columns.extend(sizes.iter().map(|sessions| format!("{sessions} sessions, us")));
