@@ -211,11 +211,11 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
         "What a second costs that nothing happens in but time. First the structures alone: each session has a timer that fires every \
          30 s and one that begins again every 30 s, and a list is walked, or buckets are looked at, once a second. Then the whole \
          router, refreshes that it composes included. ISI RSVP's timers were in one list, and each session cost 10 us a second, one \
-         hundredth of a per cent of its processor. At 30 s a Path and a Resv are refreshed in that time, which by the paper's own \
-         steps is most of it: so our counterpart is the whole router's upkeep, and the structure alone stands beside it. A list costs \
-         what its length is, and here it lies in memory as it was made, which is the kindest case; buckets are cheapest, as a whole \
-         second of timers fires from one list. Both are up to a second late, and all that they have to do comes at once; the wheel \
-         and the heap fire at the millisecond, and wake up that often. Boomerang and YESSIR send nothing of their own: their routers \
+         thousandth of a per cent of its processor. In every 30 s a Path and a Resv are refreshed, too, which by the paper's own \
+         steps is most of that: so our counterpart is the whole router's upkeep, and the structure alone stands beside it. A list \
+         costs what its length is, the more so when memory has scattered it; buckets are cheapest, as a whole second of timers \
+         fires from one list. Both are up to a second late, and all that they have to do comes at once; the wheel and the heap fire \
+         at the millisecond, and wake up that often. Boomerang and YESSIR send nothing of their own: their routers \
          have next to no upkeep, whatever they hold.",
     );
     let mut table = Table::new(
