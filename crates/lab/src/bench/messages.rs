@@ -238,6 +238,14 @@ mod tests {
     }
 
     #[test]
+    fn sessions_far_apart_are_others_each_time() {
+        let mut seen: Vec<u32> = (0..4).flat_map(|round| far_apart(1_000, 250, round)).collect();
+        assert!(seen.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 10), "far from each other");
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..1_000), "each once");
+    }
+
+    #[test]
     fn the_median_is_in_the_middle() {
         let spread = Spread::of(vec![9.0, 1.0, 2.0]);
         assert_eq!(spread, Spread { median: 2.0, least: 1.0, most: 9.0 });

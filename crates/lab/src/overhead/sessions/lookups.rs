@@ -23,13 +23,15 @@ pub(super) struct Lookups {
     pub(super) times: Vec<f64>,
 }
 
-/// Every structure with so many sessions, of which there is at least one.
-pub(super) fn all(sessions: u32, mut go_on: impl FnMut() -> Result<()>) -> Result<Vec<Lookups>> {
+/// Every structure with so many sessions, of which there is at least one. `go_on` hears how many have been entered in all.
+pub(super) fn all(sessions: u32, mut go_on: impl FnMut(u64) -> Result<()>) -> Result<Vec<Lookups>> {
+    let mut entered = 0;
     let fill = |(name, mut index): (&'static str, Box<dyn Index>)| {
         for number in 0..sessions {
             index.enter(Key::numbered(number));
+            entered += 1;
             if number.is_multiple_of(CHUNK) {
-                go_on()?;
+                go_on(entered)?;
             }
         }
         Ok(Lookups { name, sessions, index, looked_up: 0, times: Vec::new() })
@@ -63,7 +65,7 @@ mod tests {
     #[test]
     fn every_structure_is_looked_up_in() {
         for sessions in [1, 500] {
-            let mut all = all(sessions, || Ok(())).unwrap();
+            let mut all = all(sessions, |_| Ok(())).unwrap();
             assert_eq!(all.len(), indexes().len());
             for lookups in &mut all {
                 lookups.round().unwrap();
@@ -72,6 +74,6 @@ mod tests {
                 assert!(lookups.times.len() == 2 && lookups.times.iter().all(|&time| time > 0.0));
             }
         }
-        assert!(all(1, || anyhow::bail!("interrupted")).is_err());
+        assert!(all(1, |_| anyhow::bail!("interrupted")).is_err());
     }
 }

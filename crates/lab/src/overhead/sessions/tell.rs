@@ -126,6 +126,12 @@ fn table_9(chapter: &mut Chapter, all: &Measurements) {
 /// Time of each message against sessions.
 fn messages(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("Messages against sessions");
+    chapter.text(
+        "Refreshes are about sessions that nobody has looked at for a while, so that what is known of them comes from memory: they \
+         show most of what many sessions cost. Of a new session the first message does the same to the tables; those that follow \
+         it find in the caches what it has left there. Where only one session stands, its refresh is timed alone, with the \
+         clock's own part in it.",
+    );
     let sizes = sizes(all.loads.iter().map(|load| load.sessions));
     let mut columns = vec!["protocol".to_owned(), "message".to_owned()];
     columns.extend(sizes.iter().map(|sessions| format!("{sessions} sessions, us")));
@@ -205,12 +211,12 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
         "What a second costs that nothing happens in but time. First the structures alone: each session has a timer that fires every \
          30 s and one that begins again every 30 s, and a list is walked, or buckets are looked at, once a second. Then the whole \
          router, refreshes that it composes included. ISI RSVP's timers were in one list, and each session cost 10 us a second, one \
-         hundredth of a per cent of its processor. At 30 s a Path and a Resv are refreshed in that time, which by the paper's own \
-         steps is most of it: so our counterpart is the whole router's upkeep, and the structure alone stands beside it. A list costs \
-         what its length is, and here it lies in memory as it was made, which is the kindest case; buckets are cheapest, as a whole \
-         second of timers fires from one list. Both are up to a second late, and all that they have to do comes at once; the wheel \
-         and the heap fire at the millisecond, and wake up that often. Boomerang and YESSIR send nothing of their own: their routers \
-         have next to no upkeep, whatever they hold.",
+         thousandth of a per cent of its processor. In every 30 s a Path and a Resv are refreshed, too, which by the paper's own \
+         steps is most of that: so our counterpart is the whole router's upkeep, and the structure alone stands beside it. A list \
+         costs what its length is, the more so when memory has scattered it; buckets are cheapest, as a whole second of timers \
+         fires from one list. Both are up to a second late, and all that they have to do comes at once; the wheel and the heap fire \
+         at the millisecond, and wake up that often. As all sessions of a router came within 30 s, what a router does with them once in a \
+         lifetime comes in bursts: a second is the mean of eight parts of the time, and its interval their range. Boomerang and YESSIR send nothing of their own: their routers have next to no upkeep, whatever they hold.",
     );
     let mut table = Table::new(
         "sessions-timers",
@@ -260,6 +266,14 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
     chapter.table(table);
 }
 
+/// What comes in bursts counts by the mean of the parts of the time; the interval is their range.
+fn mean_over_time(times: &[f64]) -> Option<Estimate> {
+    let parts = parts(times);
+    let Estimate { low, high, .. } = Estimate::over_time(times)?;
+    let median = parts.iter().sum::<f64>() / parts.len() as f64;
+    Some(Estimate { median, low, high, repetitions: times.len() as u64 })
+}
+
 /// Rows of what was measured at each size, the slope in the last of them; gives the slope, and the line of the figure. What takes no
 /// time at all, where nothing was due, has no place on a logarithmic axis.
 fn rows(
@@ -272,7 +286,7 @@ fn rows(
     let mut points = Vec::new();
     for (place, &(sessions, times)) in measured.iter().enumerate() {
         let is_last = place + 1 == measured.len();
-        let value = Estimate::over_time(times);
+        let value = mean_over_time(times);
         table.row([
             name.into(),
             sessions.into(),

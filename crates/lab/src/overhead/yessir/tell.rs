@@ -68,6 +68,23 @@ fn table_2(chapter: &mut Chapter, all: &Measurements) {
             flows.chains.build.mean().into(),
         ]);
     }
+    figure_2(chapter, all, [&flows, &mean, &sd]);
+    chapter.table(table);
+    chapter.text(
+        "The paper timed the search for a flow and its creation; ours is the whole message, from its octets to the one that goes on: \
+         parsing, index, route, admission, timer. With 1 537 chains a search that finds nothing walks a whole chain, which is what made \
+         the published times grow from 1 000 flows on; the same table here, beside our index, grows with the length of its chains. An \
+         index that grows with its flows does not: what it takes longer among a million is memory.",
+    );
+    let build = all.flows.iter().take(flows.len()).map(|flows| &flows.build);
+    let of = |number: fn(&Tally) -> Option<Estimate>| build.clone().filter_map(number).collect();
+    let note = "the whole message, from its octets to the one that goes on";
+    entry(chapter, &format!("{TABLE_2}.mean"), "us", of(Tally::mean), note);
+    entry(chapter, &format!("{TABLE_2}.sd"), "us", of(Tally::deviation), note);
+}
+
+/// The same as lines; published are flows, means and standard deviations.
+fn figure_2(chapter: &mut Chapter, all: &Measurements, [flows, mean, sd]: [&[f64]; 3]) {
     let line = |name: &str, of: &dyn Fn(&super::Flows) -> Option<Estimate>| Series {
         name: name.to_owned(),
         published: false,
@@ -75,7 +92,7 @@ fn table_2(chapter: &mut Chapter, all: &Measurements) {
             .filter_map(|flows| Some(of(flows)?.at(f64::from(flows.resident))))
             .collect(),
     };
-    let points = flows.iter().zip(&mean).zip(&sd).map(|((&x, &y), &sd)| Point {
+    let points = flows.iter().zip(mean).zip(sd).map(|((&x, &y), &sd)| Point {
         x,
         y,
         interval: Some([y - sd, y + sd]),
@@ -95,18 +112,6 @@ fn table_2(chapter: &mut Chapter, all: &Measurements) {
             then,
         ],
     });
-    chapter.table(table);
-    chapter.text(
-        "The paper timed the search for a flow and its creation; ours is the whole message, from its octets to the one that goes on: \
-         parsing, index, route, admission, timer. With 1 537 chains a search that finds nothing walks a whole chain, which is what made \
-         the published times grow from 1 000 flows on; the same table here, beside our index, grows with the length of its chains. An \
-         index that grows with its flows does not: what it takes longer among a million is memory.",
-    );
-    let build = all.flows.iter().take(flows.len()).map(|flows| &flows.build);
-    let of = |number: fn(&Tally) -> Option<Estimate>| build.clone().filter_map(number).collect();
-    let note = "the whole message, from its octets to the one that goes on";
-    entry(chapter, &format!("{TABLE_2}.mean"), "us", of(Tally::mean), note);
-    entry(chapter, &format!("{TABLE_2}.sd"), "us", of(Tally::deviation), note);
 }
 
 /// The steps of a request.
