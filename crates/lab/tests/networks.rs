@@ -25,6 +25,8 @@ mod net;
 mod nsis;
 #[path = "networks/qos.rs"]
 mod qos;
+#[path = "networks/rates.rs"]
+mod rates;
 #[path = "networks/reduction.rs"]
 mod reduction;
 #[path = "networks/stream.rs"]
@@ -69,6 +71,10 @@ fn main() {
         ("nsis_associations_end_without_use", nsis::associations_end_without_use),
         ("nsis_sessions_are_refreshed", nsis::resident_sessions_are_refreshed),
         ("nsis_pings_come_back", nsis::pings_come_back),
+        ("nsis_sessions_stand_and_are_pinged", nsis::sessions_stand_and_are_pinged),
+        ("nsis_sessions_are_held", nsis::sessions_are_held),
+        ("nsis_messages_are_timed_in_a_router", nsis::messages_are_timed_in_a_router),
+        ("rates_pairs_of_every_protocol_go_through", rates::pairs_of_every_protocol_go_through),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),
