@@ -27,6 +27,8 @@ mod nsis;
 mod passage;
 #[path = "networks/qos.rs"]
 mod qos;
+#[path = "networks/rates.rs"]
+mod rates;
 #[path = "networks/reduction.rs"]
 mod reduction;
 #[path = "networks/stream.rs"]
@@ -46,7 +48,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 26] = [
+    let tests: [(&str, Test); 30] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -73,6 +75,10 @@ fn main() {
         ("nsis_pings_come_back", nsis::pings_come_back),
         ("messages_pass_both_checkpoints", passage::messages_pass_both_checkpoints),
         ("the_kernel_treats_loops_by_itself", passage::the_kernel_treats_loops_by_itself),
+        ("nsis_sessions_stand_and_are_pinged", nsis::sessions_stand_and_are_pinged),
+        ("nsis_sessions_are_held", nsis::sessions_are_held),
+        ("nsis_messages_are_timed_in_a_router", nsis::messages_are_timed_in_a_router),
+        ("rates_pairs_of_every_protocol_go_through", rates::pairs_of_every_protocol_go_through),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),

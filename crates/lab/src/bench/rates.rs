@@ -41,10 +41,12 @@ pub struct Plan {
     pub rates: Search,
     /// For how long each rate is tried.
     pub window: Duration,
-    /// For how long the largest one has to hold; a tenth less is tried as long as it does not.
+    /// For how long the largest one has to hold; a fifth less is tried as long as it does not.
     pub held: Duration,
     /// How often all of it is done.
     pub repetitions: u32,
+    /// How often of that with bursts.
+    pub repetitions_of_bursts: u32,
 }
 
 /// What was found, an item for each repetition.
@@ -62,7 +64,7 @@ pub struct Rates {
     pub rates: Vec<f64>,
     /// Processor time of the daemon at the rate that held, microseconds for a message that changes something.
     pub message_us: Vec<f64>,
-    /// Share of one processor that the daemon took then.
+    /// Share of one processor that the daemon took then, 0 to 1.
     pub processor: Vec<f64>,
 }
 
@@ -97,7 +99,7 @@ fn repeat(
     attempt(line, sender, Load::Burst(100), supervision)?;
     let mut search = plan.rates;
     for repetition in 0..plan.repetitions.max(1) {
-        if let Some(bursts) = plan.bursts {
+        if let Some(bursts) = plan.bursts.filter(|_| repetition < plan.repetitions_of_bursts) {
             let largest =
                 bursts.largest(|count| attempt(line, sender, Load::Burst(count), supervision))?;
             rates.is_more |= largest > bursts.last / 2;
@@ -112,7 +114,7 @@ fn repeat(
         rates.processor.push(held.processor);
         if repetition == 0 {
             // The others begin not far below.
-            search.first = (largest / 2).max(search.first);
+            search.first = (held.rate as u32 / 2).max(search.first);
         }
     }
     Ok(rates)
@@ -148,10 +150,10 @@ fn hold(
     largest: u32,
     supervision: &Supervision<'_>,
 ) -> Result<Option<Held>> {
-    /// A rate below a fifth of the first is none.
-    const ATTEMPTS: i32 = 15;
+    /// A rate far below the first is none.
+    const ATTEMPTS: i32 = 8;
     for attempt in 0..ATTEMPTS {
-        let rate = (f64::from(largest) * 0.9_f64.powi(attempt)) as u32;
+        let rate = (f64::from(largest) * 0.8_f64.powi(attempt)) as u32;
         if rate == 0 {
             break;
         }
@@ -163,11 +165,10 @@ fn hold(
         let (after, is_lost) = (line.sample()?, line.lost()? != lost);
         if course.is_whole() && !is_lost {
             let spent = after.processor.saturating_sub(before.processor).as_secs_f64();
-            return Ok(Some(Held {
-                rate: rate.into(),
-                message_us: spent * 1e6 / course.sent.max(1) as f64,
-                processor: spent / after.at.since(before.at).as_secs_f64().max(1e-9),
-            }));
+            let message_us = spent * 1e6 / course.sent.max(1) as f64;
+            // Of the window alone, without the wait for the last ones.
+            let processor = message_us * 2.0 * f64::from(rate) / 1e6;
+            return Ok(Some(Held { rate: rate.into(), message_us, processor }));
         }
     }
     Ok(None)

@@ -34,6 +34,10 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     }
     tell(&mut chapter, order, &all);
     chapter.table(rates_table(&all));
+    chapter.text(
+        "Where the daemon's share of its processor is well below 100 %, the ends came to their limit first. What the daemon could do with \
+         a processor of its own, by the time that it takes for a pair, is in a column of its own; that was not offered.",
+    );
     chapter.figure(figure(&all));
     chapter.table(bursts_table(&all));
     chapter.text(
@@ -44,17 +48,19 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
 }
 
 fn plan(order: &Order, protocol: Protocol, processors: Processors) -> Plan {
-    let rates = Search { first: 2_000, last: 256_000, step: 100, halvings: 2 };
+    let rates = Search { first: 8_000, last: 256_000, step: 100, halvings: 1 };
     if order.quick {
-        let bursts = Search { first: 8_000, last: 32_000, step: 1_000, halvings: 1 };
+        let bursts = Search { first: 8_000, last: 16_000, step: 1_000, halvings: 1 };
+        let is_alone = processors == Processors::Two;
         return Plan {
             protocol,
             processors,
-            bursts: (processors == Processors::Two).then_some(bursts),
+            bursts: is_alone.then_some(bursts),
             rates,
-            window: Duration::from_millis(300),
-            held: Duration::from_secs(1),
-            repetitions: 3,
+            window: Duration::from_millis(200),
+            held: Duration::from_millis(500),
+            repetitions: if is_alone { 2 } else { 1 },
+            repetitions_of_bursts: 1,
         };
     }
     Plan {
@@ -62,9 +68,10 @@ fn plan(order: &Order, protocol: Protocol, processors: Processors) -> Plan {
         processors,
         bursts: Some(Search { first: 8_000, last: 128_000, step: 1_000, halvings: 2 }),
         rates: Search { halvings: 3, ..rates },
-        window: Duration::from_secs(1),
+        window: Duration::from_millis(500),
         held: Duration::from_secs(10),
         repetitions: 3,
+        repetitions_of_bursts: 3,
     }
 }
 
@@ -75,9 +82,10 @@ fn tell(chapter: &mut Chapter, order: &Order, all: &[Rates]) {
     chapter.text(format!(
         "A sender, one router that is a daemon, and a destination, in network namespaces. Set-ups and releases go in pairs, a release a \
          tenth of a second after its set-up, so that the number of sessions stays the same; the methodology of RFC 4883's authors asks for \
-         that. A load goes through if every message was answered, or came to the destination, and no buffer ran over. Rates are doubled \
-         until one does not go through, then halved in; the largest had to hold for {held:.0} s (a minute in that methodology, in 30 \
-         runs). On two processors the daemon has one of its own, and both ends share the other; on one, all of them share it, so that the \
+         that. A load goes through if every message was answered, or came to the destination, no buffer ran over, and nothing of a rate waited \
+         for more than 50 ms after its end. Rates are doubled \
+         until one does not go through, then halved in; the largest had to hold for {held:.1} s (a minute in that methodology, in 30 \
+         runs). How many sessions are refreshed without one being lost was not looked for here; the chapter on GIST holds 60 000. On two processors the daemon has one of its own, and both ends share the other; on one, all of them share it, so that the \
          ends' work is in the rate. Memory of sockets is as the daemon sets it.",
     ));
     chapter.text(
@@ -121,6 +129,7 @@ fn rates_table(all: &[Rates]) -> Table {
         "published set-ups a second",
         "daemon, % of a processor",
         "daemon, us a pair",
+        "pairs a second, daemon alone",
         "thousand cycles a pair",
         "published thousand cycles",
     ];
@@ -136,6 +145,7 @@ fn rates_table(all: &[Rates]) -> Table {
             published_rate(rates.protocol).into(),
             Estimate::of(&rates.processor).map(|share| share.times(100.0)).into(),
             pair_us.into(),
+            Estimate::of(&rates.message_us.iter().map(|us| 0.5e6 / us).collect::<Vec<_>>()).into(),
             Cell::from(pair_us.zip(mhz).map(|(us, mhz)| us.times(mhz / 1e3))),
             published_cycles(rates.protocol).into(),
         ]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_lab::bench::nsis::resident::{self, Residents};
 use earmark_lab::bench::nsis::set_up::{self, Associations};
-use earmark_lab::bench::nsis::{Chain, Set, Transport, ping};
+use earmark_lab::bench::nsis::{Chain, Set, Transport, passing, ping, standing};
 use earmark_lab::bench::{Supervision, Unwatched};
 
 use crate::Outcome;
@@ -92,5 +92,65 @@ pub(crate) fn pings_come_back() -> Outcome {
     let step = supervised(|supervision| ping::attempt_on(&chain, 100, window, supervision))?;
     assert_eq!((step.lost, step.offered), (0, 100));
     assert!(step.round_trips.count > 0 && step.message_us > 0.0);
+    Ok(())
+}
+
+/// Sessions of Ping NSLP stand over one hop, and are pinged; then a reservation is set up beside them.
+pub(crate) fn sessions_stand_and_are_pinged() -> Outcome {
+    let period = Duration::from_secs(1);
+    let set = Set { validity: standing::validity(period), ..Set::new(1, Transport::Tcp) };
+    let chain = chain(&set)?;
+    let plan = standing::Plan {
+        levels: vec![20, 40],
+        ping: Duration::from_millis(200),
+        settle: Duration::from_millis(300),
+        window: period,
+        parts: 2,
+        set_ups: Some((20, 3)),
+    };
+    let levels = supervised(|supervision| standing::measure_on(&chain, &plan, supervision))?;
+    let counts: Vec<_> = levels.iter().map(|level| level.sessions).collect();
+    assert_eq!(counts, [20, 40]);
+    assert!(levels.iter().all(|level| level.lost == 0 && level.processor.len() == 2));
+    assert!(levels.iter().all(|level| level.processor.iter().all(|share| *share > 0.0)));
+    assert_eq!((levels[0].set_ups_ms.len(), levels[1].set_ups_ms.len()), (3, 0));
+    // Five pings a second each, in the half of a second that is a part.
+    let pings: usize = levels[1].round_trips.iter().map(|times| times.count).sum();
+    assert!((100..=300).contains(&pings), "{pings}");
+    Ok(())
+}
+
+/// Many sessions begin one right after the other, and each has its ping back.
+pub(crate) fn sessions_are_held() -> Outcome {
+    let chain = chain(&Set::new(1, Transport::Datagram))?;
+    let held = supervised(|supervision| standing::hold_on(&chain, 300, 1_000, supervision))?;
+    assert_eq!((held.sessions, held.back), (300, 300));
+    Ok(())
+}
+
+/// ```text
+///   h1 ---- r1 ---- h2
+///   h3 -----'
+/// ```
+///
+/// Frames that come in and go out of a router between two senders are put together.
+pub(crate) fn messages_are_timed_in_a_router() -> Outcome {
+    let validity = standing::validity(Duration::from_secs(1));
+    let set = Set { validity, second_sender: true, ..Set::new(2, Transport::Datagram) };
+    let chain = chain(&set)?;
+    let plan = passing::Plan {
+        sessions: 40,
+        ping: Duration::from_millis(200),
+        settle: Duration::from_millis(300),
+        window: Duration::from_secs(2),
+        parts: 2,
+    };
+    let passings = supervised(|supervision| passing::measure_on(&chain, &plan, supervision))?;
+    assert_eq!((passings.sessions, passings.lost, passings.unseen), (40, 0, 0));
+    assert!(passings.queries.iter().map(|times| times.count).sum::<usize>() > 0);
+    // There and back: two for each ping.
+    let data: usize = passings.data.iter().map(|times| times.count).sum();
+    assert!((400..=1_200).contains(&data), "{data}");
+    assert!(passings.data.iter().all(|times| times.p50_ms > 0.0));
     Ok(())
 }

@@ -35,8 +35,12 @@ const UNANSWERED: u64 = 500;
 const LIFE: Duration = Duration::from_millis(100);
 /// How long the other end may take to open its sockets.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A sender that was slower than this share of a rate has not offered it.
-const PACE: f64 = 0.95;
+/// A sender that takes longer than this by so much has not offered a rate.
+const LATE: f64 = 1.05;
+/// And one that takes so much longer is not let go on.
+const TOO_LATE: f64 = 1.25;
+/// What was offered at a rate has to be through so soon afterwards, or it was not sustained but only put off.
+const SOON: Duration = Duration::from_millis(50);
 /// Octets of the kernel that may wait at an end.
 const RECEIVE_BUFFER: usize = 32 << 20;
 /// Octets of the longest message of a test.
@@ -75,7 +79,7 @@ pub struct Course {
     pub sent: u64,
     /// Those that came through.
     pub through: u64,
-    /// Whether they were sent as fast as they should have been.
+    /// Whether they were sent as fast as they should have been, and did not wait for long.
     pub in_time: bool,
 }
 
@@ -127,6 +131,8 @@ pub struct Sender<'s> {
     answered: u64,
     sent: u64,
     unsent: u64,
+    /// Messages of which nothing more is awaited.
+    given_up: u64,
 }
 
 impl<'s> Sender<'s> {
@@ -143,6 +149,7 @@ impl<'s> Sender<'s> {
             answered: 0,
             sent: 0,
             unsent: 0,
+            given_up: 0,
         })
     }
 
@@ -167,7 +174,7 @@ impl<'s> Sender<'s> {
     fn burst(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
         let first = self.next;
         for number in 0..count {
-            self.say(first.wrapping_add(number), Step::SetUp);
+            self.say(first + number, Step::SetUp);
             if self.outbox.len() >= MESSAGES {
                 self.flush();
             }
@@ -175,25 +182,26 @@ impl<'s> Sender<'s> {
         self.flush();
         self.settle(supervision)?;
         for number in 0..count {
-            self.say(first.wrapping_add(number), Step::Release);
+            self.say(first + number, Step::Release);
             if self.outbox.len() < MESSAGES {
                 continue;
             }
             self.flush();
-            // What was lost before is under way for ever.
             let mut last = Instant::now();
-            while self.sent - self.through() > UNANSWERED && last.elapsed() < QUIET {
+            while self.under_way() > UNANSWERED {
                 if self.receive()? > 0 {
                     last = Instant::now();
-                } else {
+                } else if last.elapsed() < QUIET {
                     self.nap()?;
+                } else {
+                    self.give_up();
                 }
             }
             supervision.go_on()?;
         }
         self.flush();
         self.settle(supervision)?;
-        self.next = first.wrapping_add(count) % SESSIONS;
+        self.next = (first + count) % SESSIONS;
         Ok(())
     }
 
@@ -205,26 +213,28 @@ impl<'s> Sender<'s> {
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
         let (first, start) = (self.next, Instant::now());
-        let all = (window.as_secs_f64() * f64::from(rate)) as u32;
-        let (mut begun, mut released) = (0, 0);
+        let mut all = (window.as_secs_f64() * f64::from(rate)) as u32;
         let due = |since: Duration| (since.as_secs_f64() * f64::from(rate)) as u32;
-        let mut took = Duration::ZERO;
+        let most = MESSAGES as u32 / 2;
+        let (mut begun, mut released, mut in_time) = (0, 0, true);
         while released < all {
             let since = start.elapsed();
-            let until = due(since).min(all).min(begun + MESSAGES as u32 / 2);
+            if begun < all && since > window.mul_f64(TOO_LATE) {
+                (all, in_time) = (begun, false);
+            }
+            let until = due(since).min(all).min(begun + most);
             for number in begun..until {
-                self.say(first.wrapping_add(number), Step::SetUp);
+                self.say(first + number, Step::SetUp);
+            }
+            if begun < until && until == all {
+                in_time &= since <= window.mul_f64(LATE);
             }
             begun = begun.max(until);
-            let until =
-                due(since.saturating_sub(LIFE)).min(begun).min(released + MESSAGES as u32 / 2);
+            let until = due(since.saturating_sub(LIFE)).min(begun).min(released + most);
             for number in released..until {
-                self.say(first.wrapping_add(number), Step::Release);
+                self.say(first + number, Step::Release);
             }
             released = released.max(until);
-            if begun == all && took.is_zero() {
-                took = start.elapsed();
-            }
             let is_idle = self.outbox.is_empty();
             self.flush();
             if self.receive()? == 0 && is_idle {
@@ -232,15 +242,17 @@ impl<'s> Sender<'s> {
             }
             supervision.go_on()?;
         }
+        let sent = Instant::now();
         self.settle(supervision)?;
-        self.next = first.wrapping_add(all) % SESSIONS;
-        Ok(window.as_secs_f64() >= took.as_secs_f64() * PACE)
+        in_time &= sent.elapsed() <= SOON;
+        self.next = (first + all) % SESSIONS;
+        Ok(in_time)
     }
 
     /// Waits until all is through, or nothing more comes.
     fn settle(&mut self, supervision: &Supervision<'_>) -> Result<()> {
         let (mut last, mut seen) = (Instant::now(), self.through());
-        while self.through() < self.sent && last.elapsed() < QUIET {
+        while self.under_way() > 0 && last.elapsed() < QUIET {
             if self.receive()? == 0 {
                 self.nap()?;
             }
@@ -249,7 +261,18 @@ impl<'s> Sender<'s> {
             }
             supervision.go_on()?;
         }
+        self.give_up();
         Ok(())
+    }
+
+    /// Messages that may still come through.
+    fn under_way(&self) -> u64 {
+        self.sent.saturating_sub(self.through() + self.given_up)
+    }
+
+    /// What is still under way is lost.
+    fn give_up(&mut self) {
+        self.given_up += self.under_way();
     }
 
     fn through(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! The network of a measurement of rates: a sender, a router with a daemon, a destination; and who runs on which processor.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -88,6 +89,15 @@ impl Line {
     /// # Errors
     /// Namespaces are not to be had; the daemon does not start.
     pub fn up(protocol: Protocol) -> Result<Line> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        Line::of(program, protocol)
+    }
+
+    /// Likewise, for another program that runs `earmark-lab`.
+    ///
+    /// # Errors
+    /// As of [`Line::up`].
+    pub fn of(program: PathBuf, protocol: Protocol) -> Result<Line> {
         let interface =
             format!("queues = \"none\"\nprotocols = [\"{}\"]\n", protocol.name_in_settings());
         let settings = Settings {
@@ -97,7 +107,7 @@ impl Line {
             ..Settings::default()
         };
         let set = Set { routers: 1, refresh: REFRESH, reduction: false, settings };
-        let network = Network::up(&set, SESSIONS)?;
+        let network = Network::of(program, &set, SESSIONS)?;
         let sessions = network.sessions(SESSIONS, REFRESH)?;
         let speaker = Speaker { protocol, sessions, to: network.destination()? };
         Ok(Line { network, speaker })

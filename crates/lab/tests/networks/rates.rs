@@ -1,0 +1,40 @@
+//! The measurement of rates, as small as it goes: that every protocol's pairs go through a router, and are counted.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use earmark_lab::bench::rates::ends::Load;
+use earmark_lab::bench::rates::line::{Line, Processors};
+use earmark_lab::bench::rates::speaker::Protocol;
+use earmark_lab::bench::{Supervision, Unwatched};
+
+use crate::Outcome;
+
+/// ```text
+///   s ---- r1 ---- d
+/// ```
+///
+/// A small burst, and a small rate, of each protocol.
+pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
+    let interrupted = AtomicBool::new(false);
+    let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+    for protocol in Protocol::ALL {
+        let line = Line::of(PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab")), protocol)?;
+        line.pin(Processors::One)?;
+        let courses = line.with_ends(Processors::One, |sender| {
+            let window = Duration::from_millis(500);
+            let loads = [Load::Burst(50), Load::Rate { rate: 100, window }];
+            loads
+                .map(|load| sender.offer(load, &supervision))
+                .into_iter()
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        for course in courses {
+            // A set-up and a release of each session.
+            assert_eq!((course.sent, course.through), (100, 100), "{protocol:?}");
+        }
+        assert_eq!(line.lost()?, 0, "{protocol:?}");
+    }
+    Ok(())
+}
