@@ -1,24 +1,26 @@
 //! Checkpoints 1 and 2 (Tables 1 and 2): what messages take through a router with a daemon, one at a time.
 //!
-//! A round sends a few sessions' messages, each as soon as the one before has left; Boomerang is treated by the daemon, and by the
-//! kernel on its behalf.
+//! A round sends a few sessions' messages, each as soon as the one before has left. Each way is visited several times, with a router
+//! and a daemon of its own each time; Boomerang is treated by the daemon, and by the kernel on its behalf.
 
 use anyhow::{Context, Result, ensure};
 
 use super::steps::kinds;
 use crate::bench::Supervision;
 use crate::bench::messages::fast_path;
-use crate::bench::router::{Protocol, Step};
+use crate::bench::router::{Message, Protocol, Step};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Cell, Chapter, Entry, Estimate, Table};
 use crate::overhead::environment::Environment;
 use crate::overhead::passage::{Passage, Passed};
 use crate::overhead::published;
 
-/// Rounds of each protocol.
-const ROUNDS: u32 = 12;
-/// Sessions in a round: 300 messages of each kind in all.
-const BATCH: u32 = 25;
+/// How often each way is visited, one after the other, so that each sees the machine at different times.
+const VISITS: u32 = 4;
+/// Rounds of a visit.
+const ROUNDS: u32 = 2;
+/// Sessions in a round: 304 messages of each kind in all.
+const BATCH: u32 = 38;
 /// Sessions that nobody counts: neighbours find each other, and memory is touched.
 const WARM_UP: u32 = 10;
 /// Messages that may get lost,
@@ -93,43 +95,71 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         }
         return Ok(chapter);
     }
-    let rounds = if order.quick { ROUNDS } else { 4 * ROUNDS };
-    let mut found = Vec::new();
-    for way in WAYS {
-        found.push((way, through(way, rounds, supervision)?));
+    let visits = if order.quick { VISITS } else { 3 * VISITS };
+    let mut found = WAYS.map(Found::nothing_yet);
+    let all = visits as usize * found.len();
+    supervision.watcher.begin("messages: through a router with a daemon", all as u64);
+    for done in 0..all {
+        found[done % WAYS.len()].visit(supervision)?;
+        supervision.watcher.reached(done as u64 + 1);
     }
-    explain(&mut chapter, rounds);
+    explain(&mut chapter, visits * ROUNDS);
     let kernel = by_test_runner(supervision)?;
     tell(&mut chapter, &found, &kernel)?;
     Ok(chapter)
 }
 
-/// All kinds of messages of a protocol but refreshes, in the order of a session.
-fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<Times>> {
-    let name = way.name;
-    supervision.watcher.begin(&format!("messages: through a router ({name})"), rounds.into());
-    let mut passage = Passage::up(way.protocol, way.settings)?;
-    passage.expect_daemon(way.daemon);
-    let kinds: Vec<_> =
-        kinds(way.protocol).into_iter().filter(|kind| kind.step != Step::Refresh).collect();
-    let of_kind = |message| Times { message, ..Times::default() };
-    let mut times: Vec<Times> = kinds.iter().map(|kind| of_kind(kind.name)).collect();
-    let (mut session, mut lost, mut others) = (0, 0, 0);
-    for round in 0..=rounds {
+/// What is measured of a way.
+struct Found {
+    way: Way,
+    kinds: Vec<Message>,
+    times: Vec<Times>,
+}
+
+impl Found {
+    /// All kinds of messages of a protocol but refreshes, in the order of a session.
+    fn nothing_yet(way: Way) -> Found {
+        let kinds = kinds(way.protocol).into_iter().filter(|kind| kind.step != Step::Refresh);
+        let kinds: Vec<Message> = kinds.collect();
+        let of_kind = |kind: &Message| Times { message: kind.name, ..Times::default() };
+        let times = kinds.iter().map(of_kind).collect();
+        Found { way, kinds, times }
+    }
+
+    /// Some rounds with a router and a daemon of their own.
+    fn visit(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        let mut passage = Passage::up(self.way.protocol, self.way.settings)?;
+        passage.expect_daemon(self.way.daemon);
+        let mut session = 0;
+        self.batch(&mut passage, &mut session, WARM_UP, supervision)?;
+        for _ in 0..ROUNDS {
+            let batch = self.batch(&mut passage, &mut session, BATCH, supervision)?;
+            self.times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
+        }
+        Ok(())
+    }
+
+    /// The messages of so many sessions, one after the other, by their kinds.
+    fn batch(
+        &self,
+        passage: &mut Passage,
+        session: &mut u32,
+        sessions: u32,
+        supervision: &Supervision<'_>,
+    ) -> Result<Vec<Vec<Passed>>> {
+        let Found { way, kinds, .. } = self;
         let mut batch = vec![Vec::new(); kinds.len()];
-        let wanted = if round == 0 { WARM_UP } else { BATCH };
-        while batch[0].len() < wanted as usize {
+        let (mut lost, mut others) = (0, 0);
+        while batch[0].len() < sessions as usize {
             supervision.go_on()?;
-            session += 1;
+            *session += 1;
             let mut passed = Vec::new();
-            for kind in &kinds {
-                let message = passage.write(kind, session, 1);
+            for kind in kinds {
+                let message = passage.write(kind, *session, 1);
                 let Some(one) = passage.pass(&message)? else {
                     lost += 1;
-                    ensure!(
-                        lost <= MOST_LOST,
-                        "{lost} messages of {name} did not leave the router"
-                    );
+                    let name = way.name;
+                    ensure!(lost <= MOST_LOST, "{lost} messages did not leave the router ({name})");
                     break;
                 };
                 passed.push(one);
@@ -138,17 +168,14 @@ fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<T
             let is_of_way = |passed: &Passed| passed.inside.is_some() == way.daemon;
             if passed.len() < kinds.len() || !passed.iter().all(is_of_way) {
                 others += 1;
-                ensure!(others <= MOST_OTHERS, "{name}: {others} sessions were treated otherwise");
+                let name = way.name;
+                ensure!(others <= MOST_OTHERS, "{others} sessions were treated otherwise ({name})");
                 continue;
             }
             batch.iter_mut().zip(passed).for_each(|(batch, passed)| batch.push(passed));
         }
-        if round > 0 {
-            times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
-            supervision.watcher.reached(round.into());
-        }
+        Ok(batch)
     }
-    Ok(times)
 }
 
 impl Times {
@@ -186,7 +213,7 @@ fn explain(chapter: &mut Chapter, rounds: u32) {
     chapter.text(format!(
         "A host, a router and another host, in namespaces that are joined by veth pairs; the router's daemon runs on a thread of \
          this process, with traffic control by classes of HTB. Each message is sent after the one before has left: {} of each \
-         kind, {BATCH} in each of {rounds} rounds, each of which gives a median. Checkpoint 1 is the time between the kernel's \
+         kind, {BATCH} in each of {rounds} rounds, each of which gives a median, and every two of which have a daemon of their own. Checkpoint 1 is the time between the kernel's \
          stamps of the packet that comes and of the one that leaves. Checkpoint 2 is the time from the socket's handing a message \
          to the daemon until the daemon hands out what came of it, reservations in traffic control included: it is narrower than \
          the packet filter of the paper, since the way into and out of the socket is not in it.",
@@ -201,11 +228,7 @@ fn explain(chapter: &mut Chapter, rounds: u32) {
     );
 }
 
-fn tell(
-    chapter: &mut Chapter,
-    found: &[(Way, Vec<Times>)],
-    [set_up, release]: &[Estimate; 2],
-) -> Result<()> {
+fn tell(chapter: &mut Chapter, found: &[Found], [set_up, release]: &[Estimate; 2]) -> Result<()> {
     let mhz = Environment::of_this_machine().mhz;
     let theirs = published::number("budapest.cpu_mhz").context("the clock of the paper")?;
     let mut table = Table::new(
@@ -223,7 +246,7 @@ fn tell(
             "published cycles",
         ],
     );
-    for (way, all) in found {
+    for Found { way, times: all, .. } in found {
         for times in all {
             let by_kernel = match times.message {
                 "set-up, out" => Some(*set_up),

@@ -19,9 +19,9 @@ use crate::overhead::chapter::{Chapter, Estimate};
 use crate::overhead::marks::{Clock, Marks, Stamp, by_message, middle, record};
 
 /// Rounds, each with a router of its own.
-const ROUNDS: u32 = 12;
-/// Messages of each kind in a round: 300 in all.
-const BATCH: u32 = 25;
+const ROUNDS: u32 = 8;
+/// Messages of each kind in a round: 304 in all.
+const BATCH: u32 = 38;
 /// Sessions that the router has beside.
 const RESIDENT: u32 = 10;
 /// How often a round is done again in which the thread lost its processor. A machine on which that does not help is told of, and
@@ -84,7 +84,7 @@ struct Found {
 /// Measures, and tells.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     // Rounds lie apart, so that they see the machine at different times.
-    let apart = Duration::from_millis(if order.quick { 400 } else { 2_000 });
+    let apart = Duration::from_millis(if order.quick { 600 } else { 3_000 });
     let found = rounds(ROUNDS, apart, supervision)?;
     published::chapter(&found)
 }
