@@ -9,6 +9,7 @@
 //! the network, in one file for each protocol. Neighbours that speak NSIS repeat cookies that the router has sent them, so what
 //! it sends about a message is kept until they have.
 
+mod arrival;
 mod boomerang;
 mod call;
 pub mod group;
@@ -16,10 +17,11 @@ mod nsis;
 mod rsvp;
 mod yessir;
 
+pub use arrival::{Arrival, Side};
 pub use rsvp::RESV_TEAR;
 pub use yessir::{SIGNED, signing_key};
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -27,7 +29,6 @@ use earmark_core::admission::LinkStatus;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
-use earmark_wire::ipv4;
 use serde::{Deserialize, Serialize};
 
 /// Where sessions come from.
@@ -147,84 +148,6 @@ impl Protocol {
             Protocol::Yessir => MemoryGoal { octets: 256, with_claims: true },
             Protocol::Nsis => MemoryGoal { octets: 1_000, with_claims: true },
         }
-    }
-}
-
-/// From which side of the router a message comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// From where sessions come.
-    Near,
-    /// From where they go.
-    Far,
-}
-
-/// A message on its way in.
-#[derive(Clone)]
-pub struct Arrival {
-    session: u32,
-    protocol: u8,
-    interface: InterfaceId,
-    source: IpAddr,
-    destination: IpAddr,
-    octets: Vec<u8>,
-}
-
-impl Arrival {
-    /// The session that it is about.
-    pub fn session(&self) -> u32 {
-        self.session
-    }
-
-    /// IP protocol number.
-    pub fn protocol(&self) -> u8 {
-        self.protocol
-    }
-
-    /// To whom it is addressed.
-    pub fn destination(&self) -> IpAddr {
-        self.destination
-    }
-
-    /// Where it comes from.
-    pub fn side(&self) -> Side {
-        if self.interface == NEAR { Side::Near } else { Side::Far }
-    }
-
-    /// What is behind its IP header.
-    pub fn octets(&self) -> &[u8] {
-        &self.octets
-    }
-
-    /// From where to where it goes.
-    pub fn ends(&self) -> (IpAddr, IpAddr) {
-        (self.source, self.destination)
-    }
-
-    /// As an IPv4 packet, for a network that has the addresses of the drawing above: with router alert, unless it is addressed to
-    /// the router.
-    pub fn packet(&self) -> Vec<u8> {
-        let v4 = |address: IpAddr| match address {
-            IpAddr::V4(address) => address,
-            IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
-        };
-        let destination = v4(self.destination);
-        let to_router = LINKS.iter().any(|link| link.address == destination);
-        let header = ipv4::Repr {
-            tos: 0xc0,
-            identification: 0,
-            dont_fragment: false,
-            ttl: TTL,
-            protocol: self.protocol,
-            source: v4(self.source),
-            destination,
-            router_alert: (!to_router).then_some(0),
-            payload_len: self.octets.len(),
-        };
-        let mut packet = vec![0; header.header_len()];
-        header.emit(&mut packet).expect("messages are shorter than packets may be");
-        packet.extend_from_slice(&self.octets);
-        packet
     }
 }
 

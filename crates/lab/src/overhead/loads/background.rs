@@ -166,8 +166,9 @@ fn chapter(found: &[(Way, Vec<At>)], messages: u32, octets: u32) -> Chapter {
          means without the least and the greatest tenth, beside the plain means of the paper, whose Pentium was busy with \
          {theirs:.0} Mbit/s; rates are those that were really sent. The \
          sender shares the machine's processors with the router, and in namespaces the work of forwarding is done in the sender's \
-         time: it is not the router's daemon that is interrupted for each packet, as the paper found, but what is left of the \
-         machine that gets less.",
+         time: it is not the router's daemon that is interrupted for each packet, as the paper found. Messages wait while a \
+         burst of packets is forwarded on the processor that they came to; at the highest rate the sender never sleeps and keeps \
+         a processor to itself, and then messages may take less than at rates in between.",
     ));
     let mut table = Table::new(
         "loads-background",

@@ -1,32 +1,34 @@
 //! Checkpoints 1 and 2 (Tables 1 and 2): what messages take through a router with a daemon, one at a time.
 //!
-//! A round sends a few sessions' messages, each as soon as the one before has left; Boomerang is treated by the daemon, and by the
-//! kernel on its behalf.
+//! A round sends a few sessions' messages, each as soon as the one before has left. Each way is visited several times, with a router
+//! and a daemon of its own each time; Boomerang is treated by the daemon, and by the kernel on its behalf.
 
 use anyhow::{Context, Result, ensure};
 
 use super::steps::kinds;
 use crate::bench::Supervision;
 use crate::bench::messages::fast_path;
-use crate::bench::router::{Protocol, Step};
+use crate::bench::router::{Message, Protocol, Step};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Cell, Chapter, Entry, Estimate, Table};
 use crate::overhead::environment::Environment;
 use crate::overhead::passage::{Passage, Passed};
 use crate::overhead::published;
 
-/// Rounds of each protocol.
-const ROUNDS: u32 = 12;
-/// Sessions in a round: 300 messages of each kind in all.
-const BATCH: u32 = 25;
+/// How often each way is visited, one after the other, so that each sees the machine at different times.
+const VISITS: u32 = 4;
+/// Rounds of a visit.
+const ROUNDS: u32 = 2;
+/// Sessions in a round: 304 messages of each kind in all.
+const BATCH: u32 = 38;
 /// Sessions that nobody counts: neighbours find each other, and memory is touched.
 const WARM_UP: u32 = 10;
 /// Messages that may get lost,
 const MOST_LOST: u32 = 30;
 /// and sessions that may be treated by the daemon where the kernel should have.
 const MOST_OTHERS: u32 = 1_000;
-/// How often the kernel's own part is timed by its test runner.
-const TEST_RUNS: u32 = 6;
+/// How often the kernel's own part is timed by its test runner, in the time that all ways are visited once.
+const TEST_RUNS: u32 = 2;
 /// Sessions that the kernel knows meanwhile.
 const KNOWN: u32 = 1_000;
 
@@ -93,43 +95,76 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         }
         return Ok(chapter);
     }
-    let rounds = if order.quick { ROUNDS } else { 4 * ROUNDS };
-    let mut found = Vec::new();
-    for way in WAYS {
-        found.push((way, through(way, rounds, supervision)?));
+    let visits = if order.quick { VISITS } else { 3 * VISITS };
+    let mut found = WAYS.map(Found::nothing_yet);
+    let all = visits as usize * found.len();
+    supervision.watcher.begin("messages: through a router with a daemon", all as u64);
+    let mut kernel = [const { Vec::new() }; 2];
+    for done in 0..all {
+        found[done % WAYS.len()].visit(supervision)?;
+        if done % WAYS.len() == 0 {
+            by_test_runner(&mut kernel, supervision)?;
+        }
+        supervision.watcher.reached(done as u64 + 1);
     }
-    explain(&mut chapter, rounds);
-    let kernel = by_test_runner(supervision)?;
-    tell(&mut chapter, &found, &kernel)?;
+    let [set_up, release] = kernel.map(|us| Estimate::of(&us));
+    let kernel = set_up.zip(release).context("the kernel's test runner has not run")?;
+    explain(&mut chapter, visits * ROUNDS);
+    tell(&mut chapter, &found, kernel)?;
     Ok(chapter)
 }
 
-/// All kinds of messages of a protocol but refreshes, in the order of a session.
-fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<Times>> {
-    let name = way.name;
-    supervision.watcher.begin(&format!("messages: through a router ({name})"), rounds.into());
-    let mut passage = Passage::up(way.protocol, way.settings)?;
-    passage.expect_daemon(way.daemon);
-    let kinds: Vec<_> =
-        kinds(way.protocol).into_iter().filter(|kind| kind.step != Step::Refresh).collect();
-    let of_kind = |message| Times { message, ..Times::default() };
-    let mut times: Vec<Times> = kinds.iter().map(|kind| of_kind(kind.name)).collect();
-    let (mut session, mut lost, mut others) = (0, 0, 0);
-    for round in 0..=rounds {
+/// What is measured of a way.
+struct Found {
+    way: Way,
+    kinds: Vec<Message>,
+    times: Vec<Times>,
+}
+
+impl Found {
+    /// All kinds of messages of a protocol but refreshes, in the order of a session.
+    fn nothing_yet(way: Way) -> Found {
+        let kinds = kinds(way.protocol).into_iter().filter(|kind| kind.step != Step::Refresh);
+        let kinds: Vec<Message> = kinds.collect();
+        let of_kind = |kind: &Message| Times { message: kind.name, ..Times::default() };
+        let times = kinds.iter().map(of_kind).collect();
+        Found { way, kinds, times }
+    }
+
+    /// Some rounds with a router and a daemon of their own.
+    fn visit(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        let mut passage = Passage::up(self.way.protocol, self.way.settings)?;
+        passage.expect_daemon(self.way.daemon);
+        let mut session = 0;
+        self.batch(&mut passage, &mut session, WARM_UP, supervision)?;
+        for _ in 0..ROUNDS {
+            let batch = self.batch(&mut passage, &mut session, BATCH, supervision)?;
+            self.times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
+        }
+        Ok(())
+    }
+
+    /// The messages of so many sessions, one after the other, by their kinds.
+    fn batch(
+        &self,
+        passage: &mut Passage,
+        session: &mut u32,
+        sessions: u32,
+        supervision: &Supervision<'_>,
+    ) -> Result<Vec<Vec<Passed>>> {
+        let Found { way, kinds, .. } = self;
         let mut batch = vec![Vec::new(); kinds.len()];
-        let wanted = if round == 0 { WARM_UP } else { BATCH };
-        while batch[0].len() < wanted as usize {
+        let (mut lost, mut others) = (0, 0);
+        while batch[0].len() < sessions as usize {
             supervision.go_on()?;
-            session += 1;
+            *session += 1;
             let mut passed = Vec::new();
-            for kind in &kinds {
-                let message = passage.write(kind, session, 1);
+            for kind in kinds {
+                let message = passage.write(kind, *session, 1);
                 let Some(one) = passage.pass(&message)? else {
                     lost += 1;
-                    ensure!(
-                        lost <= MOST_LOST,
-                        "{lost} messages of {name} did not leave the router"
-                    );
+                    let name = way.name;
+                    ensure!(lost <= MOST_LOST, "{lost} messages did not leave the router ({name})");
                     break;
                 };
                 passed.push(one);
@@ -138,17 +173,14 @@ fn through(way: Way, rounds: u32, supervision: &Supervision<'_>) -> Result<Vec<T
             let is_of_way = |passed: &Passed| passed.inside.is_some() == way.daemon;
             if passed.len() < kinds.len() || !passed.iter().all(is_of_way) {
                 others += 1;
-                ensure!(others <= MOST_OTHERS, "{name}: {others} sessions were treated otherwise");
+                let name = way.name;
+                ensure!(others <= MOST_OTHERS, "{others} sessions were treated otherwise ({name})");
                 continue;
             }
             batch.iter_mut().zip(passed).for_each(|(batch, passed)| batch.push(passed));
         }
-        if round > 0 {
-            times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
-            supervision.watcher.reached(round.into());
-        }
+        Ok(batch)
     }
-    Ok(times)
 }
 
 impl Times {
@@ -167,44 +199,42 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Microseconds of a set-up and a release in the kernel.
-fn by_test_runner(supervision: &Supervision<'_>) -> Result<[Estimate; 2]> {
-    supervision.watcher.begin("messages: Boomerang in the kernel", TEST_RUNS.into());
-    let (mut set_up, mut release) = (Vec::new(), Vec::new());
-    for run in 0..TEST_RUNS {
+/// Microseconds of a set-up and a release in the kernel, some times.
+fn by_test_runner(into: &mut [Vec<f64>; 2], supervision: &Supervision<'_>) -> Result<()> {
+    for _ in 0..TEST_RUNS {
         supervision.go_on()?;
         let cost = fast_path::measure(KNOWN)?;
-        set_up.push(cost.set_up as f64 / 1e3);
-        release.push(cost.release as f64 / 1e3);
-        supervision.watcher.reached(u64::from(run) + 1);
+        for (into, nanoseconds) in into.iter_mut().zip([cost.set_up, cost.release]) {
+            into.push(nanoseconds as f64 / 1e3);
+        }
     }
-    let estimate = |values: &[f64]| Estimate::of(values).context("it was not run");
-    Ok([estimate(&set_up)?, estimate(&release)?])
+    Ok(())
 }
 
 fn explain(chapter: &mut Chapter, rounds: u32) {
     chapter.text(format!(
         "A host, a router and another host, in namespaces that are joined by veth pairs; the router's daemon runs on a thread of \
          this process, with traffic control by classes of HTB. Each message is sent after the one before has left: {} of each \
-         kind, {BATCH} in each of {rounds} rounds, each of which gives a median. Checkpoint 1 is the time between the kernel's \
-         stamps of the packet that comes and of the one that leaves. Checkpoint 2 is the time from the socket's handing a message \
-         to the daemon until the daemon hands out what came of it, reservations in traffic control included: it is narrower than \
-         the packet filter of the paper, since the way into and out of the socket is not in it.",
+         kind, {BATCH} in each of {rounds} rounds, each of which gives a median, and every {ROUNDS} of which have a daemon of \
+         their own. Checkpoint 1 is the time between the kernel's stamps of the packet that comes and of the one that leaves. \
+         Checkpoint 2 is the time from the socket's handing a message to the daemon until the daemon hands out what came of it, \
+         reservations in traffic control included: it is narrower than the packet filter of the paper, since the way into and out \
+         of the socket is not in it.",
         rounds * BATCH
     ));
     chapter.text(
         "Between the two lies what the system takes: waking the daemon up, and the socket's calls. Each interrupt and each wake-up of \
          a virtual machine goes through its host, and the share of checkpoint 1 that is the system's has grown from a tenth \
          to half of it or more. Boomerang's kernel module in the paper compares to what the kernel does here on the daemon's behalf; \
-         checkpoint 2 of that is timed by the kernel's test runner for BPF, one system call for each message, which is in it. Of \
+         checkpoint 2 of that is timed by the kernel's test runner for BPF, with what starting and stopping its clock takes. Of \
          NSIS the message that leaves is the answer or what goes on of it: a Query is answered to where it came from.",
     );
 }
 
 fn tell(
     chapter: &mut Chapter,
-    found: &[(Way, Vec<Times>)],
-    [set_up, release]: &[Estimate; 2],
+    found: &[Found],
+    (set_up, release): (Estimate, Estimate),
 ) -> Result<()> {
     let mhz = Environment::of_this_machine().mhz;
     let theirs = published::number("budapest.cpu_mhz").context("the clock of the paper")?;
@@ -223,11 +253,11 @@ fn tell(
             "published cycles",
         ],
     );
-    for (way, all) in found {
+    for Found { way, times: all, .. } in found {
         for times in all {
             let by_kernel = match times.message {
-                "set-up, out" => Some(*set_up),
-                "release, out" => Some(*release),
+                "set-up, out" => Some(set_up),
+                "release, out" => Some(release),
                 _ => None,
             };
             let [outer, inner] = [&times.interfaces, &times.inside].map(|us| Estimate::of(us));
@@ -258,7 +288,7 @@ fn tell(
                 let note = if way.daemon {
                     "from being handed to the daemon to being handed out by it"
                 } else {
-                    "by the kernel's test runner, with its system call"
+                    "by the kernel's test runner, with what starting and stopping its clock takes"
                 };
                 entry("cp2_median", inner, note);
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use earmark_wire::rsvp::Style;
 
-use super::steps::TRIES;
+use super::steps::{TRIES, elsewhere};
 use crate::bench::Supervision;
 use crate::bench::router::group::{Group, MOST, Said};
 use crate::bench::router::{Protocol, Router};
@@ -83,7 +83,7 @@ fn rounds(
         for case in &mut *cases {
             supervision.go_on()?;
             let mut tries = 1;
-            while !round(case, &marks, &clock, tries < TRIES)? {
+            while !elsewhere(|| round(case, &marks, &clock, tries < TRIES))? {
                 tries += 1;
             }
         }

@@ -24,7 +24,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// A daemon has this long to start: loading the classifier may take half a second on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// When a message has left for so long, the daemon that has sent it has told so.
-const SETTLING: Duration = Duration::from_micros(500);
+const SETTLING: Duration = Duration::from_micros(200);
 /// Messages whose marks may wait to be looked at; those of more are forgotten.
 const WAITING: usize = 64;
 

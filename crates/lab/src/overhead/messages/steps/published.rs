@@ -149,7 +149,7 @@ fn explain(chapter: &mut Chapter, found: &Found) {
     let (least, most) = marks.map_or((0.0, 0.0), |marks| (marks.low, marks.high));
     chapter.text(format!(
         "One router without I/O, with ten sessions, is handed {} messages of each kind, {BATCH} in each of {ROUNDS} rounds that lie \
-         apart in time; each round has a fresh router, warms up with as many messages, and gives the mean of its batch without the least and the greatest tenth. Marks \
+         apart in time; each round has a fresh router on a fresh thread, warms up with as many messages, and gives the mean of its batch without the least and the greatest tenth. Marks \
          in the engines stamp the end of each step with the processor's own counter. A mark took {least:.1} to {most:.1} ns in \
          this run, measured in each round, and is taken off each step, so that steps of a few nanoseconds are known to a few \
          nanoseconds only. As in the paper only active time counts: rounds in which the thread lost its processor were done \
