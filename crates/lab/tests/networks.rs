@@ -46,7 +46,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 24] = [
+    let tests: [(&str, Test); 28] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
