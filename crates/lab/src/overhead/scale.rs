@@ -40,6 +40,11 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     );
     chapter.figure(figure(&all));
     chapter.table(bursts_table(&all));
+    if order.quick {
+        chapter.text("How many sessions can be refreshed is looked for by the full report.");
+    } else {
+        chapter.table(standing(supervision)?);
+    }
     chapter.text(
         "NSIS is not among them: its sender has to take part in a handshake for each session, so that a light one is a node of its own, \
          and would be what is measured beside the router. What NSIS takes is in the chapter on GIST.",
@@ -69,7 +74,7 @@ fn plan(order: &Order, protocol: Protocol, processors: Processors) -> Plan {
         bursts: Some(Search { first: 8_000, last: 128_000, step: 1_000, halvings: 2 }),
         rates: Search { halvings: 3, ..rates },
         window: Duration::from_millis(500),
-        held: Duration::from_secs(10),
+        held: Duration::from_secs(6),
         repetitions: 3,
         repetitions_of_bursts: 3,
     }
@@ -85,7 +90,7 @@ fn tell(chapter: &mut Chapter, order: &Order, all: &[Rates]) {
          that. A load goes through if every message was answered, or came to the destination, no buffer ran over, and nothing of a rate waited \
          for more than 50 ms after its end. Rates are doubled \
          until one does not go through, then halved in; the largest had to hold for {held:.1} s (a minute in that methodology, in 30 \
-         runs). How many sessions are refreshed without one being lost was not looked for here; the chapter on GIST holds 60 000. On two processors the daemon has one of its own, and both ends share the other; on one, all of them share it, so that the \
+         runs). On two processors the daemon has one of its own, and both ends share the other; on one, all of them share it, so that the \
          ends' work is in the rate. Memory of sockets is as the daemon sets it.",
     ));
     chapter.text(
@@ -167,6 +172,22 @@ fn bursts_table(all: &[Rates]) -> Table {
         ]);
     }
     table
+}
+
+/// How many sessions stand.
+fn standing(supervision: &Supervision<'_>) -> Result<Table> {
+    let search = Search { first: 8_000, last: 64_000, step: 1_000, halvings: 1 };
+    let columns = ["protocol", "sessions refreshed every second", "as many every 30 s", "or more"];
+    let title = "The most sessions that all stood after a time-out";
+    let mut table = Table::new("scale-sessions", title, &columns);
+    for protocol in Protocol::ALL {
+        let most = rates::standing(protocol, search, supervision)
+            .with_context(|| format!("sessions of {}", protocol.name()))?;
+        let more = if most > search.last / 2 { "yes: no larger number was tried" } else { "no" };
+        let most = f64::from(most);
+        table.row([protocol.name().into(), most.into(), (30.0 * most).into(), more.into()]);
+    }
+    Ok(table)
 }
 
 fn figure(all: &[Rates]) -> Figure {

@@ -181,8 +181,65 @@ impl<'s> Sender<'s> {
         }
         self.flush();
         self.settle(supervision)?;
+        self.say_all(first, count, Step::Release, supervision)?;
+        self.next = (first + count) % SESSIONS;
+        Ok(())
+    }
+
+    /// Sets so many sessions up, and refreshes each once in a period for so long; they stay.
+    ///
+    /// # Errors
+    /// A socket fails; it was interrupted.
+    pub fn stand(
+        &mut self,
+        count: u32,
+        how_long: Duration,
+        supervision: &Supervision<'_>,
+    ) -> Result<()> {
+        let first = self.next;
+        self.say_all(first, count, Step::SetUp, supervision)?;
+        let period = self.speaker.sessions.refresh.as_secs_f64();
+        let (start, mut said) = (Instant::now(), 0);
+        while start.elapsed() < how_long {
+            let due = (start.elapsed().as_secs_f64() / period * f64::from(count)) as u32;
+            let until = due.min(said + MESSAGES as u32);
+            for place in said..until {
+                self.say(first + place % count.max(1), Step::SetUp);
+            }
+            let is_idle = said == until;
+            said = until;
+            self.flush();
+            if self.receive()? == 0 && is_idle {
+                self.nap()?;
+            }
+            supervision.go_on()?;
+        }
+        // Nobody answers a refresh with RSVP.
+        self.give_up();
+        Ok(())
+    }
+
+    /// Releases sessions that stand.
+    ///
+    /// # Errors
+    /// A socket fails; it was interrupted.
+    pub fn release(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
+        let first = self.next;
+        self.say_all(first, count, Step::Release, supervision)?;
+        self.next = (first + count) % SESSIONS;
+        Ok(())
+    }
+
+    /// Says the same of many sessions, with so many unanswered.
+    fn say_all(
+        &mut self,
+        first: u32,
+        count: u32,
+        step: Step,
+        supervision: &Supervision<'_>,
+    ) -> Result<()> {
         for number in 0..count {
-            self.say(first + number, Step::Release);
+            self.say(first + number, step);
             if self.outbox.len() < MESSAGES {
                 continue;
             }
@@ -200,9 +257,7 @@ impl<'s> Sender<'s> {
             supervision.go_on()?;
         }
         self.flush();
-        self.settle(supervision)?;
-        self.next = (first + count) % SESSIONS;
-        Ok(())
+        self.settle(supervision)
     }
 
     /// Pairs, at a rate: a session is released a while after it was set up. Gives whether the pace was kept.
