@@ -95,10 +95,11 @@ fn tell(chapter: &mut Chapter, order: &Order, all: &[Rates]) {
     ));
     chapter.text(
         "A set-up is a Path and the Resv that answers it with RSVP, a request and its echo with Boomerang, and one report with YESSIR, \
-         which nobody answers; a release is a PathTear, a request and its echo, and a BYE. Boomerang's pass the router in its kernel \
-         wherever the daemon has lent that bandwidth, so the daemon's own time is not all that they take. Cycles beside them are those of \
-         the papers, their microseconds by the MHz of then: of Path, Resv and PathTear of the ISI daemon, and of one pass of a \
-         reservation and a tear of Boomerang, from one network interface to the other.",
+         which nobody answers; a release is a PathTear, a request and its echo, and a BYE. With Boomerang each message passes the \
+         router twice, out and back, so that a pair is four passes. Time is that of the daemon's process, with what the kernel does for it. \
+         Cycles beside it are the paper's, its microseconds by the MHz of then: of Path, Resv and PathTear of the ISI daemon, a process as \
+         well; and of one pass each of a reservation and a tear of Boomerang, which lived in the kernel there. Both are from one network \
+         interface to the other.",
     );
 }
 
