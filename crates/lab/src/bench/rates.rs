@@ -10,9 +10,10 @@
 //! and the ends the other.
 //!
 //! - [`speaker`]: the messages of each protocol.
-//! - [`ends`]: the two ends.
+//! - [`ends`], [`destination`]: the two ends.
 //! - [`line`](mod@line): the network, and who runs on which processor.
 
+mod destination;
 pub mod ends;
 pub mod line;
 pub mod speaker;

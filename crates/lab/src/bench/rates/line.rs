@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::super::network::{Network, Set};
 use super::super::process::Sample;
-use super::ends::{self, Sender, Shared};
+use super::destination;
+use super::ends::{Sender, Shared};
 use super::speaker::{Protocol, SESSIONS, Speaker};
 use crate::testbed::Settings;
 
@@ -139,7 +140,7 @@ impl Line {
             let answering = scope.spawn(move || -> Result<()> {
                 destination.run_in(|| {
                     put(None, place)?;
-                    ends::answer(&self.speaker, shared)
+                    destination::answer(&self.speaker, shared)
                 })?
             });
             let outcome = source.run_in(|| {
