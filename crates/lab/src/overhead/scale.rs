@@ -23,6 +23,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
             .text(format!("Not measured here: {obstacle}. As root the same command measures it."));
         return Ok(chapter);
     }
+    let standing = (!order.quick).then(|| standing(supervision)).transpose()?;
     let mut all = Vec::new();
     for processors in Processors::available() {
         for protocol in Protocol::ALL {
@@ -40,10 +41,11 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     );
     chapter.figure(figure(&all));
     chapter.table(bursts_table(&all));
-    if order.quick {
-        chapter.text("How many sessions can be refreshed is looked for by the full report.");
-    } else {
-        chapter.table(standing(supervision)?);
+    match standing {
+        Some(table) => chapter.table(table),
+        None => {
+            chapter.text("How many sessions can be refreshed is looked for by the full report.");
+        }
     }
     chapter.text(
         "NSIS is not among them: its sender has to take part in a handshake for each session, so that a light one is a node of its own, \
@@ -72,11 +74,11 @@ fn plan(order: &Order, protocol: Protocol, processors: Processors) -> Plan {
         protocol,
         processors,
         bursts: Some(Search { first: 8_000, last: 128_000, step: 1_000, halvings: 2 }),
-        rates: Search { halvings: 3, ..rates },
+        rates: Search { halvings: 2, ..rates },
         window: Duration::from_millis(500),
-        held: Duration::from_secs(6),
+        held: Duration::from_secs(4),
         repetitions: 3,
-        repetitions_of_bursts: 3,
+        repetitions_of_bursts: 1,
     }
 }
 
