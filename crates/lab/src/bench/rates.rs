@@ -109,8 +109,8 @@ fn stands(
     supervision: &Supervision<'_>,
 ) -> Result<bool> {
     supervision.watcher.begin(&format!("{count} sessions are refreshed every second"), 1);
-    sender.stand(count, TIME_OUT, supervision)?;
-    let stand = line.claims()? >= count * protocol.claims_of_a_session();
+    let in_time = sender.stand(count, TIME_OUT, supervision)?;
+    let stand = in_time && line.claims()? >= count * protocol.claims_of_a_session();
     sender.release(count, supervision)?;
     Ok(stand)
 }

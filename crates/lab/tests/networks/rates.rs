@@ -50,7 +50,7 @@ pub(crate) fn sessions_of_every_protocol_stand() -> Outcome {
     for protocol in Protocol::ALL {
         let line = line(protocol, Duration::from_secs(1))?;
         let claims = line.with_ends(Processors::One, |sender| {
-            sender.stand(40, Duration::from_secs(6), &supervision)?;
+            assert!(sender.stand(40, Duration::from_secs(6), &supervision)?, "in time");
             let standing = line.claims()?;
             sender.release(40, &supervision)?;
             anyhow::Ok([standing, line.claims()?])

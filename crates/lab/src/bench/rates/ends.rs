@@ -184,7 +184,7 @@ impl<'s> Sender<'s> {
         Ok(())
     }
 
-    /// Sets so many sessions up, and refreshes each once in a period for so long; they stay.
+    /// Sets so many sessions up, and refreshes each once in a period for so long; they stay. Gives whether the pace was kept.
     ///
     /// # Errors
     /// A socket fails; it was interrupted.
@@ -193,7 +193,7 @@ impl<'s> Sender<'s> {
         count: u32,
         how_long: Duration,
         supervision: &Supervision<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let first = self.next;
         self.say_all(first, count, Step::SetUp, supervision)?;
         let period = self.speaker.sessions.refresh.as_secs_f64();
@@ -214,7 +214,8 @@ impl<'s> Sender<'s> {
         }
         // Nobody answers a refresh with RSVP.
         self.give_up();
-        Ok(())
+        let due = how_long.as_secs_f64() / period * f64::from(count);
+        Ok(f64::from(said) * LATE >= due)
     }
 
     /// Releases sessions that stand.
