@@ -48,7 +48,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 30] = [
+    let tests: [(&str, Test); 31] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -79,6 +79,7 @@ fn main() {
         ("nsis_sessions_are_held", nsis::sessions_are_held),
         ("nsis_messages_are_timed_in_a_router", nsis::messages_are_timed_in_a_router),
         ("rates_pairs_of_every_protocol_go_through", rates::pairs_of_every_protocol_go_through),
+        ("rates_sessions_of_every_protocol_stand", rates::sessions_of_every_protocol_stand),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),

@@ -10,9 +10,10 @@
 //! and the ends the other.
 //!
 //! - [`speaker`]: the messages of each protocol.
-//! - [`ends`]: the two ends.
+//! - [`ends`], [`destination`]: the two ends.
 //! - [`line`](mod@line): the network, and who runs on which processor.
 
+mod destination;
 pub mod ends;
 pub mod line;
 pub mod speaker;
@@ -74,9 +75,44 @@ pub struct Rates {
 /// The network cannot be built, or something in it ends.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Rates> {
     supervision.watcher.begin("the network starts", 1);
-    let line = Line::up(plan.protocol)?;
+    let line = Line::up(plan.protocol, line::NEVER)?;
     line.pin(plan.processors)?;
     line.with_ends(plan.processors, |sender| repeat(&line, sender, plan, supervision))
+}
+
+/// The refresh period of sessions that are to stand.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Longer than state without a refresh holds, with three refreshes that may be lost: (3 + 0.5) 1.5 R (RFC 2205 section 3.7).
+const TIME_OUT: Duration = Duration::from_secs(6);
+
+/// The largest number of sessions of which all stand after a time-out in which they were refreshed every second, on two
+/// processors where there are as many; each search is of its own.
+///
+/// # Errors
+/// As of [`measure`].
+pub fn standing(protocol: Protocol, search: Search, supervision: &Supervision<'_>) -> Result<u32> {
+    supervision.watcher.begin("the network starts", 1);
+    let line = Line::up(protocol, REFRESH)?;
+    let processors = Processors::available().first().copied().unwrap_or(Processors::One);
+    line.pin(processors)?;
+    line.with_ends(processors, |sender| {
+        search.largest(|count| stands(&line, sender, protocol, count, supervision))
+    })
+}
+
+/// Whether so many sessions all stand after a time-out.
+fn stands(
+    line: &Line,
+    sender: &mut Sender<'_>,
+    protocol: Protocol,
+    count: u32,
+    supervision: &Supervision<'_>,
+) -> Result<bool> {
+    supervision.watcher.begin(&format!("{count} sessions are refreshed every second"), 1);
+    let in_time = sender.stand(count, TIME_OUT, supervision)?;
+    let stand = in_time && line.claims()? >= count * protocol.claims_of_a_session();
+    sender.release(count, supervision)?;
+    Ok(stand)
 }
 
 fn repeat(

@@ -5,11 +5,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use earmark_lab::bench::rates::ends::Load;
-use earmark_lab::bench::rates::line::{Line, Processors};
+use earmark_lab::bench::rates::line::{Line, NEVER, Processors};
 use earmark_lab::bench::rates::speaker::Protocol;
 use earmark_lab::bench::{Supervision, Unwatched};
 
 use crate::Outcome;
+
+fn line(protocol: Protocol, refresh: Duration) -> anyhow::Result<Line> {
+    Line::of(PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab")), protocol, refresh)
+}
 
 /// ```text
 ///   s ---- r1 ---- d
@@ -20,7 +24,7 @@ pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
     let interrupted = AtomicBool::new(false);
     let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
     for protocol in Protocol::ALL {
-        let line = Line::of(PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab")), protocol)?;
+        let line = line(protocol, NEVER)?;
         line.pin(Processors::One)?;
         let courses = line.with_ends(Processors::One, |sender| {
             let window = Duration::from_millis(500);
@@ -35,6 +39,23 @@ pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
             assert_eq!((course.sent, course.through), (100, 100), "{protocol:?}");
         }
         assert_eq!(line.lost()?, 0, "{protocol:?}");
+    }
+    Ok(())
+}
+
+/// Sessions of each protocol stand as long as they are refreshed, beyond their lifetime, and are gone when they are released.
+pub(crate) fn sessions_of_every_protocol_stand() -> Outcome {
+    let interrupted = AtomicBool::new(false);
+    let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+    for protocol in Protocol::ALL {
+        let line = line(protocol, Duration::from_secs(1))?;
+        let claims = line.with_ends(Processors::One, |sender| {
+            assert!(sender.stand(40, Duration::from_secs(6), &supervision)?, "in time");
+            let standing = line.claims()?;
+            sender.release(40, &supervision)?;
+            anyhow::Ok([standing, line.claims()?])
+        })?;
+        assert_eq!(claims, [40 * protocol.claims_of_a_session(), 0], "{protocol:?}");
     }
     Ok(())
 }

@@ -244,7 +244,8 @@ fn message(frame: &[u8]) -> Option<(Ipv4Addr, &[u8])> {
 #[cfg(test)]
 mod tests {
     use earmark_wire::gist::{
-        Continuation, Data, Extensions, MAGIC_LEN, Mri, PathCoupled, emit_magic,
+        Continuation, Data, Extensions, MAGIC_LEN, Mri, NetworkLayerInformation, PathCoupled,
+        emit_magic,
     };
 
     use super::*;
@@ -270,7 +271,12 @@ mod tests {
             nat_traversal: None,
             mri: Mri::PathCoupled(flow),
             session: SessionId([session; 16]),
-            nli: None,
+            nli: Some(NetworkLayerInformation {
+                peer_identity: &[1, 2, 3, 4],
+                ip_ttl: 64,
+                interface_address: source.into(),
+                routing_state_validity: 30_000,
+            }),
             nslp_data: &[1, 2, 3, 4],
             continuation: Continuation::NONE,
             context_free: false,

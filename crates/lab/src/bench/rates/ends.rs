@@ -1,17 +1,16 @@
-//! The two ends of a measurement of rates: a sender that offers loads, and a destination that answers.
+//! The sender of a measurement of rates: offers loads, and hears what comes of them.
 //!
 //! A message is through when it was answered, where the protocol answers (Resv; the echo of Boomerang, by the kernel of the
 //! destination), or has come to the destination (PathTear; reports of YESSIR).
 
 use std::convert::Infallible;
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use earmark_core::{Effect, Effects, Outgoing};
+use earmark_core::{Effect, Effects};
 use earmark_linux::SignallingSocket;
 use earmark_wire::boomerang::Reservation;
 use earmark_wire::icmp::{Ends, HEADER, Kind};
@@ -20,13 +19,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::super::Supervision;
-use super::super::session::TTL;
 use super::speaker::{Protocol, SESSIONS, Speaker, Step};
 
 /// Messages that are sent before receiving has its turn.
 const MESSAGES: usize = 64;
 /// The longest wait for a message.
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
+pub(super) const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 /// What has not come when nothing more came for so long is lost.
 const QUIET: Duration = Duration::from_millis(300);
 /// Releases that are under way at a time after a burst: it is not they that are measured.
@@ -42,9 +40,9 @@ const TOO_LATE: f64 = 1.25;
 /// What was offered at a rate has to be through so soon afterwards, or it was not sustained but only put off.
 const SOON: Duration = Duration::from_millis(50);
 /// Octets of the kernel that may wait at an end.
-const RECEIVE_BUFFER: usize = 32 << 20;
+pub(super) const RECEIVE_BUFFER: usize = 32 << 20;
 /// Octets of the longest message of a test.
-const LONGEST: usize = 2_048;
+pub(super) const LONGEST: usize = 2_048;
 
 /// What is offered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,9 +92,9 @@ impl Course {
 #[derive(Default)]
 pub(super) struct Shared {
     /// Messages that came to the destination and have no answer.
-    arrived: AtomicU64,
-    is_listening: AtomicBool,
-    is_over: AtomicBool,
+    pub(super) arrived: AtomicU64,
+    pub(super) is_listening: AtomicBool,
+    pub(super) is_over: AtomicBool,
 }
 
 impl Shared {
@@ -181,8 +179,66 @@ impl<'s> Sender<'s> {
         }
         self.flush();
         self.settle(supervision)?;
+        self.say_all(first, count, Step::Release, supervision)?;
+        self.next = (first + count) % SESSIONS;
+        Ok(())
+    }
+
+    /// Sets so many sessions up, and refreshes each once in a period for so long; they stay. Gives whether the pace was kept.
+    ///
+    /// # Errors
+    /// A socket fails; it was interrupted.
+    pub fn stand(
+        &mut self,
+        count: u32,
+        how_long: Duration,
+        supervision: &Supervision<'_>,
+    ) -> Result<bool> {
+        let first = self.next;
+        self.say_all(first, count, Step::SetUp, supervision)?;
+        let period = self.speaker.sessions.refresh.as_secs_f64();
+        let (start, mut said) = (Instant::now(), 0);
+        while start.elapsed() < how_long {
+            let due = (start.elapsed().as_secs_f64() / period * f64::from(count)) as u32;
+            let until = due.min(said + MESSAGES as u32);
+            for place in said..until {
+                self.say(first + place % count.max(1), Step::SetUp);
+            }
+            let is_idle = said == until;
+            said = until;
+            self.flush();
+            if self.receive()? == 0 && is_idle {
+                self.nap()?;
+            }
+            supervision.go_on()?;
+        }
+        // Nobody answers a refresh with RSVP.
+        self.give_up();
+        let due = how_long.as_secs_f64() / period * f64::from(count);
+        Ok(f64::from(said) * LATE >= due)
+    }
+
+    /// Releases sessions that stand.
+    ///
+    /// # Errors
+    /// A socket fails; it was interrupted.
+    pub fn release(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
+        let first = self.next;
+        self.say_all(first, count, Step::Release, supervision)?;
+        self.next = (first + count) % SESSIONS;
+        Ok(())
+    }
+
+    /// Says the same of many sessions, with so many unanswered.
+    fn say_all(
+        &mut self,
+        first: u32,
+        count: u32,
+        step: Step,
+        supervision: &Supervision<'_>,
+    ) -> Result<()> {
         for number in 0..count {
-            self.say(first + number, Step::Release);
+            self.say(first + number, step);
             if self.outbox.len() < MESSAGES {
                 continue;
             }
@@ -200,9 +256,7 @@ impl<'s> Sender<'s> {
             supervision.go_on()?;
         }
         self.flush();
-        self.settle(supervision)?;
-        self.next = (first + count) % SESSIONS;
-        Ok(())
+        self.settle(supervision)
     }
 
     /// Pairs, at a rate: a session is released a while after it was set up. Gives whether the pace was kept.
@@ -316,7 +370,7 @@ impl<'s> Sender<'s> {
 }
 
 /// Hands the kernel what is to be sent; gives how much of it the kernel would not take.
-fn send(socket: &mut SignallingSocket, outbox: &mut Effects<Infallible>) -> u64 {
+pub(super) fn send(socket: &mut SignallingSocket, outbox: &mut Effects<Infallible>) -> u64 {
     let mut unsent = 0;
     let messages = outbox.iter().filter_map(|effect| match effect {
         Effect::Send(out, range) => Some((out, outbox.octets(range))),
@@ -327,7 +381,7 @@ fn send(socket: &mut SignallingSocket, outbox: &mut Effects<Infallible>) -> u64 
     unsent
 }
 
-fn nap(source: &impl AsFd) -> Result<()> {
+pub(super) fn nap(source: &impl AsFd) -> Result<()> {
     match poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&NAP)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
@@ -361,97 +415,6 @@ fn is_reply(packet: &[u8]) -> bool {
     let message = packet.get(header..).unwrap_or_default();
     message.first() == Some(&Ends::V4.code(Kind::Reply))
         && message.get(HEADER..).is_some_and(|data| Reservation::parse(data).is_ok())
-}
-
-/// The destination: answers until it is told to end.
-pub(super) fn answer(speaker: &Speaker, shared: &Shared) -> Result<()> {
-    match speaker.protocol {
-        Protocol::Rsvp => answer_paths(speaker, shared),
-        // The kernel answers echoes.
-        Protocol::Boomerang => wait(shared),
-        Protocol::Yessir => count_reports(speaker.to, shared),
-    }
-}
-
-fn wait(shared: &Shared) -> Result<()> {
-    shared.is_listening.store(true, Ordering::Relaxed);
-    while !shared.is_over.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
-}
-
-/// A Resv for each Path; PathTears are counted.
-fn answer_paths(speaker: &Speaker, shared: &Shared) -> Result<()> {
-    let mut socket = SignallingSocket::open().context("the destination cannot open its sockets")?;
-    shared.is_listening.store(true, Ordering::Relaxed);
-    let (mut outbox, mut room) = (Effects::new(), Vec::new());
-    let here = speaker.to.into();
-    while !shared.is_over.load(Ordering::Relaxed) {
-        let mut torn = 0;
-        let count = socket.receive(|message| {
-            let Ok(message) = Message::parse(message.datagram.payload) else { return };
-            match &message.body {
-                Body::Path(path) => {
-                    let Some(number) = speaker.sessions.number(&path.session) else { return };
-                    speaker.sessions.resv(number, here, path.hop.lih, false, &mut room);
-                    let out = Outgoing {
-                        protocol: earmark_rsvp::PROTOCOL,
-                        interface: None,
-                        source: here,
-                        destination: path.hop.address,
-                        ttl: TTL,
-                        router_alert: false,
-                        encapsulated: false,
-                        neighbor: None,
-                    };
-                    outbox.send(out, room.len()).copy_from_slice(&room);
-                }
-                Body::PathTear(_) => torn += 1,
-                _ => {}
-            }
-        })?;
-        // What cannot be sent is a Path without an answer, and so counts as lost.
-        send(&mut socket, &mut outbox);
-        shared.arrived.fetch_add(torn, Ordering::Relaxed);
-        if count == 0 {
-            nap(&socket)?;
-        }
-    }
-    Ok(())
-}
-
-/// Reports are counted, whatever they are.
-fn count_reports(here: Ipv4Addr, shared: &Shared) -> Result<()> {
-    let open = |port| -> io::Result<UdpSocket> {
-        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&std::net::SocketAddr::from((here, port)).into())?;
-        Ok(socket.into())
-    };
-    let sockets: io::Result<Vec<UdpSocket>> = Speaker::ports().map(open).collect();
-    let sockets = sockets.context("the destination cannot open its sockets")?;
-    shared.is_listening.store(true, Ordering::Relaxed);
-    let mut room = [0; LONGEST];
-    while !shared.is_over.load(Ordering::Relaxed) {
-        let mut count = 0;
-        for socket in &sockets {
-            while socket.recv(&mut room).is_ok() {
-                count += 1;
-            }
-        }
-        shared.arrived.fetch_add(count, Ordering::Relaxed);
-        if count == 0 {
-            let mut waiting: Vec<PollFd<'_>> =
-                sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-            match poll(&mut waiting, Some(&NAP)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,14 +10,15 @@ use serde::Serialize;
 
 use super::super::network::{Network, Set};
 use super::super::process::Sample;
-use super::ends::{self, Sender, Shared};
+use super::destination;
+use super::ends::{Sender, Shared};
 use super::speaker::{Protocol, SESSIONS, Speaker};
 use crate::testbed::Settings;
 
 /// The router.
 const ROUTER: usize = 1;
-/// Nobody refreshes anything while a load is tried.
-const REFRESH: Duration = Duration::from_secs(300);
+/// A refresh period in which nobody refreshes anything while a load is tried.
+pub const NEVER: Duration = Duration::from_secs(300);
 /// Nobody is kept from changing many sessions a second.
 const LIMITS: &str =
     "max_sessions = 4000000\nmax_per_source = 4000000\nchanges_per_second = 4000000000\n";
@@ -84,20 +85,20 @@ pub struct Line {
 }
 
 impl Line {
-    /// Builds one of this very program, for a protocol.
+    /// Builds one of this very program, for a protocol whose sessions are refreshed so often: whole seconds.
     ///
     /// # Errors
     /// Namespaces are not to be had; the daemon does not start.
-    pub fn up(protocol: Protocol) -> Result<Line> {
+    pub fn up(protocol: Protocol, refresh: Duration) -> Result<Line> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        Line::of(program, protocol)
+        Line::of(program, protocol, refresh)
     }
 
     /// Likewise, for another program that runs `earmark-lab`.
     ///
     /// # Errors
     /// As of [`Line::up`].
-    pub fn of(program: PathBuf, protocol: Protocol) -> Result<Line> {
+    pub fn of(program: PathBuf, protocol: Protocol, refresh: Duration) -> Result<Line> {
         let interface =
             format!("queues = \"none\"\nprotocols = [\"{}\"]\n", protocol.name_in_settings());
         let settings = Settings {
@@ -106,9 +107,9 @@ impl Line {
             interface,
             ..Settings::default()
         };
-        let set = Set { routers: 1, refresh: REFRESH, reduction: false, settings };
+        let set = Set { routers: 1, refresh, reduction: false, settings };
         let network = Network::of(program, &set, SESSIONS)?;
-        let sessions = network.sessions(SESSIONS, REFRESH)?;
+        let sessions = network.sessions(SESSIONS, refresh)?;
         let speaker = Speaker { protocol, sessions, to: network.destination()? };
         Ok(Line { network, speaker })
     }
@@ -139,7 +140,7 @@ impl Line {
             let answering = scope.spawn(move || -> Result<()> {
                 destination.run_in(|| {
                     put(None, place)?;
-                    ends::answer(&self.speaker, shared)
+                    destination::answer(&self.speaker, shared)
                 })?
             });
             let outcome = source.run_in(|| {
@@ -160,6 +161,15 @@ impl Line {
     /// It has ended.
     pub fn sample(&self) -> Result<Sample> {
         self.network.sample(ROUTER)
+    }
+
+    /// Reservations that the daemon holds, on all links.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn claims(&self) -> Result<u32> {
+        let links = self.network.client(ROUTER)?.show_links()?.rows;
+        Ok(links.iter().map(|link| link.claims).sum())
     }
 
     /// Messages that the daemon's sockets have lost so far.

@@ -60,6 +60,15 @@ impl Protocol {
         }
     }
 
+    /// Reservations of a session on the links of a router.
+    pub fn claims_of_a_session(self) -> u32 {
+        match self {
+            Protocol::Rsvp | Protocol::Yessir => 1,
+            // One each way.
+            Protocol::Boomerang => 2,
+        }
+    }
+
     pub(super) fn name_in_settings(self) -> &'static str {
         match self {
             Protocol::Rsvp => "rsvp",
@@ -106,6 +115,12 @@ impl Speaker {
         }
     }
 
+    /// The refresh period as protocols say it in whole seconds: no more than a daemon takes.
+    fn seconds(&self) -> u8 {
+        const MOST: u64 = 30;
+        self.sessions.refresh.as_secs().clamp(1, MOST) as u8
+    }
+
     fn rsvp(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
         match step {
             Step::SetUp => self.sessions.path(number, octets),
@@ -124,7 +139,7 @@ impl Speaker {
         let reservation = Reservation {
             transaction_id: number,
             flags: Flags(0),
-            refresh_interval: 30,
+            refresh_interval: self.seconds(),
             key: 1,
             classifier: Keys {
                 source: self.sessions.sender.into(),
@@ -150,7 +165,7 @@ impl Speaker {
 
     fn yessir(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
         let ssrc = 0x5000_0000 + number;
-        let app = request(number, ssrc);
+        let app = request(number, ssrc, self.seconds());
         let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 0, packets: 0, octets: 0 };
         let mut room = [0; CNAME_LEN];
         let sources = [ssrc.to_be_bytes()];
@@ -191,7 +206,7 @@ fn port(first: u16, place: u32) -> u16 {
 }
 
 /// What a stream asks for, as an APP packet.
-fn request(number: u32, ssrc: u32) -> Vec<u8> {
+fn request(number: u32, ssrc: u32, interval: u8) -> Vec<u8> {
     let bucket = TokenBucket {
         rate: (RATE / 8) as f32,
         depth: 1_500.0,
@@ -204,7 +219,7 @@ fn request(number: u32, ssrc: u32) -> Vec<u8> {
         generic: Generic {
             command: Command::Active,
             style: Style::Individual,
-            interval: 30,
+            interval: interval.into(),
             reservation: number,
             multiplexed: false,
         },

@@ -25,8 +25,8 @@ const KINDS: [Kind; 2] = [
 
 /// Measures both loads.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let scaled = Scaled { by: if order.quick { 125 } else { 20 } };
-    let rounds = if order.quick { 1 } else { 3 };
+    let scaled = Scaled { by: if order.quick { 125 } else { 25 } };
+    let rounds = if order.quick { 1 } else { 2 };
     let mut results: [Vec<Passings>; 2] = Default::default();
     for _ in 0..rounds {
         for (load, results) in LOADS.into_iter().zip(&mut results) {

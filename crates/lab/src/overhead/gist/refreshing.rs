@@ -21,7 +21,7 @@ const KEY: &str = "gist.table2_refresh_cpu.cpu_pct";
 /// Measures every interval, again and again.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let (period, rounds, parts) =
-        if order.quick { (Duration::from_secs(1), 1, 5) } else { (Duration::from_secs(6), 3, 6) };
+        if order.quick { (Duration::from_secs(1), 1, 5) } else { (Duration::from_secs(6), 2, 6) };
     let intervals = published::numbers(INTERVALS);
     supervision.watcher.begin("the network starts", 1);
     // The other end grants whatever this one proposes.

@@ -35,7 +35,7 @@ struct Run {
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     chapter.heading("Sessions between two nodes (Figures 8 to 10)");
-    let scaled = Scaled { by: if order.quick { 125 } else { 20 } };
+    let scaled = Scaled { by: if order.quick { 125 } else { 25 } };
     let mut runs: Vec<Run> = Vec::new();
     for _ in 0..if order.quick { 1 } else { 2 } {
         for transport in Transport::ALL {
