@@ -164,11 +164,18 @@ mod hook {
         HOOK.set(hook).map_err(|()| HookAlreadySet)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn call(checkpoint: Checkpoint) {
-        if ENABLED.load(Ordering::Relaxed)
-            && let Some(hook) = HOOK.get()
-        {
+        if ENABLED.load(Ordering::Relaxed) {
+            call_enabled(checkpoint);
+        }
+    }
+
+    /// Apart, so that a mark that nobody wants takes next to nothing of the function that it is in.
+    #[cold]
+    #[inline(never)]
+    fn call_enabled(checkpoint: Checkpoint) {
+        if let Some(hook) = HOOK.get() {
             hook(checkpoint);
         }
     }

@@ -62,7 +62,7 @@ fn cases(receivers: &[u32]) -> Vec<Case> {
 
 /// Measures, and tells.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let apart = Duration::from_millis(if order.quick { 500 } else { 2_000 });
+    let apart = Duration::from_millis(if order.quick { 300 } else { 2_000 });
     let mut cases = cases(&RECEIVERS);
     rounds(&mut cases, ROUNDS, apart, supervision)?;
     Ok(chapter(&cases))
