@@ -11,8 +11,8 @@ const SIZES: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
 const BLOCKS: [u32; 4] = [32, 64, 128, 256];
 /// Places that a block may have.
 const WAYS: [u32; 4] = [1, 2, 4, 8];
-/// Sizes of the second level, KB.
-const SECOND_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1_024];
+/// Sizes of the second level, KB; it is larger than both caches of the first together.
+const SECOND_SIZES: [u32; 5] = [64, 128, 256, 512, 1_024];
 /// A cache is as good as the best one if it takes so much longer at most.
 const AS_GOOD: f64 = 1.01;
 
@@ -281,7 +281,7 @@ mod tests {
         let of = |varied| quick.iter().filter(|(other, _)| *other == varied).count();
         assert_eq!(of(Varied::Instructions), SIZES.len() + BLOCKS.len() + WAYS.len() - 2);
         assert_eq!((of(Varied::Data), of(Varied::Second)), (2, 2));
-        assert_eq!(shapes(false).len(), 7 * 4 * 4 + 7 + 6);
+        assert_eq!(shapes(false).len(), 7 * 4 * 4 + 7 + 5);
     }
 
     #[test]
