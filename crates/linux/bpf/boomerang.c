@@ -179,12 +179,19 @@ static __always_inline __u32 way_out(struct __sk_buff *packet, const struct pack
 static __always_inline int report(struct __sk_buff *packet, const struct packet *found, enum fate fate,
 				  const struct change *changes)
 {
-	__u64 wake = bpf_ringbuf_query((void *)&messages, BPF_RB_AVAIL_DATA) < WAKE_AT ? BPF_RB_NO_WAKEUP : 0;
+	int is_quiet = bpf_ringbuf_query((void *)&messages, BPF_RB_AVAIL_DATA) < WAKE_AT;
+	__u32 *quiet = ring_number(RING_QUIET);
 	__u32 length = found->length;
+	int failed;
 
-	if (length < IPV4_HEADER || length > 192)
+	if (!quiet || length < IPV4_HEADER || length > 192)
 		return -1;
-	return COPY_INTO(packet, found, fate, changes, 192, wake) ? -1 : 0;
+	// Said before, for messages that come in right behind the copy, and again after, for whoever has been told of one in between.
+	*quiet = 1;
+	failed = COPY_INTO(packet, found, fate, changes, 192, is_quiet ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+	if (is_quiet)
+		*quiet = 1;
+	return failed ? -1 : 0;
 }
 
 // All five keys, with ports, and nothing else.

@@ -50,9 +50,15 @@ struct message {
 	struct change changes[2];
 };
 
-// Made by the loader: the ring, and what it had no room for (key 0: __u32).
+// Made by the loader: the ring, and two numbers about it (__u32).
 extern const char messages;
-extern const char lost;
+extern const char ring;
+
+// Messages that it had no room for.
+#define RING_LOST 0
+// Whether something was put into it of which nobody was told. What comes next must be told: the kernel tells by itself only of
+// what comes into a ring that is empty.
+#define RING_QUIET 1
 
 // A packet that could be a message: what its IP header says, and where things are, in octets from there.
 struct packet {
@@ -143,13 +149,28 @@ static __always_inline int read_packet(struct __sk_buff *packet, struct packet *
 		full;                                                                                                \
 	})
 
+static __always_inline __u32 *ring_number(__u32 key)
+{
+	return bpf_map_lookup_elem((void *)&ring, &key);
+}
+
 static __always_inline void count_lost(void)
 {
-	__u32 key = 0;
-	__u32 *count = bpf_map_lookup_elem((void *)&lost, &key);
+	__u32 *count = ring_number(RING_LOST);
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
+}
+
+// How the daemon is told of a message: as the kernel sees fit, unless it may sleep beside what it was not told of.
+static __always_inline __u64 telling(void)
+{
+	__u32 *quiet = ring_number(RING_QUIET);
+
+	if (!quiet || !*quiet)
+		return 0;
+	*quiet = 0;
+	return BPF_RB_FORCE_WAKEUP;
 }
 
 // Gives a message to the daemon; what becomes of the packet is the result. Rooms are for what is usual: a message of
@@ -158,18 +179,20 @@ static __always_inline int hand_over(struct __sk_buff *packet, const struct pack
 {
 	struct change nothing[2] = {};
 	__u32 length = found->length;
+	__u64 wake;
 	int full;
 
 	if (length < IPV4_HEADER || length > LONGEST_MESSAGE || bpf_skb_pull_data(packet, packet->len))
 		return NEXT_PROGRAM;
+	wake = telling();
 	if (length <= 192)
-		full = COPY_INTO(packet, found, fate, nothing, 192, 0);
+		full = COPY_INTO(packet, found, fate, nothing, 192, wake);
 	else if (length <= 512)
-		full = COPY_INTO(packet, found, fate, nothing, 512, 0);
+		full = COPY_INTO(packet, found, fate, nothing, 512, wake);
 	else if (length <= 2048)
-		full = COPY_INTO(packet, found, fate, nothing, 2048, 0);
+		full = COPY_INTO(packet, found, fate, nothing, 2048, wake);
 	else
-		full = COPY_INTO(packet, found, fate, nothing, LONGEST_MESSAGE, 0);
+		full = COPY_INTO(packet, found, fate, nothing, LONGEST_MESSAGE, wake);
 	if (full)
 		count_lost();
 	return fate == TAKEN ? DROP : NEXT_PROGRAM;

@@ -78,6 +78,7 @@ fn main() -> ExitCode {
         trial("fast path: refreshed by the kernel", fast_path::refreshed_by_the_kernel),
         trial("fast path: all else is the daemon's", fast_path::all_else_is_the_daemons),
         trial("fast path: set up and released by the kernel", fast_path::set_up_and_release),
+        trial("fast path: copies wake nobody", fast_path::copies_wake_nobody),
         trial("fast path: so much for each initiating node", fast_path::so_much_for_each),
         trial("fast path: through a flood", fast_path::through_a_flood),
         trial("without BPF: boomerang", without_bpf::boomerang),

@@ -26,6 +26,9 @@ use crate::sys::ring::Ring;
 /// Octets of the ring: room for sixteen thousand messages of RSVP, or thirty-eight thousand of Boomerang. So many set-ups may
 /// come at once without a loss, which only the next refresh makes up for.
 const RING: u32 = 8 << 20;
+/// Numbers that the programs say about it, `RING_LOST` and `RING_QUIET`, and the key of the first: messages that it had no room for.
+const RING_NUMBERS: u32 = 2;
+const RING_LOST: [u8; 4] = [0; 4];
 /// Octets of `struct message` before the packet.
 const HEAD: usize = 32;
 /// Values of its `fate`: what is neither is a copy.
@@ -101,7 +104,8 @@ impl Program {
 #[derive(Debug)]
 pub(super) struct Interceptor {
     ring: Ring,
-    lost: Map<4, 4>,
+    /// What the programs say about the ring; see [`RING_LOST`].
+    numbers: Map<4, 4>,
     pub(super) fast_path: FastPath,
     /// In the order of [`Program::ALL`]; what the kernel does not load, with its answer.
     programs: [Result<OwnedFd, io::ErrorKind>; Program::ALL.len()],
@@ -118,10 +122,9 @@ impl Interceptor {
     /// The kernel does not lend the ring, or not even the programs of RSVP.
     pub(super) fn open() -> io::Result<Interceptor> {
         let ring = Ring::new("earmark_messages", RING)?;
-        let lost: Map<4, 4> = Map::create("earmark_lost", 1)?;
-        lost.set(&[0; 4], &[0; 4])?;
+        let numbers: Map<4, 4> = Map::create_array("earmark_ring", RING_NUMBERS)?;
         let mut fast_path = FastPath::new()?;
-        let maps = [("messages", ring.descriptor()), ("lost", lost.descriptor())];
+        let maps = [("messages", ring.descriptor()), ("ring", numbers.descriptor())];
         let maps: Vec<(&str, i32)> = maps.into_iter().chain(fast_path.maps()).collect();
         let load = |program: Program| {
             let (object, section, name) = program.place();
@@ -142,7 +145,7 @@ impl Interceptor {
             fast_path.set_program(boomerang.as_fd())?;
         }
         let links = BTreeMap::new();
-        Ok(Interceptor { ring, lost, fast_path, programs, links, spare: Vec::new() })
+        Ok(Interceptor { ring, numbers, fast_path, programs, links, spare: Vec::new() })
     }
 
     /// Hangs those programs into an interface that it is to have, and takes the others out.
@@ -242,7 +245,7 @@ impl Interceptor {
 
     /// How many messages the ring had no room for.
     pub(super) fn lost(&self) -> u64 {
-        self.lost.get(&[0; 4]).ok().flatten().map_or(0, u32::from_ne_bytes).into()
+        self.numbers.get(&RING_LOST).ok().flatten().map_or(0, u32::from_ne_bytes).into()
     }
 }
 

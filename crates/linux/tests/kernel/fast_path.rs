@@ -9,6 +9,8 @@ use earmark_linux::{
     SignallingSocket,
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::boomerang::{BOOMERANG, router};
 use crate::flood;
 use crate::interception::{assert_nothing, open_on};
@@ -264,6 +266,35 @@ pub(crate) fn set_up_and_release() {
     sender.send(&out, &message(5).octets(false)).expect("sent");
     take_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
     assert_eq!(shares(&router), [3_000_000, 872_000]);
+}
+
+/// Copies wake nobody; what the daemon has to treat does, although it stands behind copies that nobody has read.
+pub(crate) fn copies_wake_nobody() {
+    let line = line();
+    let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
+    let mut router = router(&line);
+    let out = outgoing(1, SENDER.into(), RECEIVER.into());
+    let path = router.fast_path_mut().expect("BPF");
+    path.set_longest_interval(Some(30)).expect("set");
+    for interface in [line.outward, line.inward] {
+        assert_eq!(path.lend(interface, 5_000_000).ok(), Some(5_000_000));
+    }
+    path.allow(SENDER, 1_000).expect("allowed");
+    let is_awake = |router: &SignallingSocket, patience: Timespec| {
+        let mut descriptors = [PollFd::new(router, PollFlags::IN)];
+        poll(&mut descriptors, Some(&patience)).expect("polled") > 0
+    };
+    for port in [1, 2] {
+        sender.send(&out, &message(port).octets(false)).expect("sent");
+        take_one("it is back", &mut sender, |_| ());
+        assert!(!is_awake(&router, Timespec::default()), "the kernel has settled it");
+        // Key 0 stands for all ports, which the kernel does not judge.
+        sender.send(&out, &message(0).octets(false)).expect("sent");
+        assert!(is_awake(&router, Timespec { tv_sec: 10, tv_nsec: 0 }), "it is the daemon's");
+        let mut read = Vec::new();
+        while router.receive(|m| read.push(m.is_copy)).expect("received") > 0 {}
+        assert_eq!(read, [true, true, false]);
+    }
 }
 
 /// No initiating node gets more than it may, and a thousandth one that comes takes the place of the first.
