@@ -11,13 +11,18 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 380.0;
-/// Height of a line of the legend, and how wide a name in it may be.
+/// Height of a line of the legend; how wide a letter is there, and what stands beside a name.
 const LINE: f64 = 20.0;
-const NAME: f64 = 300.0;
+const LETTER: f64 = 7.2;
+const BESIDE: f64 = 60.0;
+/// What is said of series that are others'.
+const PUBLISHED: &str = " (published)";
 
 /// The drawing, complete with its style.
 pub fn svg(figure: &Figure) -> String {
-    let per_line = ((RIGHT - LEFT) / NAME) as usize;
+    let letters = figure.series.iter().map(|series| legend_name(series).chars().count()).max();
+    let column = letters.unwrap_or(0) as f64 * LETTER + BESIDE;
+    let per_line = (((RIGHT - LEFT) / column) as usize).max(1);
     let lines = figure.series.len().div_ceil(per_line);
     let mut out =
         drawing::begin_titled(BOTTOM + 60.0 + LINE * lines as f64, &figure.title, &SERIES);
@@ -39,8 +44,8 @@ pub fn svg(figure: &Figure) -> String {
             Kind::Dots => dots(&mut out, number, series, &across, &up),
             Kind::Bars => bars(&mut out, (number, figure.series.len()), series, &across, &up),
         }
-        let (column, row) = (number % per_line, number / per_line);
-        let at = (LEFT + NAME * column as f64, BOTTOM + 64.0 + LINE * row as f64);
+        let (place, row) = (number % per_line, number / per_line);
+        let at = (LEFT + column * place as f64, BOTTOM + 64.0 + LINE * row as f64);
         legend(&mut out, number, series, at);
     }
     out.push_str("</svg>\n");
@@ -214,17 +219,21 @@ fn bars(
 }
 
 fn legend(out: &mut String, number: usize, series: &Series, (x, y): (f64, f64)) {
-    let published = if series.published { " (published)" } else { "" };
     let _ = write!(
         out,
         "<line class=\"line\" {} x1=\"{x:.0}\" x2=\"{:.0}\" y1=\"{y:.0}\" y2=\"{y:.0}\"/>\
-         <text x=\"{:.0}\" y=\"{:.0}\">{}{published}</text>",
+         <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
         stroke(number, series),
         x + 26.0,
         x + 32.0,
         y + 4.0,
-        escape(&series.name)
+        escape(&legend_name(series))
     );
+}
+
+fn legend_name(series: &Series) -> String {
+    let published = if series.published { PUBLISHED } else { "" };
+    format!("{}{published}", series.name)
 }
 
 /// A number of an axis, short.
