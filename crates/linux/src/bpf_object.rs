@@ -159,7 +159,7 @@ mod tests {
         ] {
             let maps = [
                 ("messages", 0x1234),
-                ("lost", 0x4321),
+                ("ring", 0x4321),
                 ("sessions", 7),
                 ("node", 8),
                 ("lent", 9),
