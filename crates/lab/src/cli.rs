@@ -164,6 +164,8 @@ mod tests {
                 "a rate starts with a number",
             ),
             ("earmark-lab down a.toml --name b", "cannot be used with"),
+            ("earmark-lab report --quick", "--out <DIRECTORY>"),
+            ("earmark-lab report --only retry,all --out a", "the parts are messages, loads,"),
         ] {
             let error = Arguments::try_parse_from(line.split_whitespace()).unwrap_err();
             assert!(error.to_string().contains(reason), "{line}: {error}");

@@ -299,6 +299,26 @@ mod tests {
         }
     }
 
+    /// What is no report, or none of ours, is told by the name of its file, or has nothing to be held against.
+    #[test]
+    fn rubbish_is_no_earlier_report() {
+        let file =
+            std::env::temp_dir().join(format!("earmark-earlier-{}.json", std::process::id()));
+        let read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            read_results(&file).map_err(|error| format!("{error:#}"))
+        };
+        for rubbish in ["", "{\"pan\":", "\u{0}\u{1}"] {
+            let error = read(rubbish).unwrap_err();
+            assert!(error.contains("cannot read") && error.contains("earmark-earlier-"), "{error}");
+        }
+        for other in ["[]", "7", r#"{"a":{"value":"x","interval":[],"repetitions":-1}}"#] {
+            assert_eq!(read(other).unwrap(), []);
+        }
+        fs::remove_file(&file).unwrap();
+        assert!(read_results(&file).is_err(), "it is not there");
+    }
+
     #[test]
     fn reports_are_held_against_each_other() {
         let value = |median: f64| Estimate {

@@ -18,6 +18,7 @@ mod rsvp;
 mod yessir;
 
 pub use arrival::{Arrival, Side};
+pub(super) use nsis::lift_limits;
 pub use rsvp::RESV_TEAR;
 pub use yessir::{SIGNED, signing_key};
 
@@ -437,16 +438,7 @@ fn config() -> NodeConfig {
     config.yessir.limits.changes_per_second = u32::MAX;
     config.yessir.limits.sessions = u32::MAX;
     config.nsis.gist.validity = nsis::VALIDITY;
-    let limits = &mut config.nsis.gist.limits;
-    for limit in [
-        &mut limits.states,
-        &mut limits.states_per_peer,
-        &mut limits.queries_per_second,
-        &mut limits.queries_per_second_of_a_peer,
-        &mut limits.datagrams_per_second,
-    ] {
-        *limit = u32::MAX;
-    }
+    nsis::lift_limits(&mut config.nsis.gist);
     let limits = &mut config.nsis.qos.limits;
     limits.sessions = u32::MAX;
     limits.sessions_per_peer = u32::MAX;

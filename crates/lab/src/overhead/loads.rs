@@ -9,18 +9,9 @@ use anyhow::Result;
 use super::Order;
 use super::chapter::{Chapter, Estimate, Point, Series};
 use super::marks::middle;
+use super::passage::Way;
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
-
-/// A router to be loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
-    protocol: Protocol,
-    name: &'static str,
-    settings: &'static str,
-    /// Whether the daemon sees the messages.
-    daemon: bool,
-}
 
 const WAYS: [Way; 3] = [
     Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },

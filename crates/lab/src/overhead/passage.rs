@@ -38,6 +38,17 @@ const RAW: i32 = 255;
 /// Where GIST is spoken; the hosts have somebody there, or their kernels would answer.
 const GIST: u16 = 270;
 
+/// A kind of router that messages pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) protocol: Protocol,
+    pub(super) name: &'static str,
+    /// What its daemon is told.
+    pub(super) settings: &'static str,
+    /// Whether the daemon sees the messages.
+    pub(super) daemon: bool,
+}
+
 /// What a message took.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Passed {

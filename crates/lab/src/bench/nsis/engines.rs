@@ -18,6 +18,8 @@ use earmark_core::{
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_nsis::{self as nsis, ping};
 
+use crate::bench::router::lift_limits;
+
 /// The first link, at both of its ends.
 const NEAR: InterfaceId = InterfaceId(1);
 /// The second one.
@@ -184,16 +186,7 @@ fn config(place: usize, sessions: u32) -> NodeConfig {
     let mut config = NodeConfig { name, seed: place as u64 + 1, ..NodeConfig::default() };
     config.nsis.gist.validity = VALIDITY;
     config.nsis.ping.applications = sessions as usize;
-    let limits = &mut config.nsis.gist.limits;
-    for limit in [
-        &mut limits.states,
-        &mut limits.states_per_peer,
-        &mut limits.queries_per_second,
-        &mut limits.queries_per_second_of_a_peer,
-        &mut limits.datagrams_per_second,
-    ] {
-        *limit = u32::MAX;
-    }
+    lift_limits(&mut config.nsis.gist);
     config
 }
 

@@ -5,14 +5,13 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::steps::kinds;
 use crate::bench::Supervision;
 use crate::bench::messages::fast_path;
 use crate::bench::router::{Message, Protocol, Step};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Cell, Chapter, Entry, Estimate, Table};
 use crate::overhead::environment::Environment;
-use crate::overhead::passage::{Passage, Passed};
+use crate::overhead::passage::{Passage, Passed, Way};
 use crate::overhead::published;
 
 /// How often each way is visited, one after the other, so that each sees the machine at different times.
@@ -31,16 +30,6 @@ const MOST_OTHERS: u32 = 1_000;
 const TEST_RUNS: u32 = 2;
 /// Sessions that the kernel knows meanwhile.
 const KNOWN: u32 = 1_000;
-
-/// A router to be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
-    protocol: Protocol,
-    name: &'static str,
-    settings: &'static str,
-    /// Whether the daemon sees the messages.
-    daemon: bool,
-}
 
 const WAYS: [Way; 5] = [
     Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
@@ -124,7 +113,11 @@ struct Found {
 impl Found {
     /// All kinds of messages of a protocol but refreshes, in the order of a session.
     fn nothing_yet(way: Way) -> Found {
-        let kinds = kinds(way.protocol).into_iter().filter(|kind| kind.step != Step::Refresh);
+        let kinds = way
+            .protocol
+            .messages_of_both_ends()
+            .into_iter()
+            .filter(|kind| kind.step != Step::Refresh);
         let kinds: Vec<Message> = kinds.collect();
         let of_kind = |kind: &Message| Times { message: kind.name, ..Times::default() };
         let times = kinds.iter().map(of_kind).collect();
@@ -311,7 +304,10 @@ mod tests {
             }
             let (above, _) = row.rsplit_once('.').unwrap();
             let (_, protocol, message) = PUBLISHED.iter().find(|(key, ..)| *key == above).unwrap();
-            assert!(kinds(*protocol).iter().any(|kind| kind.name == *message), "{message}");
+            assert!(
+                protocol.messages_of_both_ends().iter().any(|kind| kind.name == *message),
+                "{message}"
+            );
         }
     }
 

@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use earmark_core::checkpoint::Checkpoint;
 
 use crate::bench::Supervision;
-use crate::bench::router::{Message, Protocol, RESV_TEAR, Router, Step};
+use crate::bench::router::{Protocol, Router};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Chapter, Estimate};
 use crate::overhead::marks::{Clock, Marks, Stamp, by_message, middle, record};
@@ -59,16 +59,6 @@ impl Times {
     }
 }
 
-/// All kinds of messages, in the order in which a session sees them.
-pub(super) fn kinds(protocol: Protocol) -> Vec<Message> {
-    let mut kinds = protocol.messages().to_vec();
-    if protocol == Protocol::Rsvp {
-        let before = kinds.iter().position(|kind| kind.step == Step::Release);
-        kinds.insert(before.unwrap_or(kinds.len()), RESV_TEAR);
-    }
-    kinds
-}
-
 /// What the rounds have found.
 struct Found {
     /// By protocol, and by the name of the message.
@@ -93,8 +83,9 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
     supervision.watcher.begin("messages: their steps", rounds.into());
     let marks = Marks::begin();
     let mut clock = Clock::calibrate(&marks)?;
-    let nothing = |protocol| {
-        let names = kinds(protocol).into_iter().map(|kind| (kind.name, Times::default()));
+    let nothing = |protocol: Protocol| {
+        let names =
+            protocol.messages_of_both_ends().into_iter().map(|kind| (kind.name, Times::default()));
         (protocol, names.collect())
     };
     let times = Protocol::ALL.into_iter().map(nothing).collect();
@@ -136,7 +127,7 @@ fn round(
     undisturbed: bool,
 ) -> Result<bool> {
     let mut router = Router::with_sessions(protocol, RESIDENT, |_| {});
-    let kinds = kinds(protocol);
+    let kinds = protocol.messages_of_both_ends();
     let mut stamps = Vec::new();
     let mut noted = Vec::new();
     for warm in [false, true] {
