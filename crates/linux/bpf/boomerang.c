@@ -187,8 +187,10 @@ static __always_inline int report(struct __sk_buff *packet, const struct packet 
 	if (!quiet || length < IPV4_HEADER || length > 192)
 		return -1;
 	// Said before, for messages that come in right behind the copy, and again after, for whoever has been told of one in between.
-	*quiet = 1;
-	failed = COPY_INTO(packet, found, fate, changes, 192, is_quiet ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+	if (is_quiet)
+		*quiet = 1;
+	// Too many are told of once, not each: until they are read, that would cost each of them more than all the rest.
+	failed = COPY_INTO(packet, found, fate, changes, 192, is_quiet ? BPF_RB_NO_WAKEUP : telling());
 	if (is_quiet)
 		*quiet = 1;
 	return failed ? -1 : 0;
