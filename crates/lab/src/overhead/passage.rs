@@ -27,7 +27,7 @@ use socket2::{Domain, Socket, Type};
 use super::marks::{Clock, Marks, Stamp, by_message};
 use crate::bench::router::{Arrival, Message, Protocol, Router, Side};
 use daemon::Daemon;
-use tap::Tap;
+use tap::{Seen, Tap};
 
 /// How long a message may take through the router.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -35,8 +35,14 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const BANDWIDTH: &str = "10Gbit";
 /// `IPPROTO_RAW`: the IP header comes with the packet.
 const RAW: i32 = 255;
+/// Octets of data in a packet that is nobody's message.
+const PLAIN: usize = 100;
+const UDP: u8 = 17;
 /// Where GIST is spoken; the hosts have somebody there, or their kernels would answer.
 const GIST: u16 = 270;
+
+/// Where packets go that are nobody's message, and the background: to nobody behind the far host.
+pub(super) const NOWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 200, 0, 1), 9);
 
 /// A kind of router that messages pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,26 +166,50 @@ impl Passage {
         self.daemon.forget();
         self.send(message)?;
         let deadline = Instant::now() + PATIENCE;
-        let (mut came, mut left) = (None, None);
-        while left.is_none() {
-            let Some(seen) = self.tap.next(deadline)? else { return Ok(None) };
-            if seen.protocol != message.protocol() {
-                continue;
-            }
-            match (seen.leaves, came) {
-                (false, None) if seen.destination == message.destination() => came = Some(seen.at),
-                (true, Some(came)) => left = Some((came, seen)),
-                _ => {}
-            }
-        }
-        let Some((came, seen)) = left else { return Ok(None) };
-        self.writer.hear(self.protocol, message.session(), &seen.payload);
-        let interfaces_us = seen.at.saturating_sub(came).as_secs_f64() * 1e6;
+        let (protocol, destination) = (message.protocol(), message.destination());
+        let crossing = self.crossing(protocol, destination, deadline)?;
+        let Some((interfaces_us, left)) = crossing else { return Ok(None) };
+        self.writer.hear(self.protocol, message.session(), &left.payload);
         let inside = match self.daemon.marks(deadline)? {
             Some(stamps) => Some(self.inside(&stamps)?),
             None => None,
         };
         Ok(Some(Passed { interfaces_us, inside }))
+    }
+
+    /// Sends a packet through the router that is nobody's message, from a socket of [`Passage::datagrams`]: microseconds between
+    /// the interfaces; `None` where it did not leave.
+    ///
+    /// # Errors
+    /// Something in the network has failed.
+    pub fn pass_plain(&mut self, socket: &UdpSocket) -> Result<Option<f64>> {
+        self.tap.forget()?;
+        socket.send(&[0; PLAIN]).context("a packet cannot be sent")?;
+        let destination = socket.peer_addr().context("a socket has lost its peer")?.ip();
+        let crossing = self.crossing(UDP, destination, Instant::now() + PATIENCE)?;
+        Ok(crossing.map(|(interfaces_us, _)| interfaces_us))
+    }
+
+    /// Waits for a packet to this destination to come, and for the next of its protocol to leave: the microseconds between, and
+    /// what left.
+    fn crossing(
+        &mut self,
+        protocol: u8,
+        destination: IpAddr,
+        deadline: Instant,
+    ) -> Result<Option<(f64, Seen)>> {
+        let mut came = None;
+        while let Some(seen) = self.tap.next(deadline)? {
+            match (seen.leaves, came) {
+                _ if seen.protocol != protocol => {}
+                (false, None) if seen.destination == destination => came = Some(seen.at),
+                (true, Some(came)) => {
+                    return Ok(Some((seen.at.saturating_sub(came).as_secs_f64() * 1e6, seen)));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Checkpoint 2 of a message, by the marks that it passed.

@@ -18,6 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a dump is begun again because something changed meanwhile.
 const DUMP_ATTEMPTS: u32 = 10;
 
+/// What ends the answers to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// An acknowledgement, or the end of a dump.
+    End,
+    /// The notification of what was done; a refusal in its place.
+    Echo,
+}
+
 /// A connection to ask on: every request is answered before the call returns.
 #[derive(Debug)]
 pub struct Connection {
@@ -52,7 +61,21 @@ impl Connection {
     /// Asks for something to be done or told; returns the messages that came before the acknowledgement.
     pub fn ask(&mut self, doing: &'static str, message: Message) -> Result<Answers, NetlinkError> {
         let sequence = self.send(message.with_flags(libc::NLM_F_ACK as u16))?;
-        self.collect(doing, sequence).map(|(answers, _)| answers)
+        self.collect(doing, sequence, Until::End).map(|(answers, _)| answers)
+    }
+
+    /// Asks for something to be done, and to be told what has come of it: gives what a notification of it says, which stands
+    /// for the acknowledgement, so that one answer is waited for instead of two.
+    ///
+    /// # Errors
+    /// As of [`Connection::request`].
+    pub fn change(
+        &mut self,
+        doing: &'static str,
+        message: Message,
+    ) -> Result<Answers, NetlinkError> {
+        let sequence = self.send(message.with_flags(libc::NLM_F_ECHO as u16))?;
+        self.collect(doing, sequence, Until::Echo).map(|(answers, _)| answers)
     }
 
     /// Asks for many things in one go, 64 at a time; stops at the first batch in which something was refused, and
@@ -79,7 +102,7 @@ impl Connection {
             self.transmit(&octets)?;
             let mut outcome = Ok(());
             for sequence in (0..count).map(|n| first.wrapping_add(n)) {
-                match self.collect(doing, sequence).map(drop) {
+                match self.collect(doing, sequence, Until::End).map(drop) {
                     // The others are answered too.
                     refused @ Err(NetlinkError::Refused { .. }) => outcome = outcome.and(refused),
                     answer => answer?,
@@ -95,7 +118,7 @@ impl Connection {
         let mut attempt = 1;
         loop {
             let sequence = self.send(message.clone())?;
-            let (answers, interrupted) = self.collect(doing, sequence)?;
+            let (answers, interrupted) = self.collect(doing, sequence, Until::End)?;
             if !interrupted || attempt == DUMP_ATTEMPTS {
                 return Ok(answers);
             }
@@ -117,12 +140,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Everything that answers `sequence`, up to its acknowledgement or the end of its dump; and whether the table
+    /// Everything that answers `sequence`, up to its acknowledgement, the end of its dump, or its echo; and whether the table
     /// changed during the dump.
     fn collect(
         &mut self,
         doing: &'static str,
         sequence: u32,
+        until: Until,
     ) -> Result<(Answers, bool), NetlinkError> {
         let mut answers = Answers::default();
         let mut interrupted = false;
@@ -146,6 +170,9 @@ impl Connection {
                     libc::NLMSG_NOOP => {}
                     _ => answers.push(&message),
                 }
+            }
+            if until == Until::Echo && !answers.octets.is_empty() {
+                return Ok((answers, interrupted));
             }
         }
     }

@@ -112,7 +112,7 @@ impl TrafficControl {
             if let Err(error) = self.enter(interface, flow, before.place, claim) {
                 let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
                 if let (Some(link), Some(old)) = (self.links.get_mut(&interface), old_parameters) {
-                    left_for_later(link.change(tools, before.place, old));
+                    left_for_later(link.change(tools, before.place, old).map(drop));
                 }
                 return Err(error);
             }
@@ -150,7 +150,7 @@ impl TrafficControl {
                 if let Some(link) = self.links.get_mut(&interface) {
                     link.usage(place).claimed = false;
                     left_for_later(match (adopted, before) {
-                        (Some(_), Some(before)) => link.change(tools, place, before),
+                        (Some(_), Some(before)) => link.change(tools, place, before).map(drop),
                         _ => link.park(tools, place),
                     });
                 }
@@ -164,8 +164,10 @@ impl TrafficControl {
         let Installation { claim, interface, flow, ref demand } = *installation;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        link.change(tools, place, link.parameters_for(demand))?;
-        let counters = link.statistics(tools, place)?;
+        let counters = match link.change(tools, place, link.parameters_for(demand))? {
+            Some(counters) => counters,
+            None => link.statistics(tools, place)?,
+        };
         self.enter(interface, flow, place, claim)?;
         Ok(counters)
     }

@@ -103,6 +103,20 @@ pub(super) fn set_class(
         })
 }
 
+/// Changes a class, and reads what it is then.
+///
+/// # Errors
+/// What the kernel refused; `ENOENT` where there is no such qdisc.
+pub(super) fn change_class(
+    netlink: &mut Connection,
+    doing: &'static str,
+    (interface, minor, parent): (InterfaceId, u16, u32),
+    parameters: &ClassParameters,
+) -> Result<Option<Class>, NetlinkError> {
+    let answers = netlink.change(doing, set_class(interface, minor, parent, parameters))?;
+    answers.iter().next().map_or(Ok(None), |message| Class::decode(&message?))
+}
+
 /// Removes a class.
 pub(super) fn delete_class(interface: InterfaceId, handle: u32) -> Message {
     Message::new(libc::RTM_DELTCLASS, 0).fixed(&header(interface, handle, 0, 0))

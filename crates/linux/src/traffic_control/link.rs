@@ -1,7 +1,8 @@
 //! One planned link: its pool of classes, and putting the kernel's qdiscs and classes right.
 //!
 //! Making an HTB class takes time in proportion to the number of classes; changing one does not. So classes are made in
-//! advance, a reservation changes one of them, and a release parks it. The class that was parked first is used first: by
+//! advance, with their queues, a reservation changes one of them, and a release parks it, each by one message to the kernel
+//! and one that comes back. The class that was parked first is used first: by
 //! then its queue has drained and its bucket is full again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,8 +30,6 @@ const GROWTH: u32 = 64;
 pub(super) struct PoolClass {
     /// What it is like, or should be.
     parameters: ClassParameters,
-    /// Whether it has a queue of ours: from its first use on.
-    queued: bool,
     usage: Usage,
 }
 
@@ -87,9 +86,8 @@ impl Link {
             let minor = POOL + n as u16; // at most POOL_MOST
             let parked = link.unused_class();
             link.pool.push(match adopted.get(&minor) {
-                // Its queue is right or will be made so.
                 Some(&(parameters, flows)) => {
-                    PoolClass { parameters, queued: true, usage: Usage { claimed: false, flows } }
+                    PoolClass { parameters, usage: Usage { claimed: false, flows } }
                 }
                 None => parked,
             });
@@ -101,8 +99,7 @@ impl Link {
     }
 
     fn unused_class(&self) -> PoolClass {
-        let parameters = ClassParameters::parked(self.nature);
-        PoolClass { parameters, queued: false, usage: Usage::default() }
+        PoolClass { parameters: ClassParameters::parked(self.nature), usage: Usage::default() }
     }
 
     /// A class of the pool; the minor number is one that this link gave out.
@@ -149,21 +146,23 @@ impl Link {
         Ok(Place::Class(minor))
     }
 
-    /// Gives a place these parameters. A place keeps its kind: parameters of the other do not apply to it.
+    /// Gives a place these parameters. A place keeps its kind: parameters of the other do not apply to it. Gives its
+    /// counters where the kernel tells them along.
     pub(super) fn change(
         &mut self,
         tools: &mut Tools<'_>,
         place: Place,
         parameters: Parameters,
-    ) -> Result<(), TcError> {
+    ) -> Result<Option<Statistics>, TcError> {
         match (place, parameters) {
             (Place::Class(minor), Parameters::Class(parameters)) => {
                 self.change_class(tools.netlink, minor, parameters)
             }
             (Place::Bucket(number), Parameters::Bucket(parameters)) => {
-                self.buckets.change(tools.table, number, parameters)
+                self.buckets.change(tools.table, number, parameters)?;
+                Ok(None)
             }
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 
@@ -202,25 +201,21 @@ impl Link {
         }
     }
 
-    /// Gives a class these parameters, and a queue if it has none yet.
+    /// Gives a class these parameters, if it has not got them. Gives its counters if it had to be changed.
     fn change_class(
         &mut self,
         netlink: &mut Connection,
         minor: u16,
         parameters: ClassParameters,
-    ) -> Result<(), TcError> {
-        let (interface, limit) = (self.plan.interface, self.plan.reserved_queue);
+    ) -> Result<Option<Statistics>, TcError> {
+        let name = (self.plan.interface, minor, handle(LINK));
         let class = self.class(minor);
-        if class.parameters != parameters {
-            let message = kernel::set_class(interface, minor, handle(LINK), &parameters);
-            netlink.request("change a class", message)?;
-            class.parameters = parameters;
+        if class.parameters == parameters {
+            return Ok(None);
         }
-        if !class.queued {
-            netlink.request("add a queue", kernel::set_queue(interface, minor, limit))?;
-            class.queued = true;
-        }
-        Ok(())
+        let now = kernel::change_class(netlink, "change a class", name, &parameters)?;
+        class.parameters = parameters;
+        Ok(now.map(|class| class.counters))
     }
 
     /// Makes a class unused. It is so even where the kernel refuses to change it; [`Link::repair`] tries again.
@@ -229,24 +224,31 @@ impl Link {
     /// served as if reserved, nor a debt of more than a second (a packet that took so long at its rate), which the next
     /// owner would inherit. Both are rare, and then the class is made anew.
     fn park_class(&mut self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
-        let (parameters, a_second) =
-            (ClassParameters::parked(self.nature), u64::from(self.nature.mtu));
-        let interface = self.plan.interface;
+        let unused = self.unused_class();
+        let (interface, a_second) = (self.plan.interface, u64::from(self.nature.mtu));
         let class = self.class(minor);
         let is_slow = class.parameters.rate < a_second;
-        (class.usage, class.parameters) = (Usage::default(), parameters);
+        *class = unused;
         self.free.push_back(minor);
-        let now = kernel::class(netlink, interface, minor).ok().flatten();
-        if is_slow || now.is_some_and(|class| class.counters.backlog_packets > 0) {
-            let outcome =
-                netlink.request("empty a class", kernel::delete_class(interface, handle(minor)));
-            match outcome {
-                Err(error) if !error.is(libc::ENOENT) => return Err(error.into()),
-                _ => self.class(minor).queued = false, // its queue went with it
-            }
+        let name = (interface, minor, handle(LINK));
+        let now = kernel::change_class(netlink, "park a class", name, &unused.parameters)?;
+        if !is_slow && now.is_none_or(|class| class.counters.backlog_packets == 0) {
+            return Ok(());
         }
-        let message = kernel::set_class(interface, minor, handle(LINK), &parameters);
-        Ok(netlink.request("park a class", message)?)
+        match netlink.request("empty a class", kernel::delete_class(interface, handle(minor))) {
+            Err(error) if !error.is(libc::ENOENT) => return Err(error.into()),
+            _ => {}
+        }
+        Ok(netlink.request_all("make a class anew", self.class_and_queue(minor, &unused))?)
+    }
+
+    /// What makes a class of the pool, with its queue.
+    fn class_and_queue(&self, minor: u16, class: &PoolClass) -> [Message; 2] {
+        let (interface, limit) = (self.plan.interface, self.plan.reserved_queue);
+        [
+            kernel::set_class(interface, minor, handle(LINK), &class.parameters),
+            kernel::set_queue(interface, minor, limit),
+        ]
     }
 
     fn pool_limit(&self) -> u32 {
@@ -258,9 +260,8 @@ impl Link {
         let end = (start + GROWTH).min(self.pool_limit());
         let minors = (start..end).map(|n| POOL + n as u16);
         let class = self.unused_class();
-        let interface = self.plan.interface;
-        let message = |minor| kernel::set_class(interface, minor, handle(LINK), &class.parameters);
-        netlink.request_all("make more classes", minors.clone().map(message))?;
+        let messages = minors.clone().flat_map(|minor| self.class_and_queue(minor, &class));
+        netlink.request_all("make more classes", messages)?;
         for minor in minors {
             self.pool.push(class);
             self.free.push_back(minor);
@@ -334,13 +335,11 @@ impl Link {
 
     fn missing_queues(&self, there: &[&Qdisc]) -> Vec<Message> {
         let plan = &self.plan;
-        let used = self.pool.iter().zip(POOL..).filter(|(class, _)| class.queued);
+        let pool = (POOL..).take(self.pool.len());
         let fixed = [(BEST_EFFORT, plan.best_effort_queue), (SIGNALLING, SIGNALLING_QUEUE)];
         let shared = (plan.queues == Queues::Aggregate).then_some((RESERVED, SHARED_QUEUE));
-        let desired = fixed
-            .into_iter()
-            .chain(shared)
-            .chain(used.map(|(_, minor)| (minor, plan.reserved_queue)));
+        let desired =
+            fixed.into_iter().chain(shared).chain(pool.map(|minor| (minor, plan.reserved_queue)));
         let right: BTreeMap<u32, u32> =
             there.iter().filter_map(|q| Some((q.parent, q.limit?))).collect();
         desired

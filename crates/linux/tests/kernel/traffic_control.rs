@@ -73,7 +73,7 @@ pub(crate) fn reconciling(choice: ClassifierChoice) {
 
     // One of the pool that nothing leads to (RTM_DELTCLASS).
     meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, OUR_ROOT | 0x17, 0)));
-    assert_eq!(reconcile(&mut control), (0, 1));
+    assert_eq!(reconcile(&mut control), (0, 2), "the class and its queue");
 
     // One that we know nothing of (RTM_NEWTCLASS, to be created): 1 Mbit/s in `struct tc_htb_opt`.
     let mut options = [0; 44];

@@ -1,7 +1,6 @@
 //! Background traffic (Figures 2 to 4): UDP of 512 octets through the router at rising rates, while reservations pass it one at a
 //! time.
 
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -12,15 +11,13 @@ use crate::bench::Supervision;
 use crate::bench::router::{Message, Protocol, RESV_TEAR};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Axis, Chapter, Estimate, Figure, Kind, Point, Table};
-use crate::overhead::passage::{Passage, Passed};
+use crate::overhead::passage::{NOWHERE, Passage, Passed};
 use crate::overhead::published;
 use crate::traffic::{Shape, Source};
 
 /// Rates that are asked for, Mbit/s. What the sender then manages is what counts.
 const RATES: [u64; 8] = [0, 10, 25, 55, 100, 200, 400, 800];
 const QUICK: [u64; 4] = [0, 55, 200, 800];
-/// Where the background goes: to nobody behind the far host.
-const NOWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 200, 0, 1), 9);
 /// Packets of it that may go in a row when the sender is late.
 const BURST: u32 = 32;
 /// How long the background runs before anything is measured.

@@ -11,7 +11,7 @@ use crate::bench::router::{Message, Protocol, Step};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Cell, Chapter, Entry, Estimate, Table};
 use crate::overhead::environment::Environment;
-use crate::overhead::passage::{Passage, Passed, Way};
+use crate::overhead::passage::{NOWHERE, Passage, Passed, Way};
 use crate::overhead::published;
 
 /// How often each way is visited, one after the other, so that each sees the machine at different times.
@@ -30,6 +30,9 @@ const MOST_OTHERS: u32 = 1_000;
 const TEST_RUNS: u32 = 2;
 /// Sessions that the kernel knows meanwhile.
 const KNOWN: u32 = 1_000;
+
+/// What a packet is called that is none.
+const PLAIN: &str = "no message, UDP";
 
 const WAYS: [Way; 5] = [
     Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
@@ -108,6 +111,8 @@ struct Found {
     way: Way,
     kinds: Vec<Message>,
     times: Vec<Times>,
+    /// Packets that are nobody's message: microseconds between the interfaces, one value a round.
+    plain: Vec<f64>,
 }
 
 impl Found {
@@ -121,7 +126,7 @@ impl Found {
         let kinds: Vec<Message> = kinds.collect();
         let of_kind = |kind: &Message| Times { message: kind.name, ..Times::default() };
         let times = kinds.iter().map(of_kind).collect();
-        Found { way, kinds, times }
+        Found { way, kinds, times, plain: Vec::new() }
     }
 
     /// Some rounds with a router and a daemon of their own.
@@ -129,8 +134,11 @@ impl Found {
         let mut passage = Passage::up(self.way.protocol, self.way.settings)?;
         passage.expect_daemon(self.way.daemon);
         let mut session = 0;
+        let nowhere = passage.datagrams(NOWHERE)?;
         self.batch(&mut passage, &mut session, WARM_UP, supervision)?;
         for _ in 0..ROUNDS {
+            let plain: Result<Vec<_>> = (0..BATCH).map(|_| passage.pass_plain(&nowhere)).collect();
+            self.plain.extend(median(plain?.into_iter().flatten()));
             let batch = self.batch(&mut passage, &mut session, BATCH, supervision)?;
             self.times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
         }
@@ -220,7 +228,9 @@ fn explain(chapter: &mut Chapter, rounds: u32) {
          a virtual machine goes through its host, and the share of checkpoint 1 that is the system's has grown from a tenth \
          to half of it or more. Boomerang's kernel module in the paper compares to what the kernel does here on the daemon's behalf; \
          checkpoint 2 of that is timed by the kernel's test runner for BPF, with what starting and stopping its clock takes. Of \
-         NSIS the message that leaves is the answer or what goes on of it: a Query is answered to where it came from.",
+         NSIS the message that leaves is the answer or what goes on of it: a Query is answered to where it came from. What a packet \
+         takes that is no message, and is forwarded by the kernel through the same router, is in a row of its own: nothing that leaves it \
+         by the way of a packet can take less.",
     );
 }
 
@@ -246,7 +256,10 @@ fn tell(
             "published cycles",
         ],
     );
-    for Found { way, times: all, .. } in found {
+    for Found { way, times: all, plain, .. } in found {
+        let mut row = vec![Cell::from(way.name), PLAIN.into(), Estimate::of(plain).into()];
+        row.resize(table.columns.len(), Cell::Nothing);
+        table.row(row);
         for times in all {
             let by_kernel = match times.message {
                 "set-up, out" => Some(set_up),
