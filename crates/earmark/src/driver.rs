@@ -367,6 +367,7 @@ impl<K: Kernel> Driver<K> {
                 self.inside.take(now, Input::Command(command));
             }
         }
+        self.kernel.tidy();
     }
 
     /// Sends the messages among the effects.

@@ -141,6 +141,7 @@ impl System {
     /// Takes back what an earlier daemon reserved and nobody has claimed; gives how many flows that were.
     pub(crate) fn reap_adopted(&mut self) -> Result<u32, TcError> {
         let count = self.traffic_control.reap_adopted()?;
+        self.tidy();
         self.counters.reaped += u64::from(count);
         Ok(count)
     }
@@ -287,6 +288,12 @@ impl Kernel for System {
             return Ok(());
         }
         self.traffic_control.remove(claim).map_err(failure)
+    }
+
+    fn tidy(&mut self) {
+        if let Err(error) = self.traffic_control.tidy() {
+            debug!("left for the next reconciliation: {}", with_cause(&error));
+        }
     }
 
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow> {

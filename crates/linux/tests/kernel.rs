@@ -98,6 +98,7 @@ fn main() -> ExitCode {
         trial("aggregate: needs BPF", aggregate::needs_bpf),
         trial("classes: any rate is what it should be", classes::any_rate),
         trial("classes: another MTU, another bandwidth", classes::another_link),
+        trial("classes: those that were released are parked together", classes::parking),
         trial("classes: the next owner starts afresh", classes::next_owner),
         trial("traffic control: a change of classifiers", traffic_control::other_classifier),
         trial("traffic control: a foreign qdisc is left alone", traffic_control::foreign),

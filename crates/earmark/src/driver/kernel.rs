@@ -91,6 +91,8 @@ pub trait Kernel {
     ) -> Result<(), TrafficControlFailure>;
     /// Takes a reservation out.
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
+    /// Does what [`Kernel::remove`] has put off until what came of it is on its way.
+    fn tidy(&mut self) {}
     /// What has gone through a reservation's queue; `None` where nothing is queued.
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
     /// Hears what is sent to a group, on all interfaces that take part; until it was left as often as joined.

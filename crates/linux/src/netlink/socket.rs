@@ -15,6 +15,8 @@ use crate::sys::socket::set_option;
 const BUFFER: usize = 64 * 1024;
 /// The kernel answers while it handles the request; this only bounds a wait for what it owes us and never sends.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Changes that are asked for in one go. The socket has room for as many answers, and some more.
+const ECHOES: usize = 32;
 /// How often a dump is begun again because something changed meanwhile.
 const DUMP_ATTEMPTS: u32 = 10;
 
@@ -76,6 +78,43 @@ impl Connection {
     ) -> Result<Answers, NetlinkError> {
         let sequence = self.send(message.with_flags(libc::NLM_F_ECHO as u16))?;
         self.collect(doing, sequence, Until::Echo).map(|(answers, _)| answers)
+    }
+
+    /// Likewise for many things, some at a time; gives the outcome of each, in their order.
+    ///
+    /// # Errors
+    /// The socket failed; what was asked for may have been done.
+    pub fn change_all(
+        &mut self,
+        doing: &'static str,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> Result<Vec<Result<Answers, NetlinkError>>, NetlinkError> {
+        let mut messages = messages.into_iter();
+        let mut outcomes = Vec::new();
+        loop {
+            let mut octets = Vec::new();
+            let first = self.sequence.wrapping_add(1);
+            for message in messages.by_ref().take(ECHOES) {
+                self.sequence = self.sequence.wrapping_add(1);
+                let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ECHO) as u16;
+                octets.extend(message.with_flags(flags).finish(self.sequence));
+            }
+            if octets.is_empty() {
+                return Ok(outcomes);
+            }
+            self.transmit(&octets)?;
+            let mut sequence = first;
+            loop {
+                match self.collect(doing, sequence, Until::Echo) {
+                    Err(error @ NetlinkError::Socket { .. }) => return Err(error),
+                    outcome => outcomes.push(outcome.map(|(answers, _)| answers)),
+                }
+                if sequence == self.sequence {
+                    break;
+                }
+                sequence = sequence.wrapping_add(1);
+            }
+        }
     }
 
     /// Asks for many things in one go, 64 at a time; stops at the first batch in which something was refused, and

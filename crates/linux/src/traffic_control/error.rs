@@ -93,3 +93,10 @@ impl TcError {
         u16::try_from(number).unwrap_or(libc::EIO as u16)
     }
 }
+
+/// What the kernel refused while the main thing was done: a matter for the next reconciliation, which finds it.
+pub(super) fn left_for_later(outcome: Result<(), TcError>) {
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "left for the next reconciliation");
+    }
+}

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, Installation, InterfaceId};
 
+use super::error::left_for_later;
 use super::place::{Place, Tools};
 use super::{Entry, Installed, Statistics, TcError, TrafficControl, flow_table};
 
@@ -62,6 +63,21 @@ impl TrafficControl {
             Some(installed) => self.release(claim, &installed),
             None => Ok(()),
         }
+    }
+
+    /// Does what was put off: places whose last flow has gone are unused from then on, but their classes are parked here, some
+    /// at a time, once whoever has released them was answered. Costs nothing where there are none.
+    ///
+    /// # Errors
+    /// What the kernel refused first; [`TrafficControl::reconcile`] puts it right.
+    pub fn tidy(&mut self) -> Result<(), TcError> {
+        let mut outcome = Ok(());
+        for interface in std::mem::take(&mut self.untidy) {
+            if let Some(link) = self.links.get_mut(&interface) {
+                outcome = outcome.and(link.tidy(&mut self.netlink));
+            }
+        }
+        outcome
     }
 
     /// Gives up one adopted flow that nobody will claim. No error where there is none.
@@ -151,7 +167,7 @@ impl TrafficControl {
                     link.usage(place).claimed = false;
                     left_for_later(match (adopted, before) {
                         (Some(_), Some(before)) => link.change(tools, place, before).map(drop),
-                        _ => link.park(tools, place),
+                        _ => self.park(interface, place),
                     });
                 }
                 Err(error)
@@ -220,8 +236,16 @@ impl TrafficControl {
         let usage = link.usage(place);
         usage.flows = usage.flows.saturating_sub(1);
         let idle = usage.flows == 0 && !usage.claimed;
-        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        if idle { link.park(tools, place) } else { Ok(()) }
+        if idle { self.park(interface, place) } else { Ok(()) }
+    }
+
+    /// Makes a place unused that nobody uses.
+    fn park(&mut self, interface: InterfaceId, place: Place) -> Result<(), TcError> {
+        let Some(link) = self.links.get_mut(&interface) else {
+            return Ok(());
+        };
+        self.untidy.insert(interface);
+        link.park(&mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() }, place)
     }
 
     /// Gives back what an installation held: its flows first, so that no packet meets a parked place.
@@ -238,14 +262,6 @@ impl TrafficControl {
         let usage = link.usage(installed.place);
         usage.claimed = false;
         let idle = usage.flows == 0;
-        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        outcome.and(if idle { link.park(tools, installed.place) } else { Ok(()) })
-    }
-}
-
-/// What the kernel refused while the main thing was done: a matter for the next reconciliation, which finds it.
-fn left_for_later(outcome: Result<(), TcError>) {
-    if let Err(error) = outcome {
-        tracing::debug!(%error, "left for the next reconciliation");
+        outcome.and(if idle { self.park(interface, installed.place) } else { Ok(()) })
     }
 }

@@ -6,7 +6,7 @@ use earmark_core::InterfaceId;
 
 use super::plan::{BEST_EFFORT, ClassParameters, LinkNature, MARK, handle};
 use crate::link::interface_header;
-use crate::netlink::{Attribute, Connection, Message, NetlinkError, Received};
+use crate::netlink::{Answers, Attribute, Connection, Message, NetlinkError, Received};
 
 /// Octets of `struct tcmsg`.
 pub(super) const HEADER: usize = 20;
@@ -114,6 +114,27 @@ pub(super) fn change_class(
     parameters: &ClassParameters,
 ) -> Result<Option<Class>, NetlinkError> {
     let answers = netlink.change(doing, set_class(interface, minor, parent, parameters))?;
+    class_in(&answers)
+}
+
+/// Gives these classes of an interface the same parameters, and reads what each is then.
+///
+/// # Errors
+/// The socket failed.
+pub(super) fn change_classes(
+    netlink: &mut Connection,
+    doing: &'static str,
+    (interface, parent): (InterfaceId, u32),
+    minors: impl Iterator<Item = u16>,
+    parameters: &ClassParameters,
+) -> Result<Vec<Result<Option<Class>, NetlinkError>>, NetlinkError> {
+    let messages = minors.map(|minor| set_class(interface, minor, parent, parameters));
+    let outcomes = netlink.change_all(doing, messages)?;
+    Ok(outcomes.into_iter().map(|answers| class_in(&answers?)).collect())
+}
+
+/// The class that an answer is about.
+fn class_in(answers: &Answers) -> Result<Option<Class>, NetlinkError> {
     answers.iter().next().map_or(Ok(None), |message| Class::decode(&message?))
 }
 
@@ -310,11 +331,7 @@ pub(super) fn class(
         0,
         0,
     ));
-    let answers = netlink.ask("read a class", message)?;
-    match answers.iter().next() {
-        Some(message) => Class::decode(&message?),
-        None => Ok(None),
-    }
+    class_in(&netlink.ask("read a class", message)?)
 }
 
 /// What an interface is like; an error with `ENODEV` where there is none.

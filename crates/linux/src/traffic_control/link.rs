@@ -1,8 +1,8 @@
 //! One planned link: its pool of classes, and putting the kernel's qdiscs and classes right.
 //!
 //! Making an HTB class takes time in proportion to the number of classes; changing one does not. So classes are made in
-//! advance, with their queues, a reservation changes one of them, and a release parks it, each by one message to the kernel
-//! and one that comes back. The class that was parked first is used first: by
+//! advance, with their queues, a reservation changes one of them, by one message to the kernel and one that comes back, and
+//! those that were released are parked, some at a time, when whoever released them has been answered ([`Link::tidy`]). The class that was parked first is used first: by
 //! then its queue has drained and its bucket is full again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,6 +13,7 @@ use earmark_core::admission::Demand;
 
 use super::bucket::BucketParameters;
 use super::bucket_pool::BucketPool;
+use super::error::left_for_later;
 use super::kernel::{self, Class, Qdisc, ROOT};
 use super::place::{Parameters, Place, Tools, Usage};
 use super::plan::{
@@ -49,6 +50,8 @@ pub(super) struct Link {
     pool: Vec<PoolClass>,
     /// Minor numbers of classes that nobody uses, the longest unused first.
     free: VecDeque<u16>,
+    /// Minor numbers of classes that are to be parked, and whether each was too slow to be used again as it is.
+    leaving: Vec<(u16, bool)>,
     /// Used instead of classes where reservations share one.
     buckets: BucketPool,
 }
@@ -80,8 +83,8 @@ impl Link {
             Queues::PerFlow => plan.pool.min(plan.pool_limit).min(POOL_MOST).max(highest),
             Queues::Aggregate => 0,
         };
-        let (pool, free) = (Vec::new(), VecDeque::new());
-        let mut link = Link { plan: plan.clone(), nature, pool, free, buckets };
+        let (pool, free, leaving) = Default::default();
+        let mut link = Link { plan: plan.clone(), nature, pool, free, leaving, buckets };
         for n in 0..size {
             let minor = POOL + n as u16; // at most POOL_MOST
             let parked = link.unused_class();
@@ -139,6 +142,9 @@ impl Link {
             return self.buckets.take().map(Place::Bucket);
         }
         if self.free.is_empty() {
+            left_for_later(self.tidy(tools.netlink));
+        }
+        if self.free.is_empty() {
             self.grow(tools.netlink)?;
         }
         let (interface, limit) = (self.plan.interface, self.pool_limit());
@@ -166,10 +172,16 @@ impl Link {
         }
     }
 
-    /// Makes a place unused. It is so even where the kernel refuses.
+    /// Makes a place unused: a bucket at once, a class for [`tidy`](Link::tidy). It is so even where the kernel refuses.
     pub(super) fn park(&mut self, tools: &mut Tools<'_>, place: Place) -> Result<(), TcError> {
         match place {
-            Place::Class(minor) => self.park_class(tools.netlink, minor),
+            Place::Class(minor) => {
+                let unused = self.unused_class();
+                let a_second = u64::from(self.nature.mtu);
+                let class = std::mem::replace(self.class(minor), unused);
+                self.leaving.push((minor, class.parameters.rate < a_second));
+                Ok(())
+            }
             Place::Bucket(number) => self.buckets.park(tools.table, number),
         }
     }
@@ -218,28 +230,44 @@ impl Link {
         Ok(now.map(|class| class.counters))
     }
 
-    /// Makes a class unused. It is so even where the kernel refuses to change it; [`Link::repair`] tries again.
+    /// Parks the classes that have been made unused since the last time. They are free even where the kernel refuses;
+    /// [`Link::repair`] tries again.
     ///
     /// What its last owner left must not burden the others: neither packets that still wait, which would go on being
     /// served as if reserved, nor a debt of more than a second (a packet that took so long at its rate), which the next
     /// owner would inherit. Both are rare, and then the class is made anew.
-    fn park_class(&mut self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
-        let unused = self.unused_class();
-        let (interface, a_second) = (self.plan.interface, u64::from(self.nature.mtu));
-        let class = self.class(minor);
-        let is_slow = class.parameters.rate < a_second;
-        *class = unused;
-        self.free.push_back(minor);
-        let name = (interface, minor, handle(LINK));
-        let now = kernel::change_class(netlink, "park a class", name, &unused.parameters)?;
-        if !is_slow && now.is_none_or(|class| class.counters.backlog_packets == 0) {
-            return Ok(());
+    ///
+    /// # Errors
+    /// What the kernel refused first.
+    pub(super) fn tidy(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
+        let leaving = std::mem::take(&mut self.leaving);
+        let minors = || leaving.iter().map(|&(minor, _)| minor);
+        self.free.extend(minors());
+        let name = (self.plan.interface, handle(LINK));
+        let parked = ClassParameters::parked(self.nature);
+        let classes = kernel::change_classes(netlink, "park a class", name, minors(), &parked)?;
+        let mut outcome = Ok(());
+        for (&(minor, is_slow), class) in leaving.iter().zip(classes) {
+            let done = match class {
+                Ok(class) if is_slow || class.is_some_and(|c| c.counters.backlog_packets > 0) => {
+                    self.empty_class(netlink, minor)
+                }
+                class => class.map(drop).map_err(TcError::from),
+            };
+            outcome = outcome.and(done);
         }
-        match netlink.request("empty a class", kernel::delete_class(interface, handle(minor))) {
+        outcome
+    }
+
+    /// Makes a class of the pool anew.
+    fn empty_class(&self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
+        let delete = kernel::delete_class(self.plan.interface, handle(minor));
+        match netlink.request("empty a class", delete) {
             Err(error) if !error.is(libc::ENOENT) => return Err(error.into()),
             _ => {}
         }
-        Ok(netlink.request_all("make a class anew", self.class_and_queue(minor, &unused))?)
+        let again = self.class_and_queue(minor, &self.unused_class());
+        Ok(netlink.request_all("make a class anew", again)?)
     }
 
     /// What makes a class of the pool, with its queue.

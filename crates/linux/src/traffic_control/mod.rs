@@ -106,6 +106,8 @@ pub struct TrafficControl {
     claims: BTreeMap<ClaimId, Installed>,
     /// Every flow that the classifier should hold.
     flows: BTreeMap<(InterfaceId, Flow), Entry>,
+    /// Links with places that are to be parked.
+    untidy: BTreeSet<InterfaceId>,
 }
 
 /// An installation in place.
@@ -155,8 +157,9 @@ impl TrafficControl {
         abandoned.retain(|interface| !interfaces.contains(interface));
         let table = flow_table::open(classifier, &interfaces, &abandoned)?;
         links.iter().try_for_each(|plan| flow_table::can_keep_apart(table.as_ref(), plan))?;
-        let (links_by_id, claims, flows) = Default::default();
-        let mut control = TrafficControl { netlink, table, links: links_by_id, claims, flows };
+        let (links_by_id, claims, flows, untidy) = Default::default();
+        let mut control =
+            TrafficControl { netlink, table, links: links_by_id, claims, flows, untidy };
         for interface in abandoned {
             control.clear(interface)?;
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::{Flow, InterfaceId, Rate};
 
+use super::error::left_for_later;
 use super::kernel::Qdisc;
 use super::link::{Link, Repair, has_our_root};
 use super::place::{Parameters, Place, Tools};
@@ -104,6 +105,7 @@ impl TrafficControl {
     /// What the kernel refused first; the other links, and all flows, are put right nevertheless. A link that is gone or
     /// somebody else's is no error, but part of the result.
     pub fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
+        left_for_later(self.tidy());
         let mut result = Reconciliation::default();
         let mut attached = BTreeSet::new();
         let mut outcome = Ok(());

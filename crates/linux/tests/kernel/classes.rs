@@ -1,5 +1,6 @@
 //! The classes that stand behind reservations: what the kernel makes of them.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use earmark_core::admission::Demand;
@@ -106,6 +107,37 @@ pub(crate) fn another_link() {
     assert_eq!(adopted, [mine.flow]);
     assert_eq!((rate_of(&line, 1), rate_of(&line, 0x10)), (625_000, 125_000));
     assert_eq!(restored(&line, &mut control), 0);
+}
+
+/// Reservations that were released keep their classes until these are parked, all at once: more than go in one request. A
+/// daemon that never came to it leaves what the next one puts right.
+pub(crate) fn parking() {
+    const COUNT: u32 = 100;
+    let line = Line::new();
+    let plan = LinkPlan { pool: COUNT, pool_limit: COUNT, ..line.plan() };
+    let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);
+    let unused = rate_of(&line, 0x10);
+    let all: Vec<_> = (0..COUNT)
+        .map(|n| installation(&line, n, flow(6_000 + n as u16, 5_000), Rate::from_mbps(1)))
+        .collect();
+    for reservation in &all {
+        control.install(reservation).expect("installed");
+    }
+    let rates =
+        || -> BTreeSet<u32> { (0x10..0x10 + COUNT).map(|minor| rate_of(&line, minor)).collect() };
+    assert_eq!(rates(), BTreeSet::from([125_000]));
+    for reservation in &all {
+        control.remove(reservation.claim).expect("removed");
+    }
+    control.tidy().expect("parked");
+    assert_eq!(rates(), BTreeSet::from([unused]));
+    assert_eq!(restored(&line, &mut control), 0);
+    control.install(&all[0]).expect("there are classes again");
+    control.remove(all[0].claim).expect("removed");
+    drop(control);
+    let (mut next, adopted) = line.open(&plan, ClassifierChoice::Bpf);
+    assert_eq!((adopted.len(), rates()), (0, BTreeSet::from([unused])));
+    assert_eq!(restored(&line, &mut next), 0);
 }
 
 /// A reservation so small that its class is in debt for a minute, with packets that wait, is taken out. The class is
