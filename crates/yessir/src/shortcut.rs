@@ -6,7 +6,7 @@
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, Outgoing};
 use earmark_wire::udp::{self, Checksum};
-use earmark_wire::yessir::{Edit, Usual};
+use earmark_wire::yessir::{Usual, amend};
 
 use crate::api::Event;
 use crate::forward::a_hop_further;
@@ -38,7 +38,8 @@ impl Yessir {
         let Ok(index) = found else { return false };
         mark(Checkpoint::FindSession);
         let session = &mut self.store.sessions[index as usize];
-        let same = session.said == hint.said
+        let same = !usual.goodbye()
+            && session.said == hint.said
             && session.ssrc == usual.ssrc
             && session.routes_version == self.routes_version
             && session.pool == NONE;
@@ -74,8 +75,7 @@ impl Yessir {
         let target = turn.out.send_copy(how, packet.octets());
         if let Some(info) = usual.link_info() {
             let info = a_hop_further(&info, datagram.ttl, turn.context, interface);
-            let edit = Edit { link_info: Some(info), note: None };
-            let done = edit.amend(target, usual.places());
+            let done = amend(target, usual.places(), &info);
             debug_assert!(done.is_ok(), "its place was read of this packet");
         }
         mark(Checkpoint::Forward);

@@ -51,7 +51,10 @@ impl Edit {
         }
         let Some(note) = &self.note else {
             target.copy_from_slice(packet);
-            return self.amend(target, places);
+            return match &self.link_info {
+                Some(info) => amend(target, places, info),
+                None => Ok(()),
+            };
         };
         let mut editor = Editor { target, difference: Difference::default() };
         editor.insert(packet, places, note)?;
@@ -65,18 +68,17 @@ impl Edit {
     }
 }
 
-impl Edit {
-    /// Writes LINK_INFO into a UDP packet where it stands. A note needs room, see [`write`](Edit::write).
-    ///
-    /// # Errors
-    /// `places` was read of another packet.
-    #[inline(always)]
-    pub fn amend(&self, packet: &mut [u8], places: &Places) -> Result<(), EmitError> {
-        let (Some(info), Some(at)) = (&self.link_info, places.link_info) else { return Ok(()) };
-        let mut editor = Editor { target: packet, difference: Difference::default() };
-        editor.put(udp::HEADER + at + HEADER, info.body())?;
-        editor.finish()
-    }
+/// Writes LINK_INFO into a UDP packet, of which `places` was read, in the place of the one that is there; where there is
+/// none, none is made.
+///
+/// # Errors
+/// `places` was read of another packet.
+#[inline(always)]
+pub fn amend(packet: &mut [u8], places: &Places, info: &LinkInfo) -> Result<(), EmitError> {
+    let Some(at) = places.link_info else { return Ok(()) };
+    let mut editor = Editor { target: packet, difference: Difference::default() };
+    editor.put(udp::HEADER + at + HEADER, info.body())?;
+    editor.finish()
 }
 
 struct Editor<'t> {
