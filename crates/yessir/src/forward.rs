@@ -44,10 +44,11 @@ impl Yessir {
             self.forward_noted(turn, passing, how, message, &failure);
         } else {
             let target = turn.out.send_copy(how, passing.packet.octets());
-            if let Some((message, places, interface)) = message
-                && let Some(info) = link_info(turn.context, passing, message, interface)
+            if let Some((_, places, interface)) = message
+                && let Some(at) = places.link_info()
             {
-                let done = amend(target, places, &info);
+                let further = |info: &LinkInfo| further(info, turn.context, passing, interface);
+                let done = amend(target, at, further);
                 debug_assert!(done.is_ok(), "its place was read of this packet");
             }
             complete(passing, target);
@@ -70,7 +71,8 @@ impl Yessir {
         (message, places, interface): (&Message<'_>, &Places, &Interface),
         failure: &Failure,
     ) {
-        let link_info = link_info(turn.context, passing, message, interface);
+        let link_info =
+            message.link_info.map(|info| further(&info, turn.context, passing, interface));
         let note = note(passing, message, interface, failure);
         let octets = passing.packet.octets();
         let mut edit = Edit { link_info, note };
@@ -90,19 +92,18 @@ impl Yessir {
     }
 }
 
-/// What this node has to say of the way.
+/// LINK_INFO as it leaves, with what this node has to say of the way.
 #[inline]
-fn link_info(
+fn further(
+    info: &LinkInfo,
     context: &Context<'_>,
     passing: &Passing<'_>,
-    message: &Message<'_>,
     interface: &Interface,
-) -> Option<LinkInfo> {
-    let info = message.link_info.as_ref()?;
-    Some(match passing.incoming {
+) -> LinkInfo {
+    match passing.incoming {
         Some(_) => a_hop_further(info, passing.ttl, context, interface),
         None => composed(info, context, interface),
-    })
+    }
 }
 
 /// What this node has to say of a failure, if it has an address to say it by.

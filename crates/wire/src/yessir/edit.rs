@@ -51,9 +51,9 @@ impl Edit {
         }
         let Some(note) = &self.note else {
             target.copy_from_slice(packet);
-            return match &self.link_info {
-                Some(info) => amend(target, places, info),
-                None => Ok(()),
+            return match (&self.link_info, places.link_info) {
+                (Some(info), Some(at)) => amend(target, at, |_| *info),
+                _ => Ok(()),
             };
         };
         let mut editor = Editor { target, difference: Difference::default() };
@@ -68,16 +68,22 @@ impl Edit {
     }
 }
 
-/// Writes LINK_INFO into a UDP packet, of which `places` was read, in the place of the one that is there; where there is
-/// none, none is made.
+/// Changes LINK_INFO in a UDP packet where it stands: at [`Places::link_info`] of the compound.
 ///
 /// # Errors
-/// `places` was read of another packet.
-#[inline(always)]
-pub fn amend(packet: &mut [u8], places: &Places, info: &LinkInfo) -> Result<(), EmitError> {
-    let Some(at) = places.link_info else { return Ok(()) };
+/// The packet ends before it does.
+#[inline]
+pub fn amend(
+    packet: &mut [u8],
+    at: usize,
+    change: impl FnOnce(&LinkInfo) -> LinkInfo,
+) -> Result<(), EmitError> {
+    let at = udp::HEADER + at;
+    let place = packet.get(at..).and_then(<[u8]>::first_chunk::<{ LinkInfo::LEN }>);
+    let &[_, send_ttl, _, _, ref body @ ..] = place.ok_or(EmitError::Contradiction)?;
+    let info = change(&LinkInfo::read(send_ttl, *body));
     let mut editor = Editor { target: packet, difference: Difference::default() };
-    editor.put(udp::HEADER + at + HEADER, info.body())?;
+    editor.put(at + HEADER, info.body())?;
     editor.finish()
 }
 

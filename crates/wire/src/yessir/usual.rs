@@ -48,30 +48,29 @@ impl<'a> Usual<'a> {
         }
         let app = BEHIND_REPORT + 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1);
         let packet = compound.get(app..)?;
-        let (&[version, kind, l0, l1, s0, s1, s2, s3, ref name @ ..], rest) =
-            packet.split_first_chunk::<APP_HEADER>()?;
+        let &[version, kind, l0, l1, s0, s1, s2, s3, n0, n1, n2, n3, ref fragments @ ..] =
+            packet.first_chunk::<{ APP_HEADER + GENERIC + HEADER }>()?;
         let ssrc = [s0, s1, s2, s3];
-        if [version, kind] != APPLICATION || *name != NAME || ssrc != report[4..8] {
+        if [version, kind] != APPLICATION || [n0, n1, n2, n3] != NAME || ssrc != report[4..8] {
             return None;
         }
         let length = 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1);
-        let (data, behind) = rest.split_at_checked(length.checked_sub(APP_HEADER)?)?;
+        let (packet, behind) = packet.split_at_checked(length)?;
         let goodbye = !behind.is_empty();
         if goodbye && (behind.len() != 8 || behind[..4] != GOODBYE || behind[4..] != ssrc) {
             return None;
         }
-        let generic = data.first_chunk::<HEADER>()?;
-        let flowspec = data.get(GENERIC..)?.first_chunk::<HEADER>()?;
-        let [number, _, l0, l1] = *generic;
+        let data = packet.get(APP_HEADER..)?;
+        let [number, _, l0, l1, .., flowspec, _, f0, f1] = *fragments;
         if number != FragmentType::Generic.code() || [l0, l1] != [0, GENERIC as u8] {
             return None;
         }
         let flowspecs =
             FragmentType::FlowspecIntserv.code()..=FragmentType::FlowspecMeasured.code();
-        if !flowspecs.contains(&flowspec[0]) {
+        if !flowspecs.contains(&flowspec) {
             return None;
         }
-        let end = GENERIC + usize::from(u16::from_be_bytes([flowspec[2], flowspec[3]]));
+        let end = GENERIC + usize::from(u16::from_be_bytes([f0, f1]));
         let (said, rest) = data.split_at_checked(end)?;
         let start = app + APP_HEADER;
         let mut places = Places { app, end: start + data.len(), ..Places::default() };
@@ -145,19 +144,20 @@ impl<'a> Usual<'a> {
     /// no secret, and whoever makes two requests with one number gains that the second one is not heeded. Never zero.
     #[inline]
     pub fn fingerprint(&self) -> u64 {
-        // The fraction of the golden ratio: odd, and its bits are well mixed.
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let (words, tail) = self.said.as_chunks::<8>();
+        // Digits of the golden ratio and of pi: without pattern.
+        const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x243f_6a88_85a3_08d3];
         let mut sum = self.said.len() as u64;
-        let mut add = |word: u64| {
-            sum = (sum ^ word).wrapping_mul(FACTOR);
-            sum ^= sum >> 29;
+        let mut add = |a: u64, b: u64| {
+            let product = u128::from(sum ^ a ^ FACTORS[0]) * u128::from(b ^ FACTORS[1]);
+            sum = (product >> 64) as u64 ^ product as u64;
         };
-        for word in words {
-            add(u64::from_le_bytes(*word));
+        let (pairs, tail) = self.said.as_chunks::<16>();
+        for pair in pairs {
+            let pair = u128::from_le_bytes(*pair);
+            add(pair as u64, (pair >> 64) as u64);
         }
-        if let Some(last) = tail.first_chunk() {
-            add(u64::from(u32::from_le_bytes(*last)));
+        for word in tail.as_chunks::<4>().0 {
+            add(u32::from_le_bytes(*word).into(), 0);
         }
         sum | 1
     }
