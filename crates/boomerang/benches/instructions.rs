@@ -59,8 +59,10 @@ fn renegotiation(sessions: u32) -> Case {
     case(population, arrival)
 }
 
+/// It has more effects than any message before, so another one has made room for them: a node that runs has it.
 fn known_release(sessions: u32) -> Case {
-    let population = Population::new(sessions);
+    let mut population = Population::new(sessions);
+    population.handle(&population.message(sessions / 3, Kind::Request, Rates::ZERO));
     let arrival = population.message(sessions / 2, Kind::Request, Rates::ZERO);
     case(population, arrival)
 }

@@ -253,6 +253,7 @@ impl Selector {
     }
 
     /// From what a message has. The type of service is left out.
+    #[inline]
     pub(crate) fn of_keys(keys: &Keys, shape: &Shape) -> Selector {
         Selector {
             source: Prefix::new(keys.source, shape.source),

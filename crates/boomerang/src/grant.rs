@@ -14,7 +14,7 @@ use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, Turn};
 use crate::passing::{Origin, Passing, Refused};
 use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
-use crate::store::{Asker, Key, Place};
+use crate::store::{Asker, Key, Place, Store};
 
 /// Whose half is to be granted something.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +68,9 @@ impl Boomerang {
             self.counters.refreshed += u64::from(held.is_there());
             return Ok(());
         }
-        let new = matches!(grant, Grant::New { .. });
         let verdict = match *asked {
             Asked::Already(verdict) => verdict,
-            Asked::NotYet => self.may_change(turn.now, passing, new),
+            Asked::NotYet => self.may_change(turn.now, passing, grant),
         };
         *asked = Asked::Already(verdict);
         let asker = verdict?;
@@ -102,18 +101,18 @@ impl Boomerang {
         grant: &mut Grant,
         (wanted, asker): (u32, Asker),
     ) -> Result<(), Refused> {
-        let direction = Direction::of_slot(slot);
-        let (names, block) = match grant {
-            Grant::Known(index) => (self.keys_of(*index), *index),
-            Grant::New { key, .. } => {
-                let shape = self.store.masks.mask(key.mask).shape;
-                let names = key.keys().map(|keys| (keys, shape));
-                (names, self.store.sessions.vacant_key() as Index)
-            }
+        let (key, block) = match grant {
+            Grant::Known(index) => (self.store.key(*index), *index),
+            Grant::New { key, .. } => (*key, self.store.sessions.vacant_key() as Index),
         };
         let unclear = Refused::flatly(RefusalReason::Mask);
-        let (keys, shape) = names.ok_or(unclear)?;
-        let flow = flow(&keys, &shape, direction).ok_or(unclear)?;
+        let shape = &self.store.masks.mask(key.mask).shape;
+        let Some(selector) = key.keys().map(|keys| Selector::of_keys(&keys, shape)) else {
+            return Err(unclear);
+        };
+        let Some(flow) = flow(&selector, shape.tos, Direction::of_slot(slot)) else {
+            return Err(unclear);
+        };
         let owner = Owner { protocol: Protocol::Boomerang, block };
         let demand = self.demand(wanted);
         let granted = turn.context.ledger.claim(interface, owner, &flow, demand);
@@ -123,7 +122,7 @@ impl Boomerang {
             Grant::Known(index) => index,
             Grant::New { key, place, prime } => {
                 if self.config.offload && passing.origin != Origin::Settled {
-                    turn.out.notify(Event::Withhold { selector: Selector::of_keys(&keys, &shape) });
+                    turn.out.notify(Event::Withhold { selector });
                 }
                 self.create(passing, key, place, prime, asker)
             }
@@ -137,7 +136,6 @@ impl Boomerang {
         if session.flags & flag::LOCKED == 0 {
             turn.out.install(Installation { claim, interface, flow, demand });
         }
-        let selector = Selector::of_keys(&keys, &shape);
         turn.out.notify(event(selector, slot, &half, Change::Created));
         mark(Checkpoint::ReservationManagement);
         Ok(())
@@ -189,24 +187,20 @@ impl Boomerang {
 
     /// Which packets a session is about.
     pub(crate) fn selector(&self, index: Index) -> Option<Selector> {
-        let (keys, shape) = self.keys_of(index)?;
-        Some(Selector::of_keys(&keys, &shape))
+        let key = self.store.key(index);
+        let shape = &self.store.masks.mask(key.mask).shape;
+        key.keys().map(|keys| Selector::of_keys(&keys, shape))
     }
 
     pub(crate) fn keys_of(&self, index: Index) -> Option<(Keys, Shape)> {
-        let session = self.store.session(index);
-        let mask = self.store.masks.mask(session.mask);
-        let [w0, w1] = session.words;
-        let [w2, w3, w4] = session.extra.as_ref().map_or([0; 3], |extra| extra.rest);
-        let words = [w0, w1, w2, w3, w4];
-        let keys = Key { mask: session.mask, family: mask.family, words }.keys()?;
-        Some((keys, mask.shape))
+        let key = self.store.key(index);
+        Some((key.keys()?, self.store.masks.mask(key.mask).shape))
     }
 
     /// As traffic control can tell its packets apart, if it can.
     pub(crate) fn flow(&self, index: Index, direction: Direction) -> Option<Flow> {
-        let (keys, shape) = self.keys_of(index)?;
-        flow(&keys, &shape, direction)
+        let tos = self.store.masks.mask(self.store.session(index).mask).shape.tos;
+        flow(&self.selector(index)?, tos, direction)
     }
 
     /// Puts what half a session has into traffic control, unless it is locked.
@@ -229,18 +223,31 @@ impl Boomerang {
         slot: usize,
         change: Change,
     ) {
-        let session = self.store.session(index);
-        let half = session.half_at(slot);
-        if half.is_there() {
+        if self.store.session(index).half_at(slot).is_there() {
             self.withhold(turn, index);
-            self.tell(turn, index, slot, change);
-            turn.context.ledger.release(half.claim);
-            if self.store.session(index).flags & flag::LOCKED == 0 {
-                turn.out.remove(half.claim);
-            }
         }
-        if slot < self.store.session(index).slots() {
-            *self.store.session_mut(index).half_at_mut(slot) = Half::NONE;
+        let selector = self.selector(index);
+        self.give_back(turn, index, slot, selector.as_ref(), change);
+    }
+
+    /// Gives back what a session of these packets has in a slot, if it has anything there.
+    fn give_back<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        index: Index,
+        slot: usize,
+        selector: Option<&Selector>,
+        change: Change,
+    ) {
+        let session = self.store.session_mut(index);
+        let installed = session.flags & flag::LOCKED == 0;
+        let Some(half) = session.take_half(slot).filter(Half::is_there) else { return };
+        if let Some(selector) = selector {
+            turn.out.notify(event(*selector, slot, &half, change));
+        }
+        turn.context.ledger.release(half.claim);
+        if installed {
+            turn.out.remove(half.claim);
         }
     }
 
@@ -253,8 +260,9 @@ impl Boomerang {
     ) {
         // Others hear of the end, and of nothing before.
         self.store.session_mut(index).flags &= !flag::OFFLOAD;
+        let selector = self.selector(index);
         for slot in 0..self.store.session(index).slots() {
-            self.release_half(turn, index, slot, change);
+            self.give_back(turn, index, slot, selector.as_ref(), change);
         }
         mark(Checkpoint::ReservationManagement);
         self.remove(turn, index);
@@ -284,10 +292,9 @@ impl Boomerang {
     pub(crate) fn prolong(&mut self, now: Time, index: Index, slot: usize, interval: u8) {
         let expires_at = self.config.end_of_life(now, interval);
         let session = self.store.session_mut(index);
-        if !session.half_at(slot).is_there() {
+        let Some(half) = session.known_half_mut(slot).filter(|half| half.is_there()) else {
             return;
-        }
-        let half = session.half_at_mut(slot);
+        };
         let before = core::mem::replace(&mut half.expires_at, expires_at);
         if expires_at < before {
             self.rearm(index);
@@ -306,10 +313,10 @@ impl Boomerang {
 
     /// Has the timer of a session go off at a time.
     pub(crate) fn arm(&mut self, index: Index, at: Time) {
-        let timer = self.store.session(index).timer;
-        if !timer.is_some_and(|timer| self.store.timers.rearm(timer, at)) {
-            let armed = self.store.timers.arm(at, Timer::new(TimerKind::Expiry, index));
-            self.store.session_mut(index).timer = Some(armed);
+        let Store { sessions, timers, .. } = &mut self.store;
+        let timer = &mut sessions[index as usize].timer;
+        if !timer.is_some_and(|timer| timers.rearm(timer, at)) {
+            *timer = Some(timers.arm(at, Timer::new(TimerKind::Expiry, index)));
         }
     }
 
@@ -439,32 +446,27 @@ impl Refused {
 
 /// The packets of one direction, as traffic control can tell them apart: prefixes of addresses, a protocol or none, and ports
 /// that are not zero.
-fn flow(keys: &Keys, shape: &Shape, direction: Direction) -> Option<Flow> {
-    let all = if keys.destination.is_ipv4() { 32 } else { 128 };
-    let port = |matters: bool, port: u16| match (matters, port) {
-        (true, 0) => None,
-        (true, port) => Some(port),
-        (false, _) => Some(0),
-    };
-    let source_port = port(shape.source_port, keys.source_port)?;
-    let destination_port = port(shape.destination_port, keys.destination_port)?;
-    if shape.tos || (shape.protocol && keys.protocol == 0) {
+#[inline]
+fn flow(packets: &Selector, tos: bool, direction: Direction) -> Option<Flow> {
+    let &Selector { source, destination, protocol, source_port, destination_port } = packets;
+    let zero = |port: Option<u16>| port == Some(0);
+    if tos || protocol == Some(0) || zero(source_port) || zero(destination_port) {
         return None;
     }
-    let (from, to) = ((keys.source, shape.source), (keys.destination, shape.destination));
     let (from, to, source_port, destination_port) = match direction {
-        Direction::Forward => (from, to, source_port, destination_port),
-        Direction::Reverse => (to, from, destination_port, source_port),
+        Direction::Forward => (source, destination, source_port, destination_port),
+        Direction::Reverse => (destination, source, destination_port, source_port),
     };
+    let all = if destination.address().is_ipv4() { 32 } else { 128 };
     let flow = Flow {
-        destination: to.0,
-        source: (from.1 != 0).then_some(from.0),
-        protocol: if shape.protocol { keys.protocol } else { 0 },
-        destination_port,
-        source_port,
+        destination: to.address(),
+        source: (from.length() != 0).then_some(from.address()),
+        protocol: protocol.unwrap_or(0),
+        destination_port: destination_port.unwrap_or(0),
+        source_port: source_port.unwrap_or(0),
         flow_label: 0,
-        destination_open: all - to.1.min(all),
-        source_open: if from.1 == 0 { 0 } else { all - from.1.min(all) },
+        destination_open: all - to.length(),
+        source_open: if from.length() == 0 { 0 } else { all - from.length() },
     };
     // What traffic control finds out about single flows is its own to say.
     (!flow.is_range() || flow.check().is_ok()).then_some(flow)

@@ -5,26 +5,30 @@ use core::net::IpAddr;
 use earmark_core::Time;
 
 use crate::counters::RefusalReason;
+use crate::grant::Grant;
 use crate::instance::Boomerang;
 use crate::passing::{Origin, Passing, Refused};
 use crate::store::Asker;
 
 impl Boomerang {
-    /// Whether a message may change something here, or make a new session. Gives what was found out about its initiating
-    /// node, so that nobody has to look again.
+    /// Whether a message may change a session of its initiating node, or make a new one. Gives what was found out about
+    /// that node, so that nobody has to look again.
     pub(crate) fn may_change(
         &mut self,
         now: Time,
         passing: &Passing<'_>,
-        new: bool,
+        grant: &Grant,
     ) -> Result<Asker, Refused> {
         let limits = &self.config.limits;
-        let asker = self.store.asker(passing.initiator);
+        let asker = match *grant {
+            Grant::Known(index) => self.store.asker_of(index),
+            Grant::New { .. } => self.store.asker(passing.initiator),
+        };
         if passing.origin == Origin::Settled {
             self.throttle.charge(now, asker.hash, limits.changes_per_second);
             return Ok(asker);
         }
-        if new {
+        if let Grant::New { .. } = grant {
             let full = self.store.sessions.len() >= limits.sessions as usize;
             if full || self.store.sessions_of(asker) >= limits.sessions_per_source {
                 return Err(Refused::flatly(RefusalReason::Limit));

@@ -19,6 +19,7 @@ const PRIME_BITS: u32 = 20;
 impl Boomerang {
     /// What the key of a message becomes, where this node locks the session, or has locked it and the initiating node does
     /// not know yet.
+    #[inline]
     pub(crate) fn turn_key(
         &mut self,
         passing: &Passing<'_>,
@@ -48,6 +49,7 @@ impl Boomerang {
 
     /// A message that this node did not have to multiply: if it is on the pass that locked the session, and the prime is
     /// in its key, the session is in force from now on.
+    #[inline]
     pub(crate) fn unlock<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,

@@ -405,8 +405,8 @@ impl Boomerang {
     ) -> Edits {
         let interval = passing.view.refresh_interval().min(self.config.max_refresh_interval);
         let before = match *grant {
-            Grant::Known(index) => self.store.session(index).half_at(slot),
-            Grant::New { .. } => Half::NONE,
+            Grant::Known(index) if self.config.offload => self.store.session(index).half_at(slot),
+            _ => Half::NONE,
         };
         let mut edits = if passing.view.flags().is_nack() {
             self.answer_query(turn, passing, slot, interface, grant)

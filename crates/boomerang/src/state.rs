@@ -169,6 +169,21 @@ impl Session {
         if slot < 2 { &mut self.halves[slot] } else { self.branch_mut(slot) }
     }
 
+    /// Likewise, if the slot is there.
+    #[inline]
+    pub(crate) fn known_half_mut(&mut self, slot: usize) -> Option<&mut Half> {
+        match slot {
+            0 | 1 => Some(&mut self.halves[slot]),
+            _ => self.extra.as_mut()?.branches.get_mut(slot - 2),
+        }
+    }
+
+    /// Takes what it has out of a slot, if the slot is there.
+    #[inline]
+    pub(crate) fn take_half(&mut self, slot: usize) -> Option<Half> {
+        self.known_half_mut(slot).map(|half| core::mem::replace(half, Half::NONE))
+    }
+
     #[cold]
     fn branch_mut(&mut self, slot: usize) -> &mut Half {
         let branches = &mut self.extra.get_or_insert_default().branches;

@@ -121,20 +121,25 @@ impl Store {
         index
     }
 
+    /// The key of a session.
+    #[inline]
+    pub(crate) fn key(&self, index: Index) -> Key {
+        let session = self.session(index);
+        Key::of(session, self.masks.mask(session.mask).family)
+    }
+
     /// Takes a session out, with its timer, and with its source if that has no other.
-    pub(crate) fn remove(&mut self, index: Index) -> Session {
-        let session = self.sessions.remove(index as usize);
-        let family = self.masks.mask(session.mask).family;
-        let hash = Key::of(&session, family).hash(&self.hash);
+    pub(crate) fn remove(&mut self, index: Index) {
+        let hash = self.key(index).hash(&self.hash);
         if let Ok(entry) = self.by_key.find_entry(hash, |&i| i == index) {
             entry.remove();
         }
-        if let Some(timer) = session.timer {
+        let Session { timer, mask, source, .. } = self.sessions.remove(index as usize);
+        if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
-        self.masks.release(session.mask);
-        self.leave(session.source);
-        session
+        self.masks.release(mask);
+        self.leave(source);
     }
 
     /// What is known of an initiating node.
@@ -143,6 +148,14 @@ impl Store {
         let hash = hash_address(&self.hash, address);
         let same = |&index: &Index| self.sources[index as usize].address == address;
         Asker { hash, source: self.by_address.find(hash, same).copied() }
+    }
+
+    /// Likewise of that of a session.
+    #[inline]
+    pub(crate) fn asker_of(&self, index: Index) -> Asker {
+        let source = self.session(index).source;
+        let address = self.sources[source as usize].address;
+        Asker { hash: hash_address(&self.hash, address), source: Some(source) }
     }
 
     /// How many sessions somebody has.

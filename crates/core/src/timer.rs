@@ -106,10 +106,10 @@ impl<T: Copy> TimingWheel<T> {
     /// Arms a timer for `at`; a time that has passed is due at once, after those that are due already. At
     /// [`Time::MAX`] it never fires. O(1).
     pub fn arm(&mut self, at: Time, payload: T) -> TimerId {
-        let index = self.allocate(at, payload);
-        self.link(index);
+        let id = self.allocate(at, payload);
+        self.link(id.index, at);
         self.armed += 1;
-        TimerId { index, generation: self.timers[index as usize].generation }
+        id
     }
 
     /// Moves an armed timer to `at`, behind those armed for that tick before; `false` where the id is stale. O(1).
@@ -119,7 +119,7 @@ impl<T: Copy> TimingWheel<T> {
         }
         self.unlink(id.index);
         self.timers[id.index as usize].deadline = at;
-        self.link(id.index);
+        self.link(id.index, at);
         true
     }
 
@@ -208,9 +208,9 @@ impl<T: Copy> TimingWheel<T> {
         deadline.as_nanos().div_ceil(TICK).max(self.current)
     }
 
-    /// Hangs a timer behind the others of its slot.
-    fn link(&mut self, index: u32) {
-        let tick = self.tick(self.timers[index as usize].deadline);
+    /// Hangs a timer with this deadline behind the others of its slot.
+    fn link(&mut self, index: u32, deadline: Time) {
+        let tick = self.tick(deadline);
         let (level, digit) = self.place(tick);
         let slot = &mut self.slots[level * SLOTS + digit];
         let tail = slot.tail;
@@ -254,28 +254,28 @@ impl<T: Copy> TimingWheel<T> {
         slot.tail = NIL;
         self.occupied[level] &= !(1 << digit);
         while index != NIL {
-            let next = self.timers[index as usize].next;
-            self.link(index);
+            let Timer { deadline, next, .. } = self.timers[index as usize];
+            self.link(index, deadline);
             index = next;
         }
     }
 
     /// A timer that hangs nowhere yet.
-    fn allocate(&mut self, deadline: Time, payload: T) -> u32 {
+    fn allocate(&mut self, deadline: Time, payload: T) -> TimerId {
         if self.free == NIL {
             // Memory ends long before the numbers do: 2^32 timers take 100 GB.
             let index = self.timers.len() as u32;
             let generation = NonZeroU32::MIN;
             let timer = Timer { deadline, previous: NIL, next: NIL, generation, payload };
             growth::push(&mut self.timers, timer);
-            return index;
+            return TimerId { index, generation };
         }
         let index = self.free;
         let timer = &mut self.timers[index as usize];
         self.free = timer.next;
         timer.deadline = deadline;
         timer.payload = payload;
-        index
+        TimerId { index, generation: timer.generation }
     }
 
     /// Puts a timer that hangs nowhere on the free list and makes its id stale.

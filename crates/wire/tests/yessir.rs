@@ -179,6 +179,9 @@ fn message() -> impl Strategy<Value = Owned> {
         })
 }
 
+/// The BYE of the source that reports.
+const BYE: [u8; 8] = [0x81, 203, 0, 1, 0x12, 0x34, 0x56, 0x78];
+
 fn read(compound: &[u8]) -> (Message<'_>, Places) {
     let report = Report::parse(compound).expect("it was emitted");
     assert_eq!((report.ssrc, report.goodbye), (SSRC, false));
@@ -204,7 +207,7 @@ proptest! {
 
     /// The shortcut against the long way: what it reads is the same, and its number tells requests apart.
     #[test]
-    fn the_usual_form_is_read_alike(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9])]) {
+    fn the_usual_form_is_read_alike(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9]), Just(BYE.to_vec())]) {
         let described = |owned: &Owned| {
             [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], owned.app(), behind.clone()].concat()
         };
@@ -213,10 +216,13 @@ proptest! {
         };
         let compound = described(&owned);
         let usual = Usual::read(&compound);
-        prop_assert_eq!(usual.is_some(), usual_form(&owned) && behind.is_empty());
+        let goodbye = behind == BYE;
+        prop_assert_eq!(usual.is_some(), usual_form(&owned) && (behind.is_empty() || goodbye));
         let Some(usual) = usual else { return Ok(()) };
-        let (message, places) = read(&compound);
-        prop_assert_eq!(usual.report(), Report::parse(&compound).ok());
+        let report = Report::parse(&compound).expect("it was emitted");
+        let (message, places) = report.message.expect("there is one");
+        prop_assert_eq!(usual.report(), Some(report));
+        prop_assert_eq!((usual.goodbye(), report.goodbye), (goodbye, goodbye));
         prop_assert_eq!((usual.ssrc, usual.places()), (SSRC, &places));
         prop_assert_eq!(usual.link_info(), message.link_info);
         prop_assert_eq!(usual.multiplexed(), message.generic.multiplexed);
@@ -232,9 +238,10 @@ proptest! {
 
     /// Any octets that are of the usual form are read by the long way, too, or say something that it refuses to know.
     #[test]
-    fn damage_does_not_lead_the_shortcut_astray(owned in message(), damage in vec(any::<(u16, u8)>(), 0..3)) {
+    fn damage_does_not_lead_the_shortcut_astray(owned in message(), leaves in any::<bool>(), damage in vec(any::<(u16, u8)>(), 0..3)) {
         let plain = Owned { notes: vec![], auth: None, others: vec![], ..owned };
-        let mut compound = [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], plain.app()].concat();
+        let behind = if leaves { BYE.to_vec() } else { vec![] };
+        let mut compound = [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], plain.app(), behind].concat();
         let length = compound.len();
         for (at, octet) in damage {
             compound[usize::from(at) % length] = octet;

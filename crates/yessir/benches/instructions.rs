@@ -10,7 +10,7 @@ mod population;
 use std::hint::black_box;
 
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use population::{Arrival, Population, release, request};
+use population::{Arrival, Population, goodbye, release, request};
 
 /// A router with so many streams, and a message about one of them, or about the next.
 ///
@@ -25,8 +25,16 @@ fn known(sessions: u32) -> Case {
     Box::new((Population::new(sessions), request(sessions / 2)))
 }
 
-fn leaving(sessions: u32) -> Case {
+fn releasing(sessions: u32) -> Case {
     Box::new((Population::new(sessions), release(sessions / 2)))
+}
+
+/// It is longer than any message before, so another one has made room for it: a router that runs has it.
+fn leaving(sessions: u32) -> Case {
+    let mut population = Population::new(sessions);
+    population.handle(&goodbye(sessions / 3));
+    population.forget_effects();
+    Box::new((population, goodbye(sessions / 2)))
 }
 
 /// How many streams are resident. The largest population takes a minute a benchmark, so it has to be asked for.
@@ -54,7 +62,7 @@ fn refreshed(mut case: Case) -> Case {
     case
 }
 
-#[library_benchmark(setup = leaving)]
+#[library_benchmark(setup = releasing)]
 #[benches::sessions(iter = populations())]
 fn released(mut case: Case) -> Case {
     let (population, arrival) = &mut *case;
@@ -62,5 +70,13 @@ fn released(mut case: Case) -> Case {
     case
 }
 
-library_benchmark_group!(name = messages, benchmarks = [set_up, refreshed, released]);
+#[library_benchmark(setup = leaving)]
+#[benches::sessions(iter = populations())]
+fn left(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+library_benchmark_group!(name = messages, benchmarks = [set_up, refreshed, released, left]);
 main!(library_benchmark_groups = messages);

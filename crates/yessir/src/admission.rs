@@ -38,7 +38,8 @@ impl Yessir {
             (leg.full, leg.told) = (true, false);
             return None;
         }
-        let flow = self.flow(leg.holder);
+        let stream = self.stream_of(leg.holder);
+        let flow = flow(&stream, leg.holder);
         let owner = Owner { protocol: Protocol::Yessir, block: index };
         let ledger = &mut turn.context.ledger;
         let granted = match (self.config.limits.largest, leg.claim) {
@@ -67,7 +68,7 @@ impl Yessir {
         let place = self.store.leg_mut(index);
         (place.claim, place.full, place.told) = (Some(claim), true, false);
         let change = if leg.claim.is_some() { Change::Changed } else { change };
-        self.tell(turn, leg.holder, interface, change, want);
+        turn.out.notify(event(stream, leg.holder, interface, change, want));
         None
     }
 
@@ -193,7 +194,7 @@ impl Yessir {
         let leg = self.store.leg_mut(index);
         leg.full = false;
         let (holder, interface) = (leg.holder, leg.interface);
-        let flow = self.flow(holder);
+        let flow = flow(&self.stream_of(holder), holder);
         turn.out.install(Installation { claim, interface, flow, demand });
         self.tell(turn, holder, interface, Change::Preempted, demand);
     }
@@ -217,19 +218,9 @@ impl Yessir {
         let claim = leg.claim.take();
         self.wait_no_more(turn, index);
         let Some(claim) = claim else { return };
-        let demand = turn.context.ledger.demand(claim).unwrap_or(NOTHING);
-        turn.context.ledger.release(claim);
+        let demand = turn.context.ledger.release(claim).unwrap_or(NOTHING);
         turn.out.remove(claim);
         self.tell(turn, holder, interface, change, demand);
-    }
-
-    /// Whose packets a claim is for.
-    fn flow(&self, holder: Holder) -> Flow {
-        let stream = self.stream_of(holder);
-        match holder {
-            Holder::Session(_) => stream.flow(),
-            Holder::Pool(_) => Flow { source: None, ..stream.flow() },
-        }
     }
 
     /// The reports of a stream, where they go with the data because nobody else sees to them.
@@ -246,6 +237,7 @@ impl Yessir {
     }
 
     /// The stream of a holder; that of a pool comes from anywhere.
+    #[inline]
     pub(crate) fn stream_of(&self, holder: Holder) -> Stream {
         match holder {
             Holder::Session(session) => self.store.session(session).stream,
@@ -261,11 +253,31 @@ impl Yessir {
         change: Change,
         demand: Demand,
     ) {
-        let style = match holder {
-            Holder::Session(_) => Style::Individual,
-            Holder::Pool(_) => Style::Shared,
-        };
-        let stream = self.stream_of(holder);
-        turn.out.notify(Event::Reservation { change, stream, style, interface, demand });
+        turn.out.notify(event(self.stream_of(holder), holder, interface, change, demand));
+    }
+}
+
+/// The event of the reservation of a holder whose stream this is.
+#[inline]
+fn event(
+    stream: Stream,
+    holder: Holder,
+    interface: InterfaceId,
+    change: Change,
+    demand: Demand,
+) -> Event {
+    let style = match holder {
+        Holder::Session(_) => Style::Individual,
+        Holder::Pool(_) => Style::Shared,
+    };
+    Event::Reservation { change, stream, style, interface, demand }
+}
+
+/// Whose packets the claim of a holder is for whose stream this is.
+#[inline]
+fn flow(stream: &Stream, holder: Holder) -> Flow {
+    match holder {
+        Holder::Session(_) => stream.flow(),
+        Holder::Pool(_) => Flow { source: None, ..stream.flow() },
     }
 }

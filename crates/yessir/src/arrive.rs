@@ -37,41 +37,51 @@ impl Yessir {
             return;
         }
         let passing = Passing::of(datagram, packet, hint);
-        let report = match usual.and_then(|usual| usual.report()) {
-            Some(report) => Ok(report),
-            None => Report::parse(packet.payload),
-        };
-        let report = match report {
-            Ok(report) => report,
-            Err(error) => return self.malformed_arrives(turn, datagram, &passing, &error),
-        };
+        // A report is large, so it is made where it is to be, and only looked at from there.
+        if let Some(report) = usual.as_ref().and_then(Usual::report) {
+            return self.report_arrives(turn, datagram, &passing, &report);
+        }
+        match Report::parse(packet.payload) {
+            Ok(report) => self.report_arrives(turn, datagram, &passing, &report),
+            Err(error) => self.malformed_arrives(turn, datagram, &passing, &error),
+        }
+    }
+
+    /// Some report arrives, and it says more than the one before.
+    fn report_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        passing: &Passing<'_>,
+        report: &Report<'_>,
+    ) {
         mark(Checkpoint::Parse);
         let interfaces = turn.context.interfaces;
         let takes_part = interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
         let Some((message, places)) = &report.message else {
             if takes_part {
-                self.plain_report_arrives(turn, datagram, &passing, &report);
+                self.plain_report_arrives(turn, datagram, passing, report);
             }
             return;
         };
         if passing.checksum == udp::Checksum::Wrong {
             self.ignore(turn, datagram, DropReason::Checksum);
-            return self.relay(turn, datagram, &passing);
+            return self.relay(turn, datagram, passing);
         }
         if interfaces.is_local(datagram.destination) {
-            return self.message_for_us(turn, datagram, &passing, &report, message);
+            return self.message_for_us(turn, datagram, passing, report, message);
         }
         if datagram.destination.is_multicast() && !self.roles.is_empty() && report.sender.is_some()
         {
-            self.announced(turn, &passing, &report, message);
+            self.announced(turn, passing, report, message);
         }
         if !takes_part {
-            return self.relay(turn, datagram, &passing);
+            return self.relay(turn, datagram, passing);
         }
         if report.sender.is_none() {
             // What receivers say is for senders.
             self.counters.answers += 1;
-            return self.relay(turn, datagram, &passing);
+            return self.relay(turn, datagram, passing);
         }
         if datagram.ttl <= 1 {
             return self.ignore(turn, datagram, DropReason::TtlExpired);
@@ -80,20 +90,20 @@ impl Yessir {
             Ok(stream) => stream,
             Err(reason) => {
                 self.ignore(turn, datagram, reason);
-                return self.relay(turn, datagram, &passing);
+                return self.relay(turn, datagram, passing);
             }
         };
         let mut sequence = None;
         if self.config.auth.is_required(turn.context, datagram.interface) {
-            match self.authentic(&stream, packet.payload, message, places) {
+            match self.authentic(&stream, passing.packet.payload, message, places) {
                 Ok(number) => sequence = Some(number),
                 Err(reason) => {
                     self.ignore(turn, datagram, reason);
-                    return self.relay(turn, datagram, &passing);
+                    return self.relay(turn, datagram, passing);
                 }
             }
         }
-        if let Err(reason) = self.act(turn, &passing, &stream, &report, message, places, sequence) {
+        if let Err(reason) = self.act(turn, passing, &stream, report, message, places, sequence) {
             self.ignore(turn, datagram, reason);
         }
     }
@@ -123,14 +133,15 @@ impl Yessir {
             }
             Command::Passive => {
                 self.counters.passive += 1;
-                for (interface, takes_part) in ways.iter(turn.context.interfaces) {
-                    let places = takes_part.then_some((message, places));
-                    self.forward(turn, passing, places, interface, None);
+                for (interface, ours) in ways.iter(turn.context.interfaces) {
+                    let message = ours.map(|ours| (message, places, ours));
+                    self.forward(turn, passing, message, interface, None);
                 }
             }
             _ => {
                 self.counters.release += 1;
-                self.release(turn, stream, report.ssrc, Change::Released);
+                let found = passing.hint.found.unwrap_or_else(|| self.store.look_up(stream));
+                self.release(turn, found.ok(), report.ssrc, Change::Released);
                 for (interface, _) in ways.iter(turn.context.interfaces) {
                     self.forward(turn, passing, None, interface, None);
                 }
@@ -169,16 +180,16 @@ impl Yessir {
             };
             self.note_request(turn, &request, ways)
         });
-        for (interface, takes_part) in ways.iter(turn.context.interfaces) {
-            if !takes_part {
+        for (interface, ours) in ways.iter(turn.context.interfaces) {
+            let Some(ours) = ours else {
                 self.forward(turn, passing, None, interface, None);
                 continue;
-            }
+            };
             let failure = match session {
                 Ok(session) => self.reserve_on(turn, session, interface),
                 Err(reason) => Some(Failure { reason, available: Rate::ZERO }),
             };
-            self.forward(turn, passing, Some((message, places)), interface, failure);
+            self.forward(turn, passing, Some((message, places, ours)), interface, failure);
         }
     }
 
@@ -202,7 +213,8 @@ impl Yessir {
         let Ok(stream) = passing.stream(false) else { return };
         self.counters.measured += 1;
         if report.goodbye {
-            return self.release(turn, &stream, report.ssrc, Change::Released);
+            let found = self.store.find(&stream);
+            return self.release(turn, found, report.ssrc, Change::Released);
         }
         let (incoming, source) = (Some(datagram.interface), datagram.source);
         let Ok(ways) = Ways::of(turn.context, incoming, source, datagram.destination) else {
@@ -221,8 +233,8 @@ impl Yessir {
             plain: true,
         };
         let Ok(session) = self.note_request(turn, &request, ways) else { return };
-        for (interface, takes_part) in ways.iter(turn.context.interfaces) {
-            if takes_part {
+        for (interface, ours) in ways.iter(turn.context.interfaces) {
+            if ours.is_some() {
                 self.reserve_on(turn, session, interface);
             }
         }

@@ -6,7 +6,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Interface, InterfaceId, Outgoing};
 use earmark_wire::udp::Checksum;
 use earmark_wire::yessir::{
-    Edit, FailureNote, LinkInfo, Message, OctetRate, Places, complete_checksum,
+    Edit, FailureNote, LinkInfo, Message, OctetRate, Places, amend, complete_checksum,
 };
 
 use crate::api::Event;
@@ -26,7 +26,7 @@ impl Yessir {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         passing: &Passing<'_>,
-        message: Option<(&Message<'_>, &Places)>,
+        message: Option<(&Message<'_>, &Places, &Interface)>,
         interface: InterfaceId,
         failure: Option<Failure>,
     ) {
@@ -40,36 +40,18 @@ impl Yessir {
             encapsulated: false,
             neighbor: None,
         };
-        let octets = passing.packet.octets();
-        match message {
-            Some((message, places)) => {
-                let edit = self.edit(turn.context, passing, message, places, interface, failure);
-                let (target, written) = if edit.note.is_none() {
-                    let target = turn.out.send_copy(how, octets);
-                    let written = edit.amend(target, places);
-                    (target, written)
-                } else {
-                    let target = turn.out.send(how, octets.len() + edit.growth(places));
-                    let written = edit.write(octets, places, target);
-                    (target, written)
-                };
-                if written.is_err() {
-                    // There are as many notes as a message can hold: enough to tell that it failed.
-                    turn.out.take_back();
-                    self.counters.notes_left_out += 1;
-                    turn.out.send_copy(how, octets);
-                } else if passing.checksum == Checksum::LeftToHardware {
-                    let done = complete_checksum(target, passing.source, passing.destination);
-                    debug_assert!(done.is_ok(), "it was a packet when it came");
-                }
+        if let (Some(message), Some(failure)) = (message, failure) {
+            self.forward_noted(turn, passing, how, message, &failure);
+        } else {
+            let target = turn.out.send_copy(how, passing.packet.octets());
+            if let Some((_, places, interface)) = message
+                && let Some(at) = places.link_info()
+            {
+                let further = |info: &LinkInfo| further(info, turn.context, passing, interface);
+                let done = amend(target, at, further);
+                debug_assert!(done.is_ok(), "its place was read of this packet");
             }
-            None => {
-                let target = turn.out.send_copy(how, octets);
-                if passing.checksum == Checksum::LeftToHardware {
-                    let done = complete_checksum(target, passing.source, passing.destination);
-                    debug_assert!(done.is_ok(), "it was a packet when it came");
-                }
-            }
+            complete(passing, target);
         }
         if passing.incoming.is_some() {
             self.counters.forwarded += 1;
@@ -79,43 +61,77 @@ impl Yessir {
         mark(Checkpoint::Forward);
     }
 
-    /// What this node has to say.
-    #[inline]
-    fn edit(
+    /// Sends on a message that has failed here, which says so if there is room for it.
+    #[cold]
+    fn forward_noted<E: From<Event>>(
         &mut self,
-        context: &Context<'_>,
+        turn: &mut Turn<'_, '_, E>,
         passing: &Passing<'_>,
-        message: &Message<'_>,
-        places: &Places,
-        id: InterfaceId,
-        failure: Option<Failure>,
-    ) -> Edit {
-        let Some(interface) = context.interfaces.by_id(id) else { return Edit::default() };
-        let link_info = message.link_info.map(|info| match passing.incoming {
-            Some(_) => a_hop_further(&info, passing.ttl, context, interface),
-            None => composed(&info, context, interface),
-        });
-        let note = failure.and_then(|failure| {
-            let address = interface.address_like(passing.destination);
-            let hop = message.link_info.map_or(UNKNOWN_HOP, |info| {
-                // The hops before, and this one, if it is not the sender's own host.
-                u16::from(info.hops) + u16::from(passing.incoming.is_some())
-            });
-            let note = FailureNote {
-                reason: failure.reason,
-                hop,
-                available: OctetRate(failure.available.as_octets_per_second()),
-                node: address.or(interface.addresses.first().copied())?,
-            };
-            let edit = Edit { link_info: None, note: Some(note) };
-            let length = IP_HEADER + passing.packet.octets().len() + edit.growth(places);
-            if length > interface.mtu as usize {
-                self.counters.notes_left_out += 1;
-                return None;
-            }
-            Some(note)
-        });
-        Edit { link_info, note }
+        how: Outgoing,
+        (message, places, interface): (&Message<'_>, &Places, &Interface),
+        failure: &Failure,
+    ) {
+        let link_info =
+            message.link_info.map(|info| further(&info, turn.context, passing, interface));
+        let note = note(passing, message, interface, failure);
+        let octets = passing.packet.octets();
+        let mut edit = Edit { link_info, note };
+        if note.is_some() && IP_HEADER + octets.len() + edit.growth(places) > interface.mtu as usize
+        {
+            self.counters.notes_left_out += 1;
+            edit.note = None;
+        }
+        let target = turn.out.send(how, octets.len() + edit.growth(places));
+        if edit.write(octets, places, target).is_ok() {
+            return complete(passing, target);
+        }
+        // There are as many notes as a message can hold: enough to tell that it failed.
+        turn.out.take_back();
+        self.counters.notes_left_out += 1;
+        turn.out.send_copy(how, octets);
+    }
+}
+
+/// LINK_INFO as it leaves, with what this node has to say of the way.
+#[inline]
+fn further(
+    info: &LinkInfo,
+    context: &Context<'_>,
+    passing: &Passing<'_>,
+    interface: &Interface,
+) -> LinkInfo {
+    match passing.incoming {
+        Some(_) => a_hop_further(info, passing.ttl, context, interface),
+        None => composed(info, context, interface),
+    }
+}
+
+/// What this node has to say of a failure, if it has an address to say it by.
+fn note(
+    passing: &Passing<'_>,
+    message: &Message<'_>,
+    interface: &Interface,
+    failure: &Failure,
+) -> Option<FailureNote> {
+    let address = interface.address_like(passing.destination);
+    let hop = message.link_info.map_or(UNKNOWN_HOP, |info| {
+        // The hops before, and this one, if it is not the sender's own host.
+        u16::from(info.hops) + u16::from(passing.incoming.is_some())
+    });
+    Some(FailureNote {
+        reason: failure.reason,
+        hop,
+        available: OctetRate(failure.available.as_octets_per_second()),
+        node: address.or(interface.addresses.first().copied())?,
+    })
+}
+
+/// Makes the checksum of a message that leaves, where that was left to hardware which it will not meet any more.
+#[inline]
+fn complete(passing: &Passing<'_>, packet: &mut [u8]) {
+    if passing.checksum == Checksum::LeftToHardware {
+        let done = complete_checksum(packet, passing.source, passing.destination);
+        debug_assert!(done.is_ok(), "it was a packet when it came");
     }
 }
 

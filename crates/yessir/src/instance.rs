@@ -70,6 +70,7 @@ pub(crate) struct Hint {
 }
 
 impl<'a> Passing<'a> {
+    #[inline]
     pub(crate) fn of(datagram: &Datagram<'_>, packet: udp::Packet<'a>, hint: Hint) -> Passing<'a> {
         Passing {
             incoming: Some(datagram.interface),

@@ -2,20 +2,19 @@
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 
-use crate::api::{Change, Event, Stream};
+use crate::api::{Change, Event};
 use crate::instance::{Turn, Yessir};
 use crate::state::{Holder, Index, NONE, Timer, TimerKind};
 
 impl Yessir {
-    /// A sender gives back what it has; nobody else can.
+    /// The sender of a stream, if it is known here, gives back what it has; nobody else can.
     pub(crate) fn release<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        stream: &Stream,
+        found: Option<Index>,
         ssrc: u32,
         change: Change,
     ) {
-        let found = self.store.find(stream);
         mark(Checkpoint::FindSession);
         let Some(index) = found else { return };
         if self.store.session(index).ssrc == ssrc {
@@ -51,8 +50,9 @@ impl Yessir {
     ) {
         self.drop_legs(turn, index, change);
         mark(Checkpoint::ReservationManagement);
-        let session = self.store.remove(index);
-        self.sources.leave(session.stream.source);
+        let source = self.store.session(index).stream.source;
+        self.store.remove(index);
+        self.sources.leave(source);
         mark(Checkpoint::TearSession);
     }
 

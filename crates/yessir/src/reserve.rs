@@ -62,10 +62,7 @@ impl Yessir {
         request: &Request,
         ways: Ways<'_>,
     ) -> Result<Index, FailureReason> {
-        let found = match request.found {
-            Some(found) => found,
-            None => self.store.look_up(&request.stream),
-        };
+        let found = request.found.unwrap_or_else(|| self.store.look_up(&request.stream));
         mark(Checkpoint::FindSession);
         let index = match found {
             Ok(index) => index,
@@ -119,6 +116,7 @@ impl Yessir {
         interface: InterfaceId,
     ) -> Option<Failure> {
         let holder = Holder::Session(session);
+        let Session { asked, pool, .. } = *self.store.session(session);
         let leg = match self.store.leg_on(holder, interface) {
             Some(leg) => leg,
             None => {
@@ -126,12 +124,13 @@ impl Yessir {
                 if branches >= self.config.limits.branches as usize {
                     return Some(self.limit_reached());
                 }
-                // Where it shares, what is shared there may have to grow.
-                self.unsettle(session);
+                if pool != NONE {
+                    // What is shared there may have to grow.
+                    self.unsettle(session);
+                }
                 self.store.insert_leg(holder, interface)
             }
         };
-        let Session { asked, pool, .. } = *self.store.session(session);
         if pool != NONE {
             return self.reserve_shared(turn, pool, interface, asked);
         }

@@ -3,15 +3,17 @@
 //! That is what nearly all messages are. It is recognised by its octets (see [`Usual`]), so that neither what it asks for
 //! nor its way is worked out again. Whatever is not as usual takes the long way, which comes to the same.
 
+use core::hint::cold_path;
+
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Datagram, Interface, Outgoing};
+use earmark_core::{Context, Datagram, Interface, Outgoing};
 use earmark_wire::udp::{self, Checksum};
-use earmark_wire::yessir::{Edit, Usual};
+use earmark_wire::yessir::{Usual, amend};
 
 use crate::api::Event;
 use crate::forward::a_hop_further;
 use crate::instance::{Hint, PROTOCOL, Turn, Yessir, stream_of};
-use crate::state::NONE;
+use crate::state::{Index, NONE};
 
 impl Yessir {
     /// Treats a message that says nothing new; `false` where it is not known to be one, and what was found out so far.
@@ -24,38 +26,12 @@ impl Yessir {
         usual: &Usual<'_>,
         hint: &mut Hint,
     ) -> bool {
-        hint.said = usual.fingerprint();
-        if datagram.ttl <= 1 || !self.config.auth.required_on.is_empty() {
-            return false;
-        }
-        mark(Checkpoint::Parse);
-        let (source, destination) = (datagram.source, datagram.destination);
-        let Ok(stream) = stream_of(source, destination, packet, usual.multiplexed()) else {
+        let recognised = self.recognise(turn.context, datagram, packet, usual, hint);
+        let Some((index, interface)) = recognised else {
+            cold_path();
             return false;
         };
-        let found = self.store.look_up(&stream);
-        hint.found = Some(found);
-        let Ok(index) = found else { return false };
-        mark(Checkpoint::FindSession);
-        let session = &mut self.store.sessions[index as usize];
-        let same = session.said == hint.said
-            && session.ssrc == usual.ssrc
-            && session.routes_version == self.routes_version
-            && session.pool == NONE;
-        let Some(leg) = self.store.legs.get(session.legs as usize).filter(|_| same) else {
-            return false;
-        };
-        let interfaces = turn.context.interfaces;
-        let has_all = leg.full && !leg.failed && leg.next == NONE;
-        let takes_part = interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
-        let Some(interface) = interfaces.by_id(leg.interface).filter(|_| has_all && takes_part)
-        else {
-            return false;
-        };
-        let checksum = packet.verify(source, destination);
-        if destination.is_multicast() || !matches!(checksum, Checksum::Right | Checksum::Absent) {
-            return false;
-        }
+        let session = self.store.session_mut(index);
         session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
         self.counters.active += 1;
         self.counters.refreshed += 1;
@@ -64,21 +40,58 @@ impl Yessir {
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface.id),
-            source,
-            destination,
+            source: datagram.source,
+            destination: datagram.destination,
             ttl: datagram.ttl - 1,
             router_alert: datagram.router_alert,
             encapsulated: false,
             neighbor: None,
         };
         let target = turn.out.send_copy(how, packet.octets());
-        if let Some(info) = usual.link_info() {
-            let info = a_hop_further(&info, datagram.ttl, turn.context, interface);
-            let edit = Edit { link_info: Some(info), note: None };
-            let done = edit.amend(target, usual.places());
+        if let Some(at) = usual.places().link_info() {
+            let further = |info: &_| a_hop_further(info, datagram.ttl, turn.context, interface);
+            let done = amend(target, at, further);
             debug_assert!(done.is_ok(), "its place was read of this packet");
         }
         mark(Checkpoint::Forward);
         true
+    }
+
+    /// The session that a message refreshes and does nothing else, and where it leaves.
+    #[inline]
+    fn recognise<'c>(
+        &self,
+        context: &Context<'c>,
+        datagram: &Datagram<'_>,
+        packet: &udp::Packet<'_>,
+        usual: &Usual<'_>,
+        hint: &mut Hint,
+    ) -> Option<(Index, &'c Interface)> {
+        hint.said = usual.fingerprint();
+        if datagram.ttl <= 1 || !self.config.auth.required_on.is_empty() {
+            return None;
+        }
+        mark(Checkpoint::Parse);
+        let (source, destination) = (datagram.source, datagram.destination);
+        let stream = stream_of(source, destination, packet, usual.multiplexed()).ok()?;
+        let found = self.store.look_up(&stream);
+        hint.found = Some(found);
+        let index = found.ok()?;
+        mark(Checkpoint::FindSession);
+        let session = self.store.session(index);
+        let same = !usual.goodbye()
+            && session.said == hint.said
+            && session.ssrc == usual.ssrc
+            && session.routes_version == self.routes_version
+            && session.pool == NONE;
+        let leg = self.store.legs.get(session.legs as usize).filter(|_| same)?;
+        let has_all = leg.full && !leg.failed && leg.next == NONE;
+        let came_by = context.interfaces.by_id(datagram.interface)?;
+        let interface = context.interfaces.by_id(leg.interface)?;
+        if !has_all || !came_by.takes_part() || destination.is_multicast() {
+            return None;
+        }
+        let checksum = packet.verify(source, destination);
+        matches!(checksum, Checksum::Right | Checksum::Absent).then_some((index, interface))
     }
 }

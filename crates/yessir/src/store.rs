@@ -100,16 +100,15 @@ impl Store {
     }
 
     /// Takes a session out; its legs must be gone.
-    pub(crate) fn remove(&mut self, index: Index) -> Session {
-        let session = self.sessions.remove(index as usize);
-        let key = hash(&self.hash, &session.stream);
+    pub(crate) fn remove(&mut self, index: Index) {
+        let key = hash(&self.hash, &self.session(index).stream);
         if let Ok(place) = self.streams.find_entry(key, |&other| other == index) {
             place.remove();
         }
-        if let Some(timer) = session.timer {
+        let Session { timer, .. } = self.sessions.remove(index as usize);
+        if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
-        session
     }
 
     /// The pool of an RTP session, by where its data goes; a new one where there was none.
@@ -211,19 +210,20 @@ fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
 #[inline]
 fn hash(hash: &KeyedHash, stream: &Stream) -> u64 {
     let ports = u64::from(stream.source_port) << 16 | u64::from(stream.destination_port);
-    match (stream.source, stream.destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let addresses = [source, destination].map(|address| u64::from(address.to_bits()));
-            hash.of_two([addresses[0] << 32 | addresses[1], ports])
-        }
-        (source, destination) => {
-            let [source, destination] = [source, destination].map(mapped);
-            let (upper, lower) = (|bits: u128| (bits >> 64) as u64, |bits: u128| bits as u64);
-            let addresses = [upper(source), lower(source), upper(destination), lower(destination)];
-            let [a, b, c, d] = addresses;
-            hash.of_six([a, b, c, d, ports, 0])
-        }
-    }
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (stream.source, stream.destination) else {
+        return hash_long(hash, stream, ports);
+    };
+    let [source, destination] = [source, destination].map(|address| u64::from(address.to_bits()));
+    hash.of_two([source << 32 | destination, ports])
+}
+
+#[inline(never)]
+fn hash_long(hash: &KeyedHash, stream: &Stream, ports: u64) -> u64 {
+    let [source, destination] = [stream.source, stream.destination].map(mapped);
+    let (upper, lower) = (|bits: u128| (bits >> 64) as u64, |bits: u128| bits as u64);
+    let [a, b] = [upper(source), lower(source)];
+    let [c, d] = [upper(destination), lower(destination)];
+    hash.of_six([a, b, c, d, ports, 0])
 }
 
 fn mapped(address: IpAddr) -> u128 {

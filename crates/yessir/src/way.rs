@@ -57,19 +57,20 @@ impl<'r> Ways<'r> {
         }
     }
 
-    /// The links, and whether this node takes part in each.
+    /// The links, and the interface to each in which this node takes part.
     #[inline]
     pub(crate) fn iter(
         self,
         interfaces: &'r Interfaces,
-    ) -> impl Iterator<Item = (InterfaceId, bool)> + use<'r> {
+    ) -> impl Iterator<Item = (InterfaceId, Option<&'r Interface>)> + use<'r> {
         let (one, all, incoming) = match self {
             Ways::One(interface) => (Some(interface), &[][..], None),
             Ways::Branches(all, incoming) => (None, all, incoming),
         };
         let all = all.iter().copied().filter(move |&interface| Some(interface) != incoming);
         one.into_iter().chain(all).map(|interface| {
-            (interface, interfaces.by_id(interface).is_some_and(Interface::takes_part))
+            let ours = interfaces.by_id(interface).filter(|interface| interface.takes_part());
+            (interface, ours)
         })
     }
 

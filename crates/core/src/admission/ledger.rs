@@ -5,14 +5,15 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
 
+use super::claims::{Claim, Claims};
 use super::journal::Attempt;
 use super::lanes::Lanes;
 use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
 use super::preemption::Preemption;
 use super::queue::{Counting, EnqueueError, RetryPolicy, Waiting};
-use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Service};
-use crate::{Flow, InterfaceId, Rate, growth};
+use super::{ClaimId, Demand, Owner, Reason, Refusal};
+use crate::{Flow, InterfaceId, Rate};
 
 /// Who holds how much of which link, for all protocols of a node.
 ///
@@ -24,9 +25,7 @@ use crate::{Flow, InterfaceId, Rate, growth};
 pub struct Ledger {
     /// By outgoing interface; a few.
     links: Links,
-    claims: Vec<Slot>,
-    /// Free slots, the last one is used next.
-    free: Vec<u32>,
+    claims: Claims,
     /// Links whose queue may have a head that fits: something changed since it was last looked at.
     freed: BTreeSet<InterfaceId>,
     policy: RetryPolicy,
@@ -36,53 +35,6 @@ pub struct Ledger {
     pub(super) lanes: Lanes,
     /// Where attempts are written down; see [`Ledger::keep_journal`].
     pub(super) journal: Option<Vec<Attempt>>,
-}
-
-/// A place for a claim. The parts of a [`Claim`] stand in it one by one, so that nothing is lost between them.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    rate: Rate,
-    burst: u32,
-    max_packet: u32,
-    link: InterfaceId,
-    block: u32,
-    /// How often the slot was used before: that of the claim in it.
-    generation: u32,
-    /// `None` where the slot is free.
-    protocol: Option<Protocol>,
-    service: Service,
-}
-
-impl Slot {
-    #[inline]
-    fn new(generation: u32, Claim { link, owner, demand }: Claim) -> Slot {
-        let Demand { service, rate, burst, max_packet } = demand;
-        let Owner { protocol, block } = owner;
-        let protocol = Some(protocol);
-        Slot { rate, burst, max_packet, link, block, generation, protocol, service }
-    }
-
-    /// What stands in it.
-    #[inline]
-    fn claim(&self) -> Option<Claim> {
-        let Slot { rate, burst, max_packet, link, block, protocol, service, .. } = *self;
-        let owner = Owner { protocol: protocol?, block };
-        Some(Claim { link, owner, demand: Demand { service, rate, burst, max_packet } })
-    }
-
-    /// Takes the claim out, whose id is stale from now on.
-    #[inline]
-    fn vacate(&mut self) {
-        self.protocol = None;
-        self.generation = self.generation.wrapping_add(1);
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Claim {
-    link: InterfaceId,
-    owner: Owner,
-    demand: Demand,
 }
 
 /// All that stood on a link that went away.
@@ -118,17 +70,9 @@ impl Ledger {
             return LostLink::default();
         };
         self.freed.remove(&link);
-        let mut claims = Vec::with_capacity(gone.claims as usize);
-        for (slot, entry) in self.claims.iter_mut().enumerate() {
-            if let Some(claim) = entry.claim().filter(|claim| claim.link == link) {
-                let id = ClaimId { slot: slot as u32, generation: entry.generation };
-                claims.push((id, claim.owner));
-                entry.vacate();
-                self.free.push(slot as u32);
-                if let Some(preemption) = &mut self.preemption {
-                    preemption.leave(slot as u32);
-                }
-            }
+        let claims = self.claims.leave_link(link, gone.claims as usize);
+        if let Some(preemption) = &mut self.preemption {
+            claims.iter().for_each(|(id, _)| preemption.leave(id.slot));
         }
         LostLink {
             claims,
@@ -200,7 +144,7 @@ impl Ledger {
         entry.replace(old, demand.rate);
         entry.claims += 1;
         wake(&mut self.freed, link, entry); // the flow may want less than before
-        let claim = self.enter(Claim { link, owner, demand });
+        let claim = self.claims.enter(Claim { link, owner, demand });
         self.rank(link, claim);
         Ok(claim)
     }
@@ -226,73 +170,51 @@ impl Ledger {
     /// Changes what a claim holds; refused, it keeps what it had. Asking for no more, neither in rate nor in packet
     /// size, always works. A claim that is gone is refused as without a link.
     pub fn change(&mut self, claim: ClaimId, demand: Demand) -> Result<(), Refusal> {
-        let Some((slot, held, link)) = find(&mut self.claims, &mut self.links, claim) else {
-            return Err(UNKNOWN);
-        };
-        let old = held.demand;
+        let Claim { link, demand: old, .. } = self.claims.get(claim).ok_or(UNKNOWN)?;
+        let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
         if demand.rate > old.rate || demand.max_packet > old.max_packet {
-            link.admit(old.rate, &demand)?;
+            entry.admit(old.rate, &demand)?;
         }
-        link.replace(old.rate, demand.rate);
-        *slot = Slot::new(claim.generation, Claim { demand, ..held });
+        entry.replace(old.rate, demand.rate);
+        self.claims.set_demand(claim, demand);
         if demand.rate < old.rate {
-            gave_back(&mut self.freed, held.link, link);
+            gave_back(&mut self.freed, link, entry);
         }
         Ok(())
     }
 
-    /// Gives a claim back. A claim that is gone already is no error.
-    pub fn release(&mut self, claim: ClaimId) {
-        let Some((slot, held, link)) = find(&mut self.claims, &mut self.links, claim) else {
-            return;
-        };
-        link.replace(held.demand.rate, Rate::ZERO);
-        link.claims -= 1;
-        gave_back(&mut self.freed, held.link, link);
-        slot.vacate();
-        self.free.push(claim.slot);
+    /// Gives a claim back: what it held. A claim that is gone already is no error.
+    pub fn release(&mut self, claim: ClaimId) -> Option<Demand> {
+        let Claim { link, demand: held, .. } = self.claims.get(claim)?;
+        let entry = self.links.get_mut(link)?;
+        entry.replace(held.rate, Rate::ZERO);
+        entry.claims -= 1;
+        gave_back(&mut self.freed, link, entry);
+        self.claims.leave(claim);
         if let Some(preemption) = &mut self.preemption {
             preemption.leave(claim.slot);
         }
+        Some(held)
     }
 
     /// Who holds a claim.
     pub fn owner(&self, claim: ClaimId) -> Option<Owner> {
-        self.get(claim).map(|claim| claim.owner)
+        self.claims.get(claim).map(|claim| claim.owner)
     }
 
     /// What a claim holds.
     pub fn demand(&self, claim: ClaimId) -> Option<Demand> {
-        self.get(claim).map(|claim| claim.demand)
+        self.claims.get(claim).map(|claim| claim.demand)
     }
 
     /// Of which link.
     pub fn link_of(&self, claim: ClaimId) -> Option<InterfaceId> {
-        self.get(claim).map(|claim| claim.link)
+        self.claims.get(claim).map(|claim| claim.link)
     }
 
     /// All claims and their links, by slot.
     pub(super) fn all_claims(&self) -> impl Iterator<Item = (ClaimId, InterfaceId)> {
-        self.claims.iter().enumerate().filter_map(|(slot, entry)| {
-            let id = ClaimId { slot: slot as u32, generation: entry.generation };
-            entry.claim().map(|claim| (id, claim.link))
-        })
-    }
-
-    fn get(&self, id: ClaimId) -> Option<Claim> {
-        let slot = self.claims.get(id.slot as usize)?;
-        slot.claim().filter(|_| slot.generation == id.generation)
-    }
-
-    fn enter(&mut self, claim: Claim) -> ClaimId {
-        if let Some(free) = self.free.pop() {
-            let slot = &mut self.claims[free as usize];
-            *slot = Slot::new(slot.generation, claim);
-            return ClaimId { slot: free, generation: slot.generation };
-        }
-        let slot = self.claims.len() as u32;
-        growth::push(&mut self.claims, Slot::new(0, claim));
-        ClaimId { slot, generation: 0 }
+        self.claims.iter().map(|(id, claim)| (id, claim.link))
     }
 }
 
@@ -447,25 +369,4 @@ fn wake(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
 fn gave_back(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &mut Link) {
     link.given_back |= !link.queue.is_idle();
     wake(freed, id, link);
-}
-
-/// A claim, where it stands, and its link. Apart from `self`, so that the rest of the ledger can be used beside them.
-fn find<'a>(
-    claims: &'a mut [Slot],
-    links: &'a mut Links,
-    id: ClaimId,
-) -> Option<(&'a mut Slot, Claim, &'a mut Link)> {
-    let slot = claims.get_mut(id.slot as usize).filter(|s| s.generation == id.generation)?;
-    let claim = slot.claim()?;
-    let link = links.get_mut(claim.link)?;
-    Some((slot, claim, link))
-}
-
-#[cfg(test)]
-mod tests {
-    /// A million claims must fit beside everything else: 32 MB.
-    #[test]
-    fn a_claim_takes_32_octets() {
-        assert_eq!(size_of::<super::Slot>(), 32);
-    }
 }

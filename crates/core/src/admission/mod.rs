@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rate;
 
+mod claims;
 mod demand;
 mod journal;
 mod lanes;

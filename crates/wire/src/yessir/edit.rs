@@ -51,7 +51,10 @@ impl Edit {
         }
         let Some(note) = &self.note else {
             target.copy_from_slice(packet);
-            return self.amend(target, places);
+            return match (&self.link_info, places.link_info) {
+                (Some(info), Some(at)) => amend(target, at, |_| *info),
+                _ => Ok(()),
+            };
         };
         let mut editor = Editor { target, difference: Difference::default() };
         editor.insert(packet, places, note)?;
@@ -65,18 +68,23 @@ impl Edit {
     }
 }
 
-impl Edit {
-    /// Writes LINK_INFO into a UDP packet where it stands. A note needs room, see [`write`](Edit::write).
-    ///
-    /// # Errors
-    /// `places` was read of another packet.
-    #[inline(always)]
-    pub fn amend(&self, packet: &mut [u8], places: &Places) -> Result<(), EmitError> {
-        let (Some(info), Some(at)) = (&self.link_info, places.link_info) else { return Ok(()) };
-        let mut editor = Editor { target: packet, difference: Difference::default() };
-        editor.put(udp::HEADER + at + HEADER, info.body())?;
-        editor.finish()
-    }
+/// Changes LINK_INFO in a UDP packet where it stands: at [`Places::link_info`] of the compound.
+///
+/// # Errors
+/// The packet ends before it does.
+#[inline]
+pub fn amend(
+    packet: &mut [u8],
+    at: usize,
+    change: impl FnOnce(&LinkInfo) -> LinkInfo,
+) -> Result<(), EmitError> {
+    let at = udp::HEADER + at;
+    let place = packet.get(at..).and_then(<[u8]>::first_chunk::<{ LinkInfo::LEN }>);
+    let &[_, send_ttl, _, _, ref body @ ..] = place.ok_or(EmitError::Contradiction)?;
+    let info = change(&LinkInfo::read(send_ttl, *body));
+    let mut editor = Editor { target: packet, difference: Difference::default() };
+    editor.put(at + HEADER, info.body())?;
+    editor.finish()
 }
 
 struct Editor<'t> {

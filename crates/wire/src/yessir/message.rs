@@ -468,6 +468,12 @@ fn put_flowspec(writer: &mut Writer<'_>, flowspec: &Flowspec) -> Result<(), Emit
 }
 
 impl Places {
+    /// LINK_INFO, if there is one.
+    #[inline]
+    pub fn link_info(&self) -> Option<usize> {
+        self.link_info
+    }
+
     /// The data of the APP packet in the compound that this was read of.
     pub fn data<'a>(&self, compound: &'a [u8]) -> &'a [u8] {
         compound.get(self.app + rtcp::HEADER + 8..self.end).unwrap_or_default()

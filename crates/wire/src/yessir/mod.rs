@@ -23,7 +23,8 @@
 //!
 //! - [`Report::parse`] reads a compound as a router does, [`Message::emit`] writes the APP packet.
 //! - [`Usual`] sees whether a report says what it said before.
-//! - [`Edit`] is what routers do to a message in transit: LINK_INFO and FAILURE, lengths and checksum, nothing else.
+//! - [`Edit`] is what routers do to a message in transit: LINK_INFO and FAILURE, lengths and checksum, nothing else;
+//!   [`amend`] does it where it is LINK_INFO alone.
 //! - [`codec`] knows what the fixed payload formats of RFC 3551 take.
 
 pub mod codec;
@@ -34,7 +35,7 @@ pub mod iana;
 mod message;
 mod usual;
 
-pub use edit::{Edit, complete_checksum};
+pub use edit::{Edit, amend, complete_checksum};
 pub use error::{ErrorKind, ParseError};
 pub use fragment::{Auth, FailureNote, Flowspec, Generic, HEADER, LinkInfo, OctetRate};
 pub use iana::{Command, FailureReason, FragmentType, Style};

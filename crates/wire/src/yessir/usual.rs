@@ -6,7 +6,7 @@ use super::message::{Failures, Message, NAME, Places, Report, VERSION, flowspec_
 use crate::rtcp::{PacketType, SenderInfo};
 
 /// A sender report without report blocks, a source description, and an APP packet of GENERIC, a flowspec and, if the
-/// sender wants to know, LINK_INFO; nothing behind.
+/// sender wants to know, LINK_INFO; nothing behind but, from a sender that leaves, its BYE.
 ///
 /// What it says is not judged: it is worth something only where the same octets were read by [`super::Report`] before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub struct Usual<'a> {
     report: &'a [u8; BEHIND_REPORT],
     /// The fragments GENERIC and FLOWSPEC.
     said: &'a [u8],
-    link_info: Option<LinkInfo>,
+    link_info: Option<&'a [u8; LINK_INFO]>,
+    goodbye: bool,
     places: Places,
 }
 
@@ -25,6 +26,8 @@ pub struct Usual<'a> {
 const REPORT: [u8; 4] = [0x80, PacketType::SenderReport.code(), 0, 6];
 const DESCRIPTION: [u8; 2] = [0x81, PacketType::SourceDescription.code()];
 const APPLICATION: [u8; 2] = [0x80 | VERSION, PacketType::Application.code()];
+/// All of its first word, for a BYE of one source that does not say why.
+const GOODBYE: [u8; 4] = [0x81, PacketType::Goodbye.code(), 0, 1];
 /// Where the source description begins.
 const BEHIND_REPORT: usize = 28;
 /// Length of an APP packet in front of its data.
@@ -45,25 +48,29 @@ impl<'a> Usual<'a> {
         }
         let app = BEHIND_REPORT + 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1);
         let packet = compound.get(app..)?;
-        let (&[version, kind, l0, l1, s0, s1, s2, s3, ref name @ ..], data) =
-            packet.split_first_chunk::<APP_HEADER>()?;
-        let whole = 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1) == packet.len();
+        let &[version, kind, l0, l1, s0, s1, s2, s3, n0, n1, n2, n3, ref fragments @ ..] =
+            packet.first_chunk::<{ APP_HEADER + GENERIC + HEADER }>()?;
         let ssrc = [s0, s1, s2, s3];
-        if [version, kind] != APPLICATION || !whole || *name != NAME || ssrc != report[4..8] {
+        if [version, kind] != APPLICATION || [n0, n1, n2, n3] != NAME || ssrc != report[4..8] {
             return None;
         }
-        let generic = data.first_chunk::<HEADER>()?;
-        let flowspec = data.get(GENERIC..)?.first_chunk::<HEADER>()?;
-        let [number, _, l0, l1] = *generic;
+        let length = 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1);
+        let (packet, behind) = packet.split_at_checked(length)?;
+        let goodbye = !behind.is_empty();
+        if goodbye && (behind.len() != 8 || behind[..4] != GOODBYE || behind[4..] != ssrc) {
+            return None;
+        }
+        let data = packet.get(APP_HEADER..)?;
+        let [number, _, l0, l1, .., flowspec, _, f0, f1] = *fragments;
         if number != FragmentType::Generic.code() || [l0, l1] != [0, GENERIC as u8] {
             return None;
         }
         let flowspecs =
             FragmentType::FlowspecIntserv.code()..=FragmentType::FlowspecMeasured.code();
-        if !flowspecs.contains(&flowspec[0]) {
+        if !flowspecs.contains(&flowspec) {
             return None;
         }
-        let end = GENERIC + usize::from(u16::from_be_bytes([flowspec[2], flowspec[3]]));
+        let end = GENERIC + usize::from(u16::from_be_bytes([f0, f1]));
         let (said, rest) = data.split_at_checked(end)?;
         let start = app + APP_HEADER;
         let mut places = Places { app, end: start + data.len(), ..Places::default() };
@@ -71,15 +78,21 @@ impl<'a> Usual<'a> {
             [] => None,
             _ => {
                 let whole: &[u8; LINK_INFO] = rest.try_into().ok()?;
-                let (&[number, send_ttl, l0, l1], body) = whole.split_first_chunk()?;
+                let [number, _, l0, l1, ..] = *whole;
                 if number != FragmentType::LinkInfo.code() || [l0, l1] != [0, LINK_INFO as u8] {
                     return None;
                 }
                 places.link_info = Some(start + end);
-                Some(LinkInfo::read(send_ttl, *body.first_chunk()?))
+                Some(whole)
             }
         };
-        Some(Usual { ssrc: u32::from_be_bytes(ssrc), report, said, link_info, places })
+        Some(Usual { ssrc: u32::from_be_bytes(ssrc), report, said, link_info, goodbye, places })
+    }
+
+    /// Whether the sender leaves.
+    #[inline]
+    pub fn goodbye(&self) -> bool {
+        self.goodbye
     }
 
     /// Whether data and reports use the same ports.
@@ -96,7 +109,7 @@ impl<'a> Usual<'a> {
             ssrc: self.ssrc,
             generic: generic_of(generic)?,
             flowspec: Some(flowspec_of(flowspec)?),
-            link_info: self.link_info,
+            link_info: self.link_info(),
             failures: Failures::default(),
             auth: None,
             others: &[],
@@ -110,13 +123,15 @@ impl<'a> Usual<'a> {
             octets: word(6),
         };
         let message = Some((message, self.places));
-        Some(Report { ssrc: self.ssrc, sender: Some(sender), goodbye: false, message })
+        let goodbye = self.goodbye;
+        Some(Report { ssrc: self.ssrc, sender: Some(sender), goodbye, message })
     }
 
     /// What the way offers so far.
     #[inline]
     pub fn link_info(&self) -> Option<LinkInfo> {
-        self.link_info
+        let &[_, send_ttl, _, _, ref body @ ..] = self.link_info?;
+        Some(LinkInfo::read(send_ttl, *body))
     }
 
     /// Where routers write.
@@ -129,19 +144,20 @@ impl<'a> Usual<'a> {
     /// no secret, and whoever makes two requests with one number gains that the second one is not heeded. Never zero.
     #[inline]
     pub fn fingerprint(&self) -> u64 {
-        // The fraction of the golden ratio: odd, and its bits are well mixed.
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let (words, tail) = self.said.as_chunks::<8>();
+        // Digits of the golden ratio and of pi: without pattern.
+        const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x243f_6a88_85a3_08d3];
         let mut sum = self.said.len() as u64;
-        let mut add = |word: u64| {
-            sum = (sum ^ word).wrapping_mul(FACTOR);
-            sum ^= sum >> 29;
+        let mut add = |a: u64, b: u64| {
+            let product = u128::from(sum ^ a ^ FACTORS[0]) * u128::from(b ^ FACTORS[1]);
+            sum = (product >> 64) as u64 ^ product as u64;
         };
-        for word in words {
-            add(u64::from_le_bytes(*word));
+        let (pairs, tail) = self.said.as_chunks::<16>();
+        for pair in pairs {
+            let pair = u128::from_le_bytes(*pair);
+            add(pair as u64, (pair >> 64) as u64);
         }
-        if let Some(last) = tail.first_chunk() {
-            add(u64::from(u32::from_le_bytes(*last)));
+        for word in tail.as_chunks::<4>().0 {
+            add(u32::from_le_bytes(*word).into(), 0);
         }
         sum | 1
     }

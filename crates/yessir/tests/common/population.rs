@@ -11,7 +11,7 @@ use earmark_core::{
 };
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rtcp::{
-    self, Application as App, CNAME_LEN, Chunks, Packet, SenderInfo, SenderReport,
+    self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
 };
 use earmark_wire::udp;
 use earmark_wire::yessir::{
@@ -133,15 +133,20 @@ impl Population {
 
 /// The message that asks for stream `number`, or refreshes it.
 pub fn request(number: u32) -> Arrival {
-    message(number, Command::Active)
+    message(number, Command::Active, false)
 }
 
 /// The message that gives it back.
 pub fn release(number: u32) -> Arrival {
-    message(number, Command::Release)
+    message(number, Command::Release, false)
 }
 
-fn message(number: u32, command: Command) -> Arrival {
+/// The last report of its sender, which leaves.
+pub fn goodbye(number: u32) -> Arrival {
+    message(number, Command::Active, true)
+}
+
+fn message(number: u32, command: Command, leaving: bool) -> Arrival {
     let source = IpAddr::from((0x0a80_0000 + number / OF_ONE_SOURCE).to_be_bytes());
     let destination = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
     let port = 4_000 + 2 * (number % OF_ONE_SOURCE) as u16;
@@ -173,13 +178,16 @@ fn message(number: u32, command: Command) -> Arrival {
     let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 1, packets: 1, octets: 1 };
     let report = SenderReport { ssrc, sender, blocks: &[], extension: &[] };
     let mut room = [0; CNAME_LEN];
+    let sources = [ssrc.to_be_bytes()];
     let packets = [
         Packet::SenderReport(report),
         Packet::SourceDescription(Chunks::cname(ssrc, b"user@host", &mut room).expect("short")),
         Packet::Application(App { subtype: VERSION, ssrc, name: NAME, data: &app[12..] }),
+        Packet::Goodbye(Goodbye { sources: &sources, reason: None }),
     ];
-    let mut octets = vec![0; udp::HEADER + rtcp::buffer_len(&packets)];
-    rtcp::emit(&packets, &mut octets[udp::HEADER..]).expect("it fits");
+    let packets = if leaving { &packets[..] } else { &packets[..3] };
+    let mut octets = vec![0; udp::HEADER + rtcp::buffer_len(packets)];
+    rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("it fits");
     let (source_port, destination_port) = (port + 1, 5_001);
     udp::Repr { source, destination, source_port, destination_port }
         .emit(&mut octets)
