@@ -166,7 +166,7 @@ impl Rsvp {
         let asked = self.asked_for(turn.now, index);
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
-            next = Some(self.store.tcsb(tcsb).next).filter(|&next| next != NONE);
+            next = self.store.next_tcsb(tcsb);
             self.settle(turn, tcsb);
         }
         self.tell_upstream_of(turn, index, asked, Carried::NONE);

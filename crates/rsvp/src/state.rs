@@ -319,11 +319,24 @@ pub(crate) struct Extra {
     pub(crate) grant: Option<Box<Grant>>,
 }
 
+/// How many filters of a request have gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    None,
+    Some,
+    All,
+}
+
 /// One entry of a Filter_spec_list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) spec: FilterSpec,
     pub(crate) expires_at: Time,
+}
+
+/// When the first of some filters ends.
+pub(crate) fn first_end(filters: &[Filter]) -> Option<Time> {
+    filters.iter().map(|filter| filter.expires_at).min()
 }
 
 impl Extra {
@@ -352,6 +365,28 @@ impl Rsb {
     /// Filter_spec_list of a shared-explicit request.
     pub(crate) fn filters(&self) -> &[Filter] {
         self.extra.as_deref().map_or(&[], |extra| &extra.filters)
+    }
+
+    /// Whether this is in its Filter_spec_list.
+    pub(crate) fn names(&self, spec: &FilterSpec) -> bool {
+        self.filters().binary_search_by_key(spec, |filter| filter.spec).is_ok()
+    }
+
+    /// Takes those filters out that `goes` tells of; the request lives as long as the first of the others. Where none
+    /// would be left, all of them stay: the request has to go with them.
+    pub(crate) fn drop_filters(&mut self, goes: impl Fn(&Filter) -> bool) -> Dropped {
+        let Some(extra) = self.extra.as_deref_mut() else { return Dropped::None };
+        let count = extra.filters.len();
+        let left = extra.filters.iter().filter(|filter| !goes(filter)).count();
+        if left == count {
+            return Dropped::None;
+        }
+        if left == 0 {
+            return Dropped::All;
+        }
+        extra.filters.retain(|filter| !goes(filter));
+        self.expires_at = first_end(&extra.filters).unwrap_or(self.expires_at);
+        Dropped::Some
     }
 
     /// What policy has decided about it.

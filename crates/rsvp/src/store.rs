@@ -27,6 +27,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use slab::Slab;
 
+pub(crate) use self::lists::Known;
 use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
 use crate::exchange::names::{Name, Named, Names};
 use crate::state::{

@@ -1,7 +1,6 @@
 //! Teardown: senders and reservations go, because they are told to, time out, or lose what they hang on
 //! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
@@ -16,7 +15,9 @@ use crate::api::{Change, Event};
 use crate::counters::DropReason;
 use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Block, Holder, Index, NONE, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::state::{
+    Block, Holder, Index, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind,
+};
 use crate::way::Way;
 
 /// What a PathTear says.
@@ -78,11 +79,12 @@ impl Rsvp {
             return;
         };
         let mut found_any = false;
+        let origin = Origin::Neighbor(outgoing, tear.hop);
         for flow in flows {
-            let found = self
-                .store
-                .find_sender(&tear.session, &flow.filter)
-                .and_then(|psb| self.find_rsb(psb, outgoing, tear.hop));
+            let sender = self.store.find_sender(&tear.session, &flow.filter).map(Holder::Sender);
+            let found = sender.and_then(|holder| {
+                self.store.find_request(holder, Some(outgoing), origin).rsb
+            });
             mark(Checkpoint::FindRsb);
             if let Some(rsb) = found {
                 found_any = true;
@@ -152,7 +154,9 @@ impl Rsvp {
         }
         let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
         if let Some(pool) = self.store.pool_of(session) {
-            self.evict(turn, pool, outgoing, &template);
+            if let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) {
+                self.evict(turn, tcsb, &template);
+            }
             self.spread_pool(turn, pool);
         }
     }
@@ -308,10 +312,10 @@ impl Rsvp {
         let template = psb.template;
         psb.flags &= !Psb::HERE;
         psb.outgoing = OutInterfaces::None;
-        let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
-        let ways: Vec<_> = tcsbs.map(|tcsb| self.store.tcsb(tcsb).outgoing).collect();
-        for outgoing in ways {
-            self.evict(turn, pool, outgoing, &template);
+        let mut next = self.store.first_tcsb(Holder::Pool(pool));
+        while let Some(tcsb) = next {
+            next = self.store.next_tcsb(tcsb);
+            self.evict(turn, tcsb, &template);
         }
         self.spread_pool(turn, pool);
     }
