@@ -1,6 +1,7 @@
-//! The shapes that nearly every Path, Resv and PathTear has, recognized by the object headers at their places: IPv4,
-//! objects in the order that RFC 2205 section 3.1 recommends, nothing carried, nothing in front but maybe a MESSAGE_ID.
-//! An ADSPEC, if there is one, is of its own usual shape; a Resv is for one flow of the fixed-filter style.
+//! The shapes that nearly every Path, Resv, PathTear and ResvTear has, recognized by the object headers at their places:
+//! IPv4, objects in the order that RFC 2205 section 3.1 recommends, nothing carried, nothing in front but maybe a
+//! MESSAGE_ID. An ADSPEC, if there is one, is of its own usual shape; a Resv or ResvTear is for one flow of the
+//! fixed-filter style, with its flowspec.
 //!
 //! Of all messages these are the bulk. Whatever is not quite like this, or is wrong, goes the long way, which is also the
 //! one to say what is wrong.
@@ -8,7 +9,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use super::message::{
-    Body, Carried, FlowDescriptors, List, Path, PathTear, Resv, SenderDescriptor,
+    Body, Carried, FlowDescriptors, List, Path, PathTear, Resv, ResvTear, SenderDescriptor,
 };
 use super::objects::{FilterSpec, RsvpHop, Session, SourceSelector};
 use super::reduction::MessageId;
@@ -80,28 +81,18 @@ pub(super) fn resv(objects: &[u8]) -> Option<Body<'_>> {
         confirm = Some(Ipv4Addr::from(*receiver).into());
         rest = behind;
     }
-    let ([header, style], flows) = words(rest)?;
-    if (word(*header) ^ STYLE) | (word(*style) ^ FIXED_FILTER) != 0 {
-        return None;
-    }
-    let ([header], rest) = words(flows)?;
-    let header = word(*header);
-    if header & 0xffff != FLOWSPEC {
-        return None;
-    }
-    let (flowspec, filter) = rest.split_at_checked(((header >> 16) as usize).checked_sub(4)?)?;
-    FlowSpec::parse(flowspec).ok()?;
-    let (filter, []) = words(filter)? else { return None };
-    sender(&session, FILTER_SPEC, *filter)?;
-    Some(Body::Resv(Resv {
-        session,
-        hop,
-        refresh_ms: word(head[7]),
-        confirm,
-        scope: None,
-        carried: Carried::NONE,
-        flows: FlowDescriptors::FixedFilter(List::Wire(flows)),
-    }))
+    let flows = one_flow(&session, rest)?;
+    let (scope, carried) = (None, Carried::NONE);
+    Some(Body::Resv(Resv { session, hop, refresh_ms: word(head[7]), confirm, scope, carried, flows }))
+}
+
+/// The body of the ResvTear in `objects`, with nothing in front of it, if it is of the usual shape.
+#[inline]
+pub(super) fn resv_tear(objects: &[u8]) -> Option<Body<'_>> {
+    let (head, rest) = words::<6>(objects)?;
+    let (session, hop) = session_and_hop(head)?;
+    let flows = one_flow(&session, rest)?;
+    Some(Body::ResvTear(ResvTear { session, hop, scope: None, carried: Carried::NONE, flows }))
 }
 
 /// The body of the PathTear in `objects`, with nothing in front of it, if it is of the usual shape.
@@ -150,6 +141,25 @@ fn session_and_hop(head: &[[u8; 4]; 6]) -> Option<(Session, RsvpHop)> {
     let port = u16::from_be_bytes([p0, p1]);
     let session = Session { destination: IpAddr::V4(destination), protocol, flags, port };
     Some((session, RsvpHop { address: IpAddr::V4(hop), lih: word(lih) }))
+}
+
+/// STYLE with the one flow descriptor of the fixed-filter style that is all of `rest`.
+#[inline]
+fn one_flow<'a>(session: &Session, rest: &'a [u8]) -> Option<FlowDescriptors<'a>> {
+    let ([header, style], flows) = words(rest)?;
+    if (word(*header) ^ STYLE) | (word(*style) ^ FIXED_FILTER) != 0 {
+        return None;
+    }
+    let ([header], rest) = words(flows)?;
+    let header = word(*header);
+    if header & 0xffff != FLOWSPEC {
+        return None;
+    }
+    let (flowspec, filter) = rest.split_at_checked(((header >> 16) as usize).checked_sub(4)?)?;
+    FlowSpec::parse(flowspec).ok()?;
+    let (filter, []) = words(filter)? else { return None };
+    sender(session, FILTER_SPEC, *filter)?;
+    Some(FlowDescriptors::FixedFilter(List::Wire(flows)))
 }
 
 /// The FILTER_SPEC or SENDER_TEMPLATE with the header `expected`.
