@@ -96,7 +96,7 @@ impl Rsvp {
             origin,
             outgoing: Some(outgoing),
             flowspec,
-            extra: Extra { carried: Kept::of(resv.carried), ..Extra::default() }.boxed(),
+            extra: Extra::carrying(resv.carried),
             // Whom to confirm to is the receiver's word alone: at least it is somebody.
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
             expires_at,

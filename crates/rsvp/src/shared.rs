@@ -15,9 +15,7 @@ use crate::error::ResvFault;
 use crate::exchange::names::{Name, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_unicast;
-use crate::state::{
-    Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end,
-};
+use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
 use crate::store::Known;
 use crate::traffic::Request;
 
@@ -192,9 +190,7 @@ impl Rsvp {
         origin: Origin,
     ) -> Known {
         let holder = self.store.pool_of(session).map(Holder::Pool);
-        holder.map_or(Known::default(), |holder| {
-            self.store.find_request(holder, outgoing, origin)
-        })
+        holder.map_or(Known::default(), |holder| self.store.find_request(holder, outgoing, origin))
     }
 
     fn is_same_shared_request(

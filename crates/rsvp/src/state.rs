@@ -344,6 +344,12 @@ impl Extra {
     pub(crate) fn boxed(self) -> Option<Box<Extra>> {
         (self != Extra::default()).then(|| Box::new(self))
     }
+
+    /// What a request has that carries these objects and nothing else.
+    pub(crate) fn carrying(objects: Carried<'_>) -> Option<Box<Extra>> {
+        let extra = || Extra { carried: Kept::of(objects), ..Extra::default() };
+        (!objects.is_empty()).then(|| Box::new(extra()))
+    }
 }
 
 impl Rsb {

@@ -27,8 +27,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use slab::Slab;
 
-pub(crate) use self::lists::Known;
 use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
+pub(crate) use self::lists::Known;
 use crate::exchange::names::{Name, Named, Names};
 use crate::state::{
     Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
@@ -146,15 +146,29 @@ impl Store {
         session: &Session,
         template: &SenderTemplate,
     ) -> Result<Index, Place> {
-        let hash = self.hash_sender(session, template);
-        self.senders
-            .find(hash, |&i| {
-                let psb = self.psb(i);
-                psb.template == *template
-                    && same_session(&self.session(psb.session).session, session)
-            })
-            .copied()
-            .ok_or(Place(hash))
+        let place = self.place_of_sender(session, template);
+        self.sender_at(place, session, template).ok_or(place)
+    }
+
+    /// The place of the sender with this key.
+    #[inline]
+    pub(crate) fn place_of_sender(&self, session: &Session, template: &SenderTemplate) -> Place {
+        Place(hash_sender(self.hash_key, session, template))
+    }
+
+    /// The sender with this key, whose place is known.
+    #[inline]
+    pub(crate) fn sender_at(
+        &self,
+        place: Place,
+        session: &Session,
+        template: &SenderTemplate,
+    ) -> Option<Index> {
+        let is_it = |&i: &Index| {
+            let psb = self.psb(i);
+            psb.template == *template && same_session(&self.session(psb.session).session, session)
+        };
+        self.senders.find(place.0, is_it).copied()
     }
 
     /// Enters a session that is not there yet; `None` where it would mix zero and non-zero destination ports. The
@@ -243,14 +257,13 @@ impl Store {
         index
     }
 
-    /// Takes a sender without traffic-control blocks out, its timer with it, and its session if it was the last.
-    pub(crate) fn remove_sender(&mut self, index: Index) -> Psb {
+    /// Takes the sender at a place out, which has no traffic-control blocks any more, its timer with it, and its session if
+    /// it was the last.
+    pub(crate) fn remove_sender(&mut self, place: Place, index: Index) -> Psb {
         self.set_name(Named::new(Block::Sender, index), Name::NONE);
         let psb = self.psbs.remove(index as usize);
         self.unblock_sender(index);
-        let session = self.session(psb.session).session;
-        let hash = self.hash_sender(&session, &psb.template);
-        if let Ok(entry) = self.senders.find_entry(hash, |&i| i == index) {
+        if let Ok(entry) = self.senders.find_entry(place.0, |&i| i == index) {
             entry.remove();
         }
         if psb.next != NONE {
@@ -276,10 +289,6 @@ impl Store {
 
     fn hash_session(&self, session: &Session) -> u64 {
         hash_session(self.hash_key, session)
-    }
-
-    fn hash_sender(&self, session: &Session, template: &SenderTemplate) -> u64 {
-        hash_sender(self.hash_key, session, template)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::instance::{Rsvp, Turn};
 use crate::state::{
     Block, Holder, Index, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind,
 };
+use crate::store::Place;
 use crate::way::Way;
 
 /// What a PathTear says.
@@ -35,7 +36,8 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         tear: &PathTear<'_>,
     ) {
-        let found = self.store.find_sender(&tear.session, &tear.template);
+        let place = self.store.place_of_sender(&tear.session, &tear.template);
+        let found = self.store.sender_at(place, &tear.session, &tear.template);
         mark(Checkpoint::SearchPsb);
         let Some(index) = found else {
             // Where the Path was relayed, for want of RSVP on the way out, so is its end.
@@ -60,7 +62,7 @@ impl Rsvp {
         }
         self.forward_path_tear(turn, index);
         mark(Checkpoint::PathRefresh);
-        self.remove_sender(turn, index, Change::Torn);
+        self.remove_sender(turn, place, index, Change::Torn);
     }
 
     pub(crate) fn resv_tear_arrives<E: From<Event>>(
@@ -82,9 +84,8 @@ impl Rsvp {
         let origin = Origin::Neighbor(outgoing, tear.hop);
         for flow in flows {
             let sender = self.store.find_sender(&tear.session, &flow.filter).map(Holder::Sender);
-            let found = sender.and_then(|holder| {
-                self.store.find_request(holder, Some(outgoing), origin).rsb
-            });
+            let found = sender
+                .and_then(|holder| self.store.find_request(holder, Some(outgoing), origin).rsb);
             mark(Checkpoint::FindRsb);
             if let Some(rsb) = found {
                 found_any = true;
@@ -111,7 +112,9 @@ impl Rsvp {
     ) {
         self.scratch.clear();
         self.forward_path_tear(turn, index);
-        self.remove_sender(turn, index, change);
+        let (session, template) = (self.store.session_of(index), self.store.psb(index).template);
+        let place = self.store.place_of_sender(&session, &template);
+        self.remove_sender(turn, place, index, change);
     }
 
     /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear. `carried`
@@ -207,7 +210,7 @@ impl Rsvp {
         match (before, asked) {
             (Some(before), None) => {
                 self.send_resv_tear(turn, psb, before, carried);
-                self.schedule_resv_refresh(turn.now, psb);
+                self.schedule_resv(turn.now, psb, false);
                 self.rearm_sender(psb);
             }
             _ => self.resv_refresh(turn, psb, None),
@@ -278,10 +281,11 @@ impl Rsvp {
         self.send_once(turn, letter, Body::ResvTear(tear));
     }
 
-    /// Takes a sender out with all that hangs on it.
+    /// Takes the sender at a place out with all that hangs on it.
     fn remove_sender<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
+        place: Place,
         index: Index,
         change: Change,
     ) {
@@ -293,7 +297,7 @@ impl Rsvp {
             self.leave_pool(turn, index, pool);
         }
         self.notify_path_state(turn, index, change);
-        let psb = self.store.remove_sender(index);
+        let psb = self.store.remove_sender(place, index);
         self.exchange.forget(psb.path_told);
         self.exchange.forget(psb.resv_told);
         self.store.part(psb.hop, Block::Sender);

@@ -274,8 +274,7 @@ impl Rsvp {
         // As a rule all requests are for the same senders, and the first of them names them all.
         let is_named =
             |spec: &FilterSpec| self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).names(spec));
-        let gone: Vec<FilterSpec> =
-            before.iter().filter(|spec| !is_named(spec)).copied().collect();
+        let gone: Vec<FilterSpec> = before.iter().filter(|spec| !is_named(spec)).copied().collect();
         if new.is_empty() && gone.is_empty() {
             return false;
         }

@@ -159,11 +159,13 @@ impl<'a> Item<'a> for FixedFilterFlow {
 
     #[inline]
     fn next(rest: &mut &'a [u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
+        const FLOWSPEC: u8 = ObjectClass::FlowSpec.code();
+        const FILTER_SPEC: u8 = ObjectClass::FilterSpec.code();
         loop {
             let object = next_object(rest)?;
-            match ObjectClass::from_code(object.class_num()) {
-                ObjectClass::FlowSpec => *flowspec = Some(decode::flowspec(&object).ok()?),
-                ObjectClass::FilterSpec => {
+            match object.class_num() {
+                FLOWSPEC => *flowspec = Some(decode::flowspec(&object).ok()?),
+                FILTER_SPEC => {
                     let filter = decode::filter_spec(&object).ok()?;
                     return Some(FixedFilterFlow { flowspec: *flowspec, filter });
                 }

@@ -83,7 +83,15 @@ pub(super) fn resv(objects: &[u8]) -> Option<Body<'_>> {
     }
     let flows = one_flow(&session, rest)?;
     let (scope, carried) = (None, Carried::NONE);
-    Some(Body::Resv(Resv { session, hop, refresh_ms: word(head[7]), confirm, scope, carried, flows }))
+    Some(Body::Resv(Resv {
+        session,
+        hop,
+        refresh_ms: word(head[7]),
+        confirm,
+        scope,
+        carried,
+        flows,
+    }))
 }
 
 /// The body of the ResvTear in `objects`, with nothing in front of it, if it is of the usual shape.
