@@ -365,11 +365,11 @@ pub(crate) fn merge_carried<'k>(
     all.clear();
     let mut known = BTreeSet::new();
     // Most carry nothing.
-    for octets in requests.filter(|octets| !octets.is_empty()) {
+    requests.filter(|octets| !octets.is_empty()).for_each(|octets| {
         for object in Carried::Objects(octets).iter() {
             if all.len() + object.bytes.len() <= limit && known.insert(object.bytes) {
                 all.extend_from_slice(object.bytes);
             }
         }
-    }
+    });
 }

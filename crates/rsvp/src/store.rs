@@ -49,6 +49,8 @@ pub(crate) struct Store {
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
+    /// Where the last block of each kind was hung on; the neighbour may be gone, and its place be another's.
+    met: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
     hash_key: (u64, u64),
 }
@@ -69,6 +71,7 @@ impl Store {
             senders: HashTable::new(),
             destinations: HashTable::new(),
             neighbors_by_address: BTreeMap::new(),
+            met: [NONE; 2],
             blockades: BTreeMap::new(),
             hash_key,
         }
@@ -238,11 +241,12 @@ impl Store {
     }
 
     /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
-    pub(crate) fn insert_sender(&mut self, place: Place, psb: Psb) -> Index {
+    pub(crate) fn insert_sender(&mut self, place: Place, mut psb: Psb) -> Index {
         let block = psb.session;
         let head = self.session(block).senders;
+        (psb.next, psb.previous) = (head, NONE);
         grow(&mut self.psbs);
-        let index = self.psbs.insert(Psb { next: head, previous: NONE, ..psb }) as Index;
+        let index = self.psbs.insert(psb) as Index;
         let (blocks, psbs, key) = (&self.session_blocks, &self.psbs, self.hash_key);
         self.senders.insert_unique(place.0, index, |&i| {
             let psb = &psbs[i as usize];

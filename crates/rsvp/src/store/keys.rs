@@ -63,6 +63,7 @@ impl Octets {
 
 // IPv4 keys are put together at once, as all their places are known when this is compiled.
 
+#[inline]
 pub(super) fn hash_destination(key: (u64, u64), session: &Session) -> u64 {
     let IpAddr::V4(destination) = session.destination else {
         return Octets::of_destination(session.destination, session.protocol).hash(key);
@@ -71,6 +72,7 @@ pub(super) fn hash_destination(key: (u64, u64), session: &Session) -> u64 {
     hash(key, &[session.protocol, d0, d1, d2, d3])
 }
 
+#[inline]
 pub(super) fn hash_session(key: (u64, u64), session: &Session) -> u64 {
     let IpAddr::V4(destination) = session.destination else {
         return Octets::of_session(session).hash(key);

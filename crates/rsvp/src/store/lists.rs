@@ -118,11 +118,11 @@ impl Store {
     }
 
     /// Enters a reservation request at the head of its traffic-control block's list.
-    pub(crate) fn insert_rsb(&mut self, rsb: Rsb) -> Index {
+    pub(crate) fn insert_rsb(&mut self, mut rsb: Rsb) -> Index {
         let tcsb = rsb.tcsb;
-        let next = self.tcsb(tcsb).rsbs;
+        rsb.next = self.tcsb(tcsb).rsbs;
         grow(&mut self.rsbs);
-        let index = self.rsbs.insert(Rsb { next, ..rsb }) as Index;
+        let index = self.rsbs.insert(rsb) as Index;
         self.tcsb_mut(tcsb).rsbs = index;
         index
     }

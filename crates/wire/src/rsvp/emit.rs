@@ -239,13 +239,13 @@ impl FlowDescriptors<'_> {
         put_style(w, self.style())?;
         match self {
             FlowDescriptors::Wildcard(flowspec) => put_flowspec(w, flowspec),
-            FlowDescriptors::FixedFilter(flows) => flows.iter().try_for_each(|flow| {
+            FlowDescriptors::FixedFilter(flows) => flows.try_each(|flow| {
                 put_flowspec(w, &flow.flowspec)?;
                 put_filter(w, ObjectClass::FilterSpec, &flow.filter)
             }),
             FlowDescriptors::SharedExplicit(flowspec, filters) => {
                 put_flowspec(w, flowspec)?;
-                filters.iter().try_for_each(|f| put_filter(w, ObjectClass::FilterSpec, &f))
+                filters.try_each(|filter| put_filter(w, ObjectClass::FilterSpec, filter))
             }
         }
     }

@@ -9,7 +9,8 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use super::message::{
-    Body, Carried, FlowDescriptors, List, Path, PathTear, Resv, ResvTear, SenderDescriptor,
+    Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, PathTear, Resv, ResvTear,
+    SenderDescriptor,
 };
 use super::objects::{FilterSpec, RsvpHop, Session, SourceSelector};
 use super::reduction::MessageId;
@@ -54,7 +55,7 @@ pub(super) fn path(objects: &[u8]) -> Option<Body<'_>> {
         return None;
     }
     let (session, hop) = session_and_hop(head.first_chunk()?)?;
-    let template = sender(&session, SENDER_TEMPLATE, [head[8], head[9], head[10]])?;
+    let template = sender(&session, [head[8], head[9], head[10]])?;
     let (tspec, rest) = rest.split_at_checked(SenderTspec::BODY_LEN)?;
     let tspec = SenderTspec::parse(tspec).ok()?;
     Some(Body::Path(Path {
@@ -108,7 +109,7 @@ pub(super) fn resv_tear(objects: &[u8]) -> Option<Body<'_>> {
 pub(super) fn path_tear(objects: &[u8]) -> Option<Body<'_>> {
     let (head, rest) = words::<9>(objects)?;
     let (session, hop) = session_and_hop(head.first_chunk()?)?;
-    let template = sender(&session, SENDER_TEMPLATE, [head[6], head[7], head[8]])?;
+    let template = sender(&session, [head[6], head[7], head[8]])?;
     let tspec = match words(rest) {
         None if rest.is_empty() => None,
         Some(([header], body))
@@ -158,25 +159,42 @@ fn one_flow<'a>(session: &Session, rest: &'a [u8]) -> Option<FlowDescriptors<'a>
     if (word(*header) ^ STYLE) | (word(*style) ^ FIXED_FILTER) != 0 {
         return None;
     }
-    let ([header], rest) = words(flows)?;
+    let (flow, []) = flow(flows)? else { return None };
+    let wrong = flow.filter.source.is_unspecified()
+        || (session.port == 0 && flow.filter.selector != SourceSelector::Port(0));
+    (!wrong).then_some(FlowDescriptors::FixedFilter(List::Wire(flows)))
+}
+
+/// The flow descriptor of the fixed-filter style that `rest` begins with, if it is of the usual shape, and what is behind
+/// it. Whether the filter makes sense is not judged.
+#[inline]
+pub(super) fn flow(rest: &[u8]) -> Option<(FixedFilterFlow, &[u8])> {
+    let ([header], rest) = words(rest)?;
     let header = word(*header);
     if header & 0xffff != FLOWSPEC {
         return None;
     }
-    let (flowspec, filter) = rest.split_at_checked(((header >> 16) as usize).checked_sub(4)?)?;
-    FlowSpec::parse(flowspec).ok()?;
-    let (filter, []) = words(filter)? else { return None };
-    sender(session, FILTER_SPEC, *filter)?;
-    Some(FlowDescriptors::FixedFilter(List::Wire(flows)))
+    let (flowspec, rest) = rest.split_at_checked(((header >> 16) as usize).checked_sub(4)?)?;
+    let flowspec = FlowSpec::parse(flowspec).ok()?;
+    let ([header, source, [_, _, p0, p1]], rest) = words(rest)?;
+    if word(*header) != FILTER_SPEC {
+        return None;
+    }
+    let selector = SourceSelector::Port(u16::from_be_bytes([*p0, *p1]));
+    let filter = FilterSpec { source: IpAddr::V4(Ipv4Addr::from(*source)), selector };
+    Some((FixedFilterFlow { flowspec: Some(flowspec), filter }, rest))
 }
 
-/// The FILTER_SPEC or SENDER_TEMPLATE with the header `expected`.
+/// The SENDER_TEMPLATE.
 #[inline]
-fn sender(session: &Session, expected: u32, object: [[u8; 4]; 3]) -> Option<FilterSpec> {
+fn sender(session: &Session, object: [[u8; 4]; 3]) -> Option<FilterSpec> {
     let [header, source, [_, _, p0, p1]] = object;
     let source = Ipv4Addr::from(source);
     let port = u16::from_be_bytes([p0, p1]);
-    if word(header) != expected || source.is_unspecified() || (session.port == 0 && port != 0) {
+    if word(header) != SENDER_TEMPLATE
+        || source.is_unspecified()
+        || (session.port == 0 && port != 0)
+    {
         return None;
     }
     Some(FilterSpec { source: IpAddr::V4(source), selector: SourceSelector::Port(port) })
