@@ -10,7 +10,7 @@ mod population;
 use std::hint::black_box;
 
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use population::{Arrival, Population};
+use population::{Arrival, GROUP, Population};
 
 /// A router with `sessions` sessions, and a message about one of them, or about the next.
 ///
@@ -52,6 +52,48 @@ fn known_resv(sessions: u32) -> Case {
 fn known_path_tear(sessions: u32) -> Case {
     let population = Population::new(sessions);
     let arrival = population.path_tear(sessions / 2);
+    case(population, arrival)
+}
+
+fn known_resv_tear(sessions: u32) -> Case {
+    let population = Population::new(sessions);
+    let arrival = population.resv_tear(sessions / 2);
+    case(population, arrival)
+}
+
+/// Next hops of a group, behind one interface or behind one each.
+const RECEIVERS: u32 = 64;
+
+/// A router that knows the sender of a group with so many links, and what all but the last `missing` of its receivers, who
+/// share these, have reserved.
+fn group(links: u32, missing: u32) -> Population {
+    let mut population = Population::forked(links);
+    population.handle(&population.path(GROUP));
+    for receiver in 0..RECEIVERS - missing {
+        population.handle(&receiver_of(&population, links, receiver));
+    }
+    population
+}
+
+fn receiver_of(population: &Population, links: u32, receiver: u32) -> Arrival {
+    population.group_resv(receiver % links, (receiver / links) as u8)
+}
+
+fn group_path(links: u32) -> Case {
+    let population = Population::forked(links);
+    let arrival = population.path(GROUP);
+    case(population, arrival)
+}
+
+fn group_resv(links: u32) -> Case {
+    let population = group(links, 1);
+    let arrival = receiver_of(&population, links, RECEIVERS - 1);
+    case(population, arrival)
+}
+
+fn group_path_tear(links: u32) -> Case {
+    let population = group(links, 0);
+    let arrival = population.path_tear(GROUP);
     case(population, arrival)
 }
 
@@ -132,6 +174,42 @@ fn path_tear(mut case: Case) -> Case {
     case
 }
 
+#[library_benchmark(setup = known_resv_tear)]
+#[benches::sessions(iter = populations())]
+fn resv_tear(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+// Messages about a group with 64 receivers, behind one interface or behind one each; the reservations are shared-explicit.
+#[library_benchmark]
+#[bench::one_link(setup = group_path, args = (1))]
+#[bench::many_links(setup = group_path, args = (64))]
+fn path_to_group(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark]
+#[bench::one_link(setup = group_resv, args = (1))]
+#[bench::many_links(setup = group_resv, args = (64))]
+fn resv_of_group(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
+#[library_benchmark]
+#[bench::one_link(setup = group_path_tear, args = (1))]
+#[bench::many_links(setup = group_path_tear, args = (64))]
+fn path_tear_to_group(mut case: Case) -> Case {
+    let (population, arrival) = &mut *case;
+    black_box(population.handle(black_box(arrival)));
+    case
+}
+
 // 300 sessions at once, so the count is to be divided by that. What they cost does not depend on how many there are, but
 // populations with refresh reduction take long to set up.
 #[library_benchmark(setup = summary)]
@@ -166,6 +244,10 @@ library_benchmark_group!(
         resv_new,
         resv_refreshed,
         path_tear,
+        resv_tear,
+        path_to_group,
+        resv_of_group,
+        path_tear_to_group,
         summary_of_300,
         summary_of_300_shuffled,
         summary_sent

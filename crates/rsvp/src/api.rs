@@ -154,6 +154,16 @@ impl Filters {
     }
 }
 
+impl From<&[FilterSpec]> for Filters {
+    fn from(filters: &[FilterSpec]) -> Filters {
+        match *filters {
+            [] => Filters::All,
+            [one] => Filters::One(one),
+            _ => Filters::Several(filters.to_vec()),
+        }
+    }
+}
+
 impl From<Vec<FilterSpec>> for Filters {
     fn from(filters: Vec<FilterSpec>) -> Filters {
         match filters[..] {

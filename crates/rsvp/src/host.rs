@@ -272,12 +272,14 @@ impl Rsvp {
             let filter = |spec| Filter { spec, expires_at: Time::MAX };
             let filters = specs.into_iter().map(filter).collect();
             request.extra = Extra { carried, filters, ..Extra::default() }.boxed();
-            let done = self.reserve_shared(turn, session, style, request);
-            return done.map_err(|_| Rejection::Conflict);
+            let known = self.find_shared(session, None, request.origin);
+            let done = self.reserve_shared(turn, session, style, known, request);
+            return done.map(|_| ()).map_err(|_| Rejection::Conflict);
         }
         let [filter] = specs[..] else { return Err(Rejection::NoSuchSender) };
         let psb = self.store.find_sender(&key, &filter).ok_or(Rejection::NoSuchSender)?;
-        let done = self.reserve(turn, Holder::Sender(psb), request);
+        let known = self.store.find_request(Holder::Sender(psb), None, request.origin);
+        let done = self.reserve(turn, Holder::Sender(psb), known, request);
         done.map_err(|_| Rejection::Conflict)?;
         if let Some(open) = self.applications.open.get_mut(&application)
             && !open.reserved.contains(&filter)
@@ -376,13 +378,13 @@ impl Rsvp {
         let origin = Origin::Local(application);
         for filter in reserved {
             let Some(psb) = self.store.find_sender(&key, &filter) else { continue };
-            let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), None) else { continue };
-            if let Some(rsb) = self.store.find_rsb(tcsb, origin) {
+            let known = self.store.find_request(Holder::Sender(psb), None, origin);
+            if let Some(rsb) = known.rsb {
                 self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
             }
         }
         let session = self.store.find_session(&key);
-        if let Some(rsb) = session.and_then(|session| self.find_shared(session, None, origin)) {
+        if let Some(rsb) = session.and_then(|session| self.find_shared(session, None, origin).rsb) {
             self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
         }
     }

@@ -166,7 +166,7 @@ impl Rsvp {
         let asked = self.asked_for(turn.now, index);
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
-            next = Some(self.store.tcsb(tcsb).next).filter(|&next| next != NONE);
+            next = self.store.next_tcsb(tcsb);
             self.settle(turn, tcsb);
         }
         self.tell_upstream_of(turn, index, asked, Carried::NONE);
@@ -258,13 +258,12 @@ impl Rsvp {
     }
 
     /// Enters a sender, arms its timer.
-    pub(crate) fn enter_sender(&mut self, now: Time, place: Place, psb: Psb) -> Index {
-        let index = self.store.insert_sender(place, psb);
-        let first = self.store.psb(index).outgoing.as_slice().first().copied();
-        let path_refresh_at = first.map_or(Time::MAX, |first| self.next_refresh(now, first));
-        let psb = self.store.psb_mut(index);
-        psb.path_refresh_at = path_refresh_at;
+    pub(crate) fn enter_sender(&mut self, now: Time, place: Place, mut psb: Psb) -> Index {
+        if let Some(&first) = psb.outgoing.as_slice().first() {
+            psb.path_refresh_at = self.next_refresh(now, first);
+        }
         let due = psb.due();
+        let index = self.store.insert_sender(place, psb);
         let timer = Timer { kind: TimerKind::Sender, block: index };
         let armed = self.store.timers.arm(due, timer);
         self.store.psb_mut(index).timer = Some(armed);

@@ -22,7 +22,9 @@ use crate::instance::{Rsvp, Turn};
 use crate::marking::{code_points, mark_upstream};
 use crate::merge::is_greater;
 use crate::refresh::merge_carried;
-use crate::state::{Asked, Block, Filter, Holder, Index, Kept, NONE, Peer, Timer, TimerKind};
+use crate::state::{
+    Asked, Block, Dropped, Filter, Holder, Index, Kept, NONE, Peer, Timer, TimerKind,
+};
 
 /// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
 pub(crate) const FILTERS_PER_MESSAGE: usize = 1_024;
@@ -350,17 +352,18 @@ impl Rsvp {
         }
     }
 
-    /// A sender's data does not take a way any more: its part in what is shared there ends.
+    /// A sender's data does not take the way of a traffic-control block of its pool any more: its part in what is shared
+    /// there ends. However many next hops it was shared with, traffic control hears of it once.
     pub(crate) fn evict<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        pool: Index,
-        outgoing: Option<InterfaceId>,
+        tcsb: Index,
         template: &FilterSpec,
     ) {
-        let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) else { return };
+        let Holder::Pool(pool) = self.store.tcsb(tcsb).holder else { return };
         if self.store.pool(pool).style == Style::Wildcard {
             let session = self.store.pool(pool).session;
+            let outgoing = self.store.tcsb(tcsb).outgoing;
             if self.store.senders_of(session).any(|psb| self.store.psb(psb).goes(outgoing)) {
                 self.settle(turn, tcsb);
             } else {
@@ -368,22 +371,35 @@ impl Rsvp {
             }
             return;
         }
-        let mut next = self.store.first_rsb(tcsb);
+        let names_it = |filter: &Filter| filter.spec == *template;
+        let mut any = false;
+        let (mut before, mut next) = (None, self.store.first_rsb(tcsb));
         while let Some(rsb) = next {
             next = self.store.next_rsb(rsb);
-            let names_it = |filter: &Filter| filter.spec == *template;
-            if self.store.rsb(rsb).filters().iter().any(names_it) {
-                // Its next hop may not know, and remind of a request that is still for this sender, too.
-                self.store.set_name(Named::new(Block::Reservation, rsb), Name::NONE);
-                self.drop_filters(turn, rsb, names_it, Change::Orphaned);
+            match self.store.rsb_mut(rsb).drop_filters(names_it) {
+                Dropped::All => self.remove_request(before, rsb),
+                Dropped::Some => {
+                    // Its next hop may not know, and remind of a request that is still for this sender, too.
+                    self.store.set_name(Named::new(Block::Reservation, rsb), Name::NONE);
+                    before = Some(rsb);
+                }
+                Dropped::None => {
+                    before = Some(rsb);
+                    continue;
+                }
             }
+            any = true;
+        }
+        if any {
+            self.settle_rest(turn, tcsb, Change::Orphaned);
         }
     }
 
     /// Brings all of a pool's traffic control in line with its senders.
     pub(crate) fn settle_pool<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
-        let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
-        for tcsb in tcsbs {
+        let mut next = self.store.first_tcsb(Holder::Pool(pool));
+        while let Some(tcsb) = next {
+            next = self.store.next_tcsb(tcsb);
             self.settle(turn, tcsb);
         }
     }

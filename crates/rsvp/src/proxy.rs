@@ -24,6 +24,7 @@ use crate::error::ResvFault;
 use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
 use crate::state::{Holder, Index, NONE, Origin};
+use crate::store::Known;
 use crate::traffic::Request;
 use crate::way::Way;
 
@@ -141,9 +142,9 @@ impl Rsvp {
         let ways: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
         for outgoing in ways {
             let wanted = self.proxy_answer(turn, index, outgoing);
-            let tcsb = self.store.find_tcsb(Holder::Sender(index), Some(outgoing));
             let origin = Origin::Local(Application::PROXY);
-            let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, origin));
+            let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
+            let rsb = known.rsb;
             match (wanted, rsb) {
                 (None, None) => {}
                 (None, Some(rsb)) => {
@@ -151,7 +152,7 @@ impl Rsvp {
                 }
                 (Some(flowspec), Some(rsb)) if self.store.rsb(rsb).flowspec == flowspec => {}
                 (Some(flowspec), _) => {
-                    let done = self.reserve_as_proxy(turn, index, outgoing, flowspec);
+                    let done = self.reserve_as_proxy(turn, index, outgoing, flowspec, known);
                     if let Err(fault) = done {
                         let in_place = rsb.is_some();
                         self.tell_sender_of_failure(turn, index, &ResvFault { in_place, ..fault });
@@ -190,7 +191,8 @@ impl Rsvp {
         index: Index,
         outgoing: InterfaceId,
         flowspec: FlowSpec,
-    ) -> Result<(), ResvFault> {
+        known: Known,
+    ) -> Result<Index, ResvFault> {
         self.check_style(self.store.psb(index).session, Style::FixedFilter)?;
         let request = Request {
             origin: Origin::Local(Application::PROXY),
@@ -200,7 +202,7 @@ impl Rsvp {
             confirm: None,
             expires_at: Time::MAX,
         };
-        self.reserve(turn, Holder::Sender(index), request)
+        self.reserve(turn, Holder::Sender(index), known, request)
     }
 
     /// What has failed at this node for receivers that it answers for.

@@ -209,9 +209,10 @@ impl Rsvp {
     /// When state on `interface` is to be refreshed next.
     pub(crate) fn next_refresh(&mut self, now: Time, interface: InterfaceId) -> Time {
         // As the neighbours are told, and so never zero, which would refresh without end.
-        let refresh = self.config.timing(interface).refresh_ms();
-        let refresh = Duration::from_millis(u64::from(refresh));
-        now + self.jitter.uniform(refresh / 2, refresh + refresh / 2)
+        let refresh_ms = u64::from(self.config.timing(interface).refresh_ms());
+        // 0.5 R and 1.5 R; R in milliseconds is 500 000 ns a half.
+        let (low, high) = (refresh_ms * 500_000, refresh_ms * 1_500_000);
+        now + self.jitter.uniform(Duration::from_nanos(low), Duration::from_nanos(high))
     }
 
     /// Arms the timer of a sender for whatever comes first.
@@ -310,11 +311,26 @@ fn advertise<'s>(
     interface: &Interface,
     scratch: &'s mut alloc::vec::Vec<u8>,
 ) -> Option<&'s [u8]> {
-    let adspec = Adspec::parse(psb.adspec.as_deref()?).ok()?;
-    let adspec = adspec.advertise(&characteristics(interface, psb.flags & Psb::NON_RSVP != 0));
-    scratch.resize(adspec.buffer_len(), 0);
-    let length = adspec.emit(scratch).ok()?;
+    let body = psb.adspec.as_deref()?;
+    let hop = characteristics(interface, psb.flags & Psb::NON_RSVP != 0);
+    scratch.resize(body.len(), 0);
+    let length = match Adspec::forward(body, &hop, scratch) {
+        Some(length) => length,
+        None => advertise_any(body, &hop, scratch)?,
+    };
     Some(&scratch[..length])
+}
+
+/// Likewise, of whatever shape it is; gives its length.
+#[cold]
+fn advertise_any(
+    body: &[u8],
+    hop: &HopCharacteristics,
+    scratch: &mut alloc::vec::Vec<u8>,
+) -> Option<usize> {
+    let adspec = Adspec::parse(body).ok()?.advertise(hop);
+    scratch.resize(adspec.buffer_len(), 0);
+    adspec.emit(scratch).ok()
 }
 
 /// What a link adds to an ADSPEC. Its bandwidth is what could be reserved of it at best. For guaranteed service a
@@ -348,9 +364,12 @@ pub(crate) fn merge_carried<'k>(
 ) {
     all.clear();
     let mut known = BTreeSet::new();
-    for object in requests.flat_map(|octets| Carried::Objects(octets).iter()) {
-        if all.len() + object.bytes.len() <= limit && known.insert(object.bytes) {
-            all.extend_from_slice(object.bytes);
+    // Most carry nothing.
+    requests.filter(|octets| !octets.is_empty()).for_each(|octets| {
+        for object in Carried::Objects(octets).iter() {
+            if all.len() + object.bytes.len() <= limit && known.insert(object.bytes) {
+                all.extend_from_slice(object.bytes);
+            }
         }
-    }
+    });
 }

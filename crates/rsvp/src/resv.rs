@@ -4,7 +4,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
-    ErrorCode, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Resv, RsvpHop, Session, Style,
+    ErrorCode, FilterSpec, FixedFilterFlow, FlowDescriptors, List, Resv, Session, Style,
 };
 
 use crate::api::{Event, Filters};
@@ -72,12 +72,13 @@ impl Rsvp {
         let Some(flowspec) = flow.flowspec else {
             return Err(ResvFault::bad_flowspec());
         };
-        let known = self.find_rsb(psb, outgoing, resv.hop);
-        if known.is_some_and(|rsb| self.is_overtaken(turn, self.store.rsb(rsb).name)) {
+        let (holder, origin) = (Holder::Sender(psb), Origin::Neighbor(outgoing, resv.hop));
+        let known = self.store.find_request(holder, Some(outgoing), origin);
+        if known.rsb.is_some_and(|rsb| self.is_overtaken(turn, self.store.rsb(rsb).name)) {
             return Ok(()); // what overtook it says what holds
         }
         if resv.confirm.is_none()
-            && let Some(rsb) = known
+            && let Some(rsb) = known.rsb
             && self.is_same_request(rsb, &flowspec, resv)
         {
             self.refresh_reservation(turn.now, rsb, expires_at);
@@ -92,10 +93,10 @@ impl Rsvp {
             return Err(ResvFault::too_much());
         }
         let request = Request {
-            origin: Origin::Neighbor(outgoing, resv.hop),
+            origin,
             outgoing: Some(outgoing),
             flowspec,
-            extra: Extra { carried: Kept::of(resv.carried), ..Extra::default() }.boxed(),
+            extra: Extra::carrying(resv.carried),
             // Whom to confirm to is the receiver's word alone: at least it is somebody.
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
             expires_at,
@@ -103,10 +104,8 @@ impl Rsvp {
         mark(Checkpoint::FindRsb);
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
         mark(Checkpoint::CheckStyles);
-        self.reserve(turn, Holder::Sender(psb), request)?;
-        if let Some(rsb) = self.find_rsb(psb, outgoing, resv.hop) {
-            self.remember(turn, Named::new(Block::Reservation, rsb));
-        }
+        let rsb = self.reserve(turn, holder, known, request)?;
+        self.remember(turn, Named::new(Block::Reservation, rsb));
         Ok(())
     }
 
@@ -122,12 +121,13 @@ impl Rsvp {
         flow: &FixedFilterFlow,
     ) -> bool {
         let psb = self.store.find_sender(&resv.session, &flow.filter);
-        let tcsb = psb.and_then(|psb| self.store.find_tcsb(Holder::Sender(psb), Some(outgoing)));
-        let Some(tcsb) = tcsb else { return false };
-        if let Some(rsb) = self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, resv.hop)) {
+        let Some(holder) = psb.map(Holder::Sender) else { return false };
+        let origin = Origin::Neighbor(outgoing, resv.hop);
+        let known = self.store.find_request(holder, Some(outgoing), origin);
+        if let Some(rsb) = known.rsb {
             self.refresh_reservation(now, rsb, expires_at);
         }
-        true
+        known.tcsb.is_some()
     }
 
     /// The sender that a filter spec names, if its data goes out through `outgoing` (`None`: ends here).
@@ -147,18 +147,6 @@ impl Rsvp {
             }
             None => Err(ResvFault::new(ErrorCode::NoPathInformation, 0)),
         }
-    }
-
-    /// The reservation request of a next hop for a sender on an outgoing interface.
-    #[inline]
-    pub(crate) fn find_rsb(
-        &self,
-        psb: Index,
-        outgoing: InterfaceId,
-        hop: RsvpHop,
-    ) -> Option<Index> {
-        let tcsb = self.store.find_tcsb(Holder::Sender(psb), Some(outgoing))?;
-        self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, hop))
     }
 
     /// The outgoing interface that a logical interface handle of ours names.

@@ -15,7 +15,8 @@ use crate::error::ResvFault;
 use crate::exchange::names::{Name, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_unicast;
-use crate::state::{Block, Extra, Filter, Holder, Index, Kept, Origin};
+use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
+use crate::store::Known;
 use crate::traffic::Request;
 
 impl Rsvp {
@@ -63,7 +64,8 @@ impl Rsvp {
         };
         self.senders_towards(session, &resv.session, style, wanted, Some(outgoing), specs)?;
         let origin = Origin::Neighbor(outgoing, resv.hop);
-        let rsb = self.find_shared(session, Some(outgoing), origin);
+        let known = self.find_shared(session, Some(outgoing), origin);
+        let rsb = known.rsb;
         mark(Checkpoint::FindRsb);
         if rsb.is_some_and(|rsb| self.is_overtaken(turn, self.store.rsb(rsb).name)) {
             return Ok(()); // what overtook it says what holds
@@ -99,10 +101,8 @@ impl Rsvp {
             extra: Extra { carried: Kept::of(resv.carried), filters, scope, grant: None }.boxed(),
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
-        self.reserve_shared(turn, session, style, request)?;
-        if let Some(rsb) = self.find_shared(session, Some(outgoing), origin) {
-            self.remember_shared(turn, rsb, wanted.len(), specs.len());
-        }
+        let rsb = self.reserve_shared(turn, session, style, known, request)?;
+        self.remember_shared(turn, rsb, wanted.len(), specs.len());
         Ok(())
     }
 
@@ -121,17 +121,18 @@ impl Rsvp {
         self.remember(turn, Named::new(Block::Reservation, rsb));
     }
 
-    /// Makes or changes a shared reservation.
+    /// Makes or changes a shared reservation; gives the block of the request.
     pub(crate) fn reserve_shared<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         session: Index,
         style: Style,
+        known: Known,
         request: Request,
-    ) -> Result<(), ResvFault> {
+    ) -> Result<Index, ResvFault> {
         let found = self.store.pool_of(session);
         let pool = found.unwrap_or_else(|| self.store.insert_pool(session, style));
-        let done = self.reserve(turn, Holder::Pool(pool), request);
+        let done = self.reserve(turn, Holder::Pool(pool), known, request);
         if done.is_err() && found.is_none() {
             self.store.remove_pool(pool);
         }
@@ -181,16 +182,15 @@ impl Rsvp {
         if matching.is_empty() { Err(none) } else { Ok(()) }
     }
 
-    /// The request of a next hop or application in a session's shared reservation on an outgoing interface.
+    /// What there is of a request in a session's shared reservation on an outgoing interface.
     pub(crate) fn find_shared(
         &self,
         session: Index,
         outgoing: Option<InterfaceId>,
         origin: Origin,
-    ) -> Option<Index> {
-        let pool = self.store.pool_of(session)?;
-        let tcsb = self.store.find_tcsb(Holder::Pool(pool), outgoing)?;
-        self.store.find_rsb(tcsb, origin)
+    ) -> Known {
+        let holder = self.store.pool_of(session).map(Holder::Pool);
+        holder.map_or(Known::default(), |holder| self.store.find_request(holder, outgoing, origin))
     }
 
     fn is_same_shared_request(
@@ -206,12 +206,10 @@ impl Rsvp {
             (Some(old), Some(new)) => old.iter().copied().eq(new.iter()),
             _ => false,
         };
-        let knows =
-            |spec: &FilterSpec| rsb.filters().binary_search_by_key(spec, |f| f.spec).is_ok();
         rsb.flowspec == *flowspec
             && same_scope
             && rsb.carries(resv.carried)
-            && specs.iter().all(knows)
+            && specs.iter().all(|spec| rsb.names(spec))
     }
 
     /// A refresh writes when the filters that it names end, and with the first of them the request.
@@ -242,15 +240,14 @@ impl Rsvp {
         let Some(pool) = pool.filter(|&i| self.store.pool(i).style == resv.flows.style()) else {
             return false;
         };
-        let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), Some(outgoing)) else {
-            return false;
-        };
-        if let Some(rsb) = self.store.find_rsb(tcsb, Origin::Neighbor(outgoing, resv.hop)) {
+        let origin = Origin::Neighbor(outgoing, resv.hop);
+        let known = self.store.find_request(Holder::Pool(pool), Some(outgoing), origin);
+        if let Some(rsb) = known.rsb {
             let mut specs = filters_of(&resv.flows);
             specs.sort_unstable();
             self.refresh_shared(now, rsb, &specs, expires_at);
         }
-        true
+        known.tcsb.is_some()
     }
 
     /// Gives whether there was anything to tear.
@@ -263,7 +260,7 @@ impl Rsvp {
         let origin = Origin::Neighbor(outgoing, tear.hop);
         let found = self.store.find_session(&tear.session).and_then(|session| {
             let pool = self.store.pool_of(session)?;
-            Some((pool, self.find_shared(session, Some(outgoing), origin)?))
+            Some((pool, self.find_shared(session, Some(outgoing), origin).rsb?))
         });
         let Some((pool, rsb)) = found else { return false };
         if self.is_overtaken(turn, self.store.rsb(rsb).name) {
@@ -295,21 +292,12 @@ impl Rsvp {
         goes: impl Fn(&Filter) -> bool,
         change: Change,
     ) -> bool {
-        let block = self.store.rsb_mut(rsb);
-        let Some(extra) = block.extra.as_deref_mut() else { return false };
-        let before = extra.filters.len();
-        if extra.filters.iter().all(&goes) {
-            self.withdraw(turn, rsb, change);
-            return before > 0;
+        match self.store.rsb_mut(rsb).drop_filters(goes) {
+            Dropped::None => return false,
+            Dropped::Some => self.settle(turn, self.store.rsb(rsb).tcsb),
+            Dropped::All => self.withdraw(turn, rsb, change),
         }
-        extra.filters.retain(|filter| !goes(filter));
-        let gone = extra.filters.len() < before;
-        block.expires_at = first_end(&extra.filters).unwrap_or(block.expires_at);
-        let tcsb = block.tcsb;
-        if gone {
-            self.settle(turn, tcsb);
-        }
-        gone
+        true
     }
 }
 
@@ -330,11 +318,6 @@ pub(crate) fn flowspec_of(flows: &FlowDescriptors<'_>) -> Option<FlowSpec> {
         }
         FlowDescriptors::FixedFilter(flows) => flows.iter().next()?.flowspec,
     }
-}
-
-/// When the first of some filters ends.
-fn first_end(filters: &[Filter]) -> Option<Time> {
-    filters.iter().map(|filter| filter.expires_at).min()
 }
 
 /// Filters as events tell them.

@@ -319,6 +319,14 @@ pub(crate) struct Extra {
     pub(crate) grant: Option<Box<Grant>>,
 }
 
+/// How many filters of a request have gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    None,
+    Some,
+    All,
+}
+
 /// One entry of a Filter_spec_list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
@@ -326,10 +334,21 @@ pub(crate) struct Filter {
     pub(crate) expires_at: Time,
 }
 
+/// When the first of some filters ends.
+pub(crate) fn first_end(filters: &[Filter]) -> Option<Time> {
+    filters.iter().map(|filter| filter.expires_at).min()
+}
+
 impl Extra {
     /// In a box, if there is anything in it.
     pub(crate) fn boxed(self) -> Option<Box<Extra>> {
         (self != Extra::default()).then(|| Box::new(self))
+    }
+
+    /// What a request has that carries these objects and nothing else.
+    pub(crate) fn carrying(objects: Carried<'_>) -> Option<Box<Extra>> {
+        let extra = || Extra { carried: Kept::of(objects), ..Extra::default() };
+        (!objects.is_empty()).then(|| Box::new(extra()))
     }
 }
 
@@ -352,6 +371,28 @@ impl Rsb {
     /// Filter_spec_list of a shared-explicit request.
     pub(crate) fn filters(&self) -> &[Filter] {
         self.extra.as_deref().map_or(&[], |extra| &extra.filters)
+    }
+
+    /// Whether this is in its Filter_spec_list.
+    pub(crate) fn names(&self, spec: &FilterSpec) -> bool {
+        self.filters().binary_search_by_key(spec, |filter| filter.spec).is_ok()
+    }
+
+    /// Takes those filters out that `goes` tells of; the request lives as long as the first of the others. Where none
+    /// would be left, all of them stay: the request has to go with them.
+    pub(crate) fn drop_filters(&mut self, goes: impl Fn(&Filter) -> bool) -> Dropped {
+        let Some(extra) = self.extra.as_deref_mut() else { return Dropped::None };
+        let count = extra.filters.len();
+        let left = extra.filters.iter().filter(|filter| !goes(filter)).count();
+        if left == count {
+            return Dropped::None;
+        }
+        if left == 0 {
+            return Dropped::All;
+        }
+        extra.filters.retain(|filter| !goes(filter));
+        self.expires_at = first_end(&extra.filters).unwrap_or(self.expires_at);
+        Dropped::Some
     }
 
     /// What policy has decided about it.

@@ -28,6 +28,7 @@ use hashbrown::hash_table::Entry;
 use slab::Slab;
 
 use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
+pub(crate) use self::lists::Known;
 use crate::exchange::names::{Name, Named, Names};
 use crate::state::{
     Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
@@ -48,6 +49,8 @@ pub(crate) struct Store {
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
+    /// Where the last block of each kind was hung on; the neighbour may be gone, and its place be another's.
+    met: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
     hash_key: (u64, u64),
 }
@@ -68,6 +71,7 @@ impl Store {
             senders: HashTable::new(),
             destinations: HashTable::new(),
             neighbors_by_address: BTreeMap::new(),
+            met: [NONE; 2],
             blockades: BTreeMap::new(),
             hash_key,
         }
@@ -145,15 +149,29 @@ impl Store {
         session: &Session,
         template: &SenderTemplate,
     ) -> Result<Index, Place> {
-        let hash = self.hash_sender(session, template);
-        self.senders
-            .find(hash, |&i| {
-                let psb = self.psb(i);
-                psb.template == *template
-                    && same_session(&self.session(psb.session).session, session)
-            })
-            .copied()
-            .ok_or(Place(hash))
+        let place = self.place_of_sender(session, template);
+        self.sender_at(place, session, template).ok_or(place)
+    }
+
+    /// The place of the sender with this key.
+    #[inline]
+    pub(crate) fn place_of_sender(&self, session: &Session, template: &SenderTemplate) -> Place {
+        Place(hash_sender(self.hash_key, session, template))
+    }
+
+    /// The sender with this key, whose place is known.
+    #[inline]
+    pub(crate) fn sender_at(
+        &self,
+        place: Place,
+        session: &Session,
+        template: &SenderTemplate,
+    ) -> Option<Index> {
+        let is_it = |&i: &Index| {
+            let psb = self.psb(i);
+            psb.template == *template && same_session(&self.session(psb.session).session, session)
+        };
+        self.senders.find(place.0, is_it).copied()
     }
 
     /// Enters a session that is not there yet; `None` where it would mix zero and non-zero destination ports. The
@@ -223,11 +241,12 @@ impl Store {
     }
 
     /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
-    pub(crate) fn insert_sender(&mut self, place: Place, psb: Psb) -> Index {
+    pub(crate) fn insert_sender(&mut self, place: Place, mut psb: Psb) -> Index {
         let block = psb.session;
         let head = self.session(block).senders;
+        (psb.next, psb.previous) = (head, NONE);
         grow(&mut self.psbs);
-        let index = self.psbs.insert(Psb { next: head, previous: NONE, ..psb }) as Index;
+        let index = self.psbs.insert(psb) as Index;
         let (blocks, psbs, key) = (&self.session_blocks, &self.psbs, self.hash_key);
         self.senders.insert_unique(place.0, index, |&i| {
             let psb = &psbs[i as usize];
@@ -242,14 +261,13 @@ impl Store {
         index
     }
 
-    /// Takes a sender without traffic-control blocks out, its timer with it, and its session if it was the last.
-    pub(crate) fn remove_sender(&mut self, index: Index) -> Psb {
+    /// Takes the sender at a place out, which has no traffic-control blocks any more, its timer with it, and its session if
+    /// it was the last.
+    pub(crate) fn remove_sender(&mut self, place: Place, index: Index) -> Psb {
         self.set_name(Named::new(Block::Sender, index), Name::NONE);
         let psb = self.psbs.remove(index as usize);
         self.unblock_sender(index);
-        let session = self.session(psb.session).session;
-        let hash = self.hash_sender(&session, &psb.template);
-        if let Ok(entry) = self.senders.find_entry(hash, |&i| i == index) {
+        if let Ok(entry) = self.senders.find_entry(place.0, |&i| i == index) {
             entry.remove();
         }
         if psb.next != NONE {
@@ -275,10 +293,6 @@ impl Store {
 
     fn hash_session(&self, session: &Session) -> u64 {
         hash_session(self.hash_key, session)
-    }
-
-    fn hash_sender(&self, session: &Session, template: &SenderTemplate) -> u64 {
-        hash_sender(self.hash_key, session, template)
     }
 }
 

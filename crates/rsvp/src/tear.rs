@@ -1,7 +1,6 @@
 //! Teardown: senders and reservations go, because they are told to, time out, or lose what they hang on
 //! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
@@ -16,7 +15,10 @@ use crate::api::{Change, Event};
 use crate::counters::DropReason;
 use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
-use crate::state::{Block, Holder, Index, NONE, OutInterfaces, Peer, Psb, Timer, TimerKind};
+use crate::state::{
+    Block, Holder, Index, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind,
+};
+use crate::store::Place;
 use crate::way::Way;
 
 /// What a PathTear says.
@@ -34,7 +36,8 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         tear: &PathTear<'_>,
     ) {
-        let found = self.store.find_sender(&tear.session, &tear.template);
+        let place = self.store.place_of_sender(&tear.session, &tear.template);
+        let found = self.store.sender_at(place, &tear.session, &tear.template);
         mark(Checkpoint::SearchPsb);
         let Some(index) = found else {
             // Where the Path was relayed, for want of RSVP on the way out, so is its end.
@@ -59,7 +62,7 @@ impl Rsvp {
         }
         self.forward_path_tear(turn, index);
         mark(Checkpoint::PathRefresh);
-        self.remove_sender(turn, index, Change::Torn);
+        self.remove_sender(turn, place, index, Change::Torn);
     }
 
     pub(crate) fn resv_tear_arrives<E: From<Event>>(
@@ -78,11 +81,11 @@ impl Rsvp {
             return;
         };
         let mut found_any = false;
+        let origin = Origin::Neighbor(outgoing, tear.hop);
         for flow in flows {
-            let found = self
-                .store
-                .find_sender(&tear.session, &flow.filter)
-                .and_then(|psb| self.find_rsb(psb, outgoing, tear.hop));
+            let sender = self.store.find_sender(&tear.session, &flow.filter).map(Holder::Sender);
+            let found = sender
+                .and_then(|holder| self.store.find_request(holder, Some(outgoing), origin).rsb);
             mark(Checkpoint::FindRsb);
             if let Some(rsb) = found {
                 found_any = true;
@@ -109,7 +112,9 @@ impl Rsvp {
     ) {
         self.scratch.clear();
         self.forward_path_tear(turn, index);
-        self.remove_sender(turn, index, change);
+        let (session, template) = (self.store.session_of(index), self.store.psb(index).template);
+        let place = self.store.place_of_sender(&session, &template);
+        self.remove_sender(turn, place, index, change);
     }
 
     /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear. `carried`
@@ -152,7 +157,9 @@ impl Rsvp {
         }
         let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
         if let Some(pool) = self.store.pool_of(session) {
-            self.evict(turn, pool, outgoing, &template);
+            if let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) {
+                self.evict(turn, tcsb, &template);
+            }
             self.spread_pool(turn, pool);
         }
     }
@@ -203,7 +210,7 @@ impl Rsvp {
         match (before, asked) {
             (Some(before), None) => {
                 self.send_resv_tear(turn, psb, before, carried);
-                self.schedule_resv_refresh(turn.now, psb);
+                self.schedule_resv(turn.now, psb, false);
                 self.rearm_sender(psb);
             }
             _ => self.resv_refresh(turn, psb, None),
@@ -274,10 +281,11 @@ impl Rsvp {
         self.send_once(turn, letter, Body::ResvTear(tear));
     }
 
-    /// Takes a sender out with all that hangs on it.
+    /// Takes the sender at a place out with all that hangs on it.
     fn remove_sender<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
+        place: Place,
         index: Index,
         change: Change,
     ) {
@@ -289,7 +297,7 @@ impl Rsvp {
             self.leave_pool(turn, index, pool);
         }
         self.notify_path_state(turn, index, change);
-        let psb = self.store.remove_sender(index);
+        let psb = self.store.remove_sender(place, index);
         self.exchange.forget(psb.path_told);
         self.exchange.forget(psb.resv_told);
         self.store.part(psb.hop, Block::Sender);
@@ -308,10 +316,10 @@ impl Rsvp {
         let template = psb.template;
         psb.flags &= !Psb::HERE;
         psb.outgoing = OutInterfaces::None;
-        let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
-        let ways: Vec<_> = tcsbs.map(|tcsb| self.store.tcsb(tcsb).outgoing).collect();
-        for outgoing in ways {
-            self.evict(turn, pool, outgoing, &template);
+        let mut next = self.store.first_tcsb(Holder::Pool(pool));
+        while let Some(tcsb) = next {
+            next = self.store.next_tcsb(tcsb);
+            self.evict(turn, tcsb, &template);
         }
         self.spread_pool(turn, pool);
     }

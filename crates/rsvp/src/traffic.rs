@@ -24,6 +24,7 @@ use crate::instance::{Rsvp, Turn};
 use crate::marking::code_points;
 use crate::merge::least_upper_bound;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
+use crate::store::Known;
 
 /// What one next hop, or one application, asks for one sender or for those that share.
 #[derive(Debug)]
@@ -39,15 +40,14 @@ pub(crate) struct Request {
 }
 
 impl Rsvp {
-    /// Makes or changes a reservation: all of it, or nothing and the reason why.
+    /// Makes or changes a reservation: all of it, or nothing and the reason why. Gives the block of the request.
     pub(crate) fn reserve<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         holder: Holder,
+        Known { tcsb, rsb }: Known,
         mut request: Request,
-    ) -> Result<(), ResvFault> {
-        let tcsb = self.store.find_tcsb(holder, request.outgoing);
-        let rsb = tcsb.and_then(|tcsb| self.store.find_rsb(tcsb, request.origin));
+    ) -> Result<Index, ResvFault> {
         if let (Some(tcsb), None) = (tcsb, rsb)
             && self.store.rsbs_of(tcsb).count() >= self.config.max_next_hops as usize
         {
@@ -84,7 +84,7 @@ impl Rsvp {
         let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
         let request = self.write_request(turn.now, tcsb, rsb, request);
         let wish = receiver.map(|receiver| Wish { receiver, request });
-        let other_flows = self.settle_flows(turn, tcsb);
+        let other_flows = self.settle_flows(turn, tcsb, Some(request));
         if before != Some(merged) || other_flows {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
             self.notify_reservation(turn, tcsb, change);
@@ -99,7 +99,7 @@ impl Rsvp {
             }
             Holder::Pool(pool) => self.spread_shared(turn, pool, tcsb, wish),
         }
-        Ok(())
+        Ok(request)
     }
 
     /// Takes one reservation request back, and traffic control with it if it was the last. Upstream is for the caller
@@ -111,13 +111,23 @@ impl Rsvp {
         change: Change,
     ) {
         let tcsb = self.store.rsb(rsb).tcsb;
-        self.remove_request(rsb);
+        self.remove_request(self.store.rsb_before(rsb), rsb);
+        self.settle_rest(turn, tcsb, change);
+        mark(Checkpoint::TearRsb);
+    }
+
+    /// Requests have gone, or filters of them: brings traffic control in line with what is left, if anything is.
+    pub(crate) fn settle_rest<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tcsb: Index,
+        change: Change,
+    ) {
         if self.store.first_rsb(tcsb).is_none() {
             self.void(turn, tcsb, change);
         } else {
             self.settle(turn, tcsb);
         }
-        mark(Checkpoint::TearRsb);
     }
 
     /// Brings traffic control in line with what is left of requests, filters and senders. What cannot be had is told to
@@ -125,7 +135,7 @@ impl Rsvp {
     pub(crate) fn settle<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
         let before = self.store.tcsb(tcsb).flowspec;
         let merged = self.merged(Some(tcsb), None, None).unwrap_or(before);
-        let other_flows = self.settle_flows(turn, tcsb);
+        let other_flows = self.settle_flows(turn, tcsb, None);
         let priority = self.priority(Some(tcsb), None, None);
         if let Err(fault) = self.change_traffic_control(turn, tcsb, merged, &[], priority) {
             // A lower rate is never refused, but larger packets may be: whoever asked for small ones has gone, and the
@@ -149,7 +159,7 @@ impl Rsvp {
     ) {
         self.notify_reservation(turn, tcsb, change);
         while let Some(rsb) = self.store.first_rsb(tcsb) {
-            self.remove_request(rsb);
+            self.remove_request(None, rsb);
         }
         let tcsb = self.store.remove_tcsb(tcsb);
         if let Some(claim) = tcsb.claim {
@@ -244,23 +254,32 @@ impl Rsvp {
         merged
     }
 
-    /// TC_AddFilter and TC_DelFilter: the packets that share a reservation become those that its requests name. Gives
-    /// whether others do than before.
-    fn settle_flows<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) -> bool {
+    /// TC_AddFilter and TC_DelFilter: the packets that share a reservation become those that its requests name, of which
+    /// only `changed` may name others than before. Gives whether any other packets do.
+    fn settle_flows<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        tcsb: Index,
+        changed: Option<Index>,
+    ) -> bool {
         let Holder::Pool(pool) = self.store.tcsb(tcsb).holder else { return false };
         if self.store.pool(pool).style == Style::Wildcard {
             return false;
         }
-        let requests = self.store.rsbs_of(tcsb).flat_map(|rsb| self.store.rsb(rsb).filters());
-        let mut after: Vec<FilterSpec> = requests.map(|filter| filter.spec).collect();
-        after.sort_unstable();
-        after.dedup();
-        let before = self.store.filters_of(pool, tcsb).to_vec();
-        if before == after {
+        let before = self.store.filters_of(pool, tcsb);
+        let named = changed.map_or(&[][..], |rsb| self.store.rsb(rsb).filters());
+        let named = named.iter().map(|filter| filter.spec);
+        let new: Vec<FilterSpec> =
+            named.filter(|spec| before.binary_search(spec).is_err()).collect();
+        // As a rule all requests are for the same senders, and the first of them names them all.
+        let is_named =
+            |spec: &FilterSpec| self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).names(spec));
+        let gone: Vec<FilterSpec> = before.iter().filter(|spec| !is_named(spec)).copied().collect();
+        if new.is_empty() && gone.is_empty() {
             return false;
         }
         if let Some(claim) = self.store.tcsb(tcsb).claim {
-            for filter in after.iter().filter(|filter| before.binary_search(filter).is_err()) {
+            for filter in &new {
                 let flow = self.flow(Holder::Pool(pool), Some(filter));
                 // What a dead daemon left for this flow alone is part of the claim now.
                 if let Some(interface) = self.store.tcsb(tcsb).outgoing {
@@ -268,11 +287,14 @@ impl Rsvp {
                 }
                 turn.out.add_flow(claim, flow);
             }
-            for filter in before.iter().filter(|filter| after.binary_search(filter).is_err()) {
+            for filter in &gone {
                 turn.out.remove_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));
             }
         }
-        self.store.pool_mut(pool).filters.insert(tcsb, after);
+        let filters = self.store.pool_mut(pool).filters.entry(tcsb).or_default();
+        filters.retain(|spec| gone.binary_search(spec).is_err());
+        filters.extend(new);
+        filters.sort_unstable();
         true
     }
 
@@ -319,9 +341,9 @@ impl Rsvp {
         index
     }
 
-    /// Removes a request, and nothing with it.
-    fn remove_request(&mut self, rsb: Index) {
-        let gone = self.store.remove_rsb(rsb);
+    /// Removes a request, and nothing with it; `before` is the one before it.
+    pub(crate) fn remove_request(&mut self, before: Option<Index>, rsb: Index) {
+        let gone = self.store.remove_rsb(before, rsb);
         self.store.part(gone.hop, Block::Reservation);
         self.book(gone.extra.as_deref(), None);
     }
@@ -418,7 +440,7 @@ impl Rsvp {
     pub(crate) fn filters_in(&self, tcsb: Index) -> Filters {
         match self.store.tcsb(tcsb).holder {
             Holder::Sender(psb) => Filters::One(self.store.psb(psb).template),
-            Holder::Pool(pool) => self.store.filters_of(pool, tcsb).to_vec().into(),
+            Holder::Pool(pool) => self.store.filters_of(pool, tcsb).into(),
         }
     }
 

@@ -108,6 +108,14 @@ impl TokenBucket {
     /// The frame is not the one of RFC 2210 section 3.1.
     #[inline]
     pub fn parse(body: &[u8]) -> Result<SenderTspec, FormatError> {
+        match lone_bucket(Service::General, body) {
+            Some(bucket) => Ok(bucket),
+            None => TokenBucket::parse_any(body),
+        }
+    }
+
+    /// Header by header.
+    fn parse_any(body: &[u8]) -> Result<SenderTspec, FormatError> {
         let mut message = Reader::message(body)?;
         let start = message;
         let (service, mut data) = message.part()?;
@@ -131,9 +139,10 @@ impl TokenBucket {
 
     #[inline]
     pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
-        put_message(writer, HEADER + HEADER + BUCKET)?;
-        put_service(writer, Service::General, false, HEADER + BUCKET)?;
-        put_parameter(writer, Parameter::TokenBucketTspec, self.to_octets())
+        let [message, service, parameter] = LONE_BUCKET;
+        let service = of_service(service, Service::General);
+        let [r, b, p, m, max] = self.bits();
+        writer.put_numbers([message, service, parameter, r, b, p, m, max])
     }
 
     /// Whether the values make sense (RFC 2215 section 3.6).
@@ -222,6 +231,14 @@ impl FlowSpec {
     /// The frame is not one of RFC 2210 section 3.2; [`FormatProblem::UnknownService`] where it asks for another service.
     #[inline]
     pub fn parse(body: &[u8]) -> Result<FlowSpec, FormatError> {
+        match lone_bucket(Service::ControlledLoad, body) {
+            Some(bucket) => Ok(FlowSpec::ControlledLoad(bucket)),
+            None => FlowSpec::parse_any(body),
+        }
+    }
+
+    /// Header by header.
+    fn parse_any(body: &[u8]) -> Result<FlowSpec, FormatError> {
         let mut message = Reader::message(body)?;
         let start = message;
         let (header, mut data) = message.part()?;
@@ -263,21 +280,22 @@ impl FlowSpec {
 
     #[inline]
     pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
-        let (service, bucket, rspec) = match self {
-            FlowSpec::ControlledLoad(bucket) => (Service::ControlledLoad, bucket, None),
-            FlowSpec::Guaranteed(bucket, rspec) => (Service::Guaranteed, bucket, Some(rspec)),
+        let (bucket, rspec) = match self {
+            FlowSpec::ControlledLoad(bucket) => {
+                let [message, service, parameter] = LONE_BUCKET;
+                let service = of_service(service, Service::ControlledLoad);
+                let [r, b, p, m, max] = bucket.bits();
+                return writer.put_numbers([message, service, parameter, r, b, p, m, max]);
+            }
+            FlowSpec::Guaranteed(bucket, rspec) => (bucket, rspec),
         };
         let length = self.buffer_len();
         put_message(writer, length - HEADER)?;
-        put_service(writer, service, false, length - 2 * HEADER)?;
+        put_service(writer, Service::Guaranteed, false, length - 2 * HEADER)?;
         put_parameter(writer, Parameter::TokenBucketTspec, bucket.to_octets())?;
-        if let Some(rspec) = rspec {
-            let [r0, r1, r2, r3] = rspec.rate.to_be_bytes();
-            let [s0, s1, s2, s3] = rspec.slack_us.to_be_bytes();
-            let value = [r0, r1, r2, r3, s0, s1, s2, s3];
-            put_parameter(writer, Parameter::GuaranteedRspec, value)?;
-        }
-        Ok(())
+        let [r0, r1, r2, r3] = rspec.rate.to_be_bytes();
+        let [s0, s1, s2, s3] = rspec.slack_us.to_be_bytes();
+        put_parameter(writer, Parameter::GuaranteedRspec, [r0, r1, r2, r3, s0, s1, s2, s3])
     }
 
     /// The traffic half.
@@ -303,6 +321,32 @@ impl FlowSpec {
             _ => Ok(()),
         }
     }
+}
+
+/// The headers in front of a token bucket that is all there is, as numbers: message, service without its number, parameter
+/// 127. Each counts the words behind it.
+const LONE_BUCKET: [u32; 3] = [0x0000_0007, 0x0000_0006, 0x7f00_0005];
+/// What counts of each; reserved bits and flags do not.
+const COUNTS: [u32; 3] = [0xf000_ffff, 0xff00_ffff, 0xff00_ffff];
+
+/// A header of a service, given one without its number.
+const fn of_service(header: u32, service: Service) -> u32 {
+    header | (service.code() as u32) << 24
+}
+
+/// The token bucket that is all that `body` says of a service, which is what nearly every TSpec and flowspec says. `None`
+/// where it has another form, or none.
+#[inline]
+fn lone_bucket(service: Service, body: &[u8]) -> Option<TokenBucket> {
+    let (headers, bucket) = body.split_first_chunk::<{ 3 * HEADER }>()?;
+    let [message, of, parameter] = LONE_BUCKET;
+    let expected = [message, of_service(of, service), parameter];
+    let mut difference = 0;
+    for ((header, expected), counts) in headers.as_chunks().0.iter().zip(expected).zip(COUNTS) {
+        difference |= (u32::from_be_bytes(*header) ^ expected) & counts;
+    }
+    let bucket = bucket.try_into().ok()?;
+    (difference == 0).then(|| TokenBucket::from_octets(bucket))
 }
 
 /// Nothing may be left behind the last parameter of the one service.

@@ -98,8 +98,7 @@ impl Rsvp {
             .filter(|rsb| !rsb.carried().is_empty())
             .filter(move |rsb| {
                 let outgoing = self.store.tcsb(rsb.tcsb).outgoing;
-                let named = |spec| rsb.filters().binary_search_by_key(spec, |f| f.spec).is_ok();
-                senders.iter().filter(|spec| wildcard || named(spec)).any(|spec| {
+                senders.iter().filter(|spec| wildcard || rsb.names(spec)).any(|spec| {
                     let sender = self.store.find_sender(&session, spec);
                     sender.is_some_and(|sender| self.store.psb(sender).goes(outgoing))
                 })

@@ -57,19 +57,68 @@ impl Octets {
     }
 
     fn hash(&self, key: (u64, u64)) -> u64 {
-        SipHasher13::new_with_keys(key.0, key.1).hash(&self.octets[..self.length])
+        hash(key, &self.octets[..self.length])
     }
 }
 
+// IPv4 keys are put together at once, as all their places are known when this is compiled.
+
+#[inline]
 pub(super) fn hash_destination(key: (u64, u64), session: &Session) -> u64 {
-    Octets::of_destination(session.destination, session.protocol).hash(key)
+    let IpAddr::V4(destination) = session.destination else {
+        return Octets::of_destination(session.destination, session.protocol).hash(key);
+    };
+    let [d0, d1, d2, d3] = destination.octets();
+    hash(key, &[session.protocol, d0, d1, d2, d3])
 }
 
+#[inline]
 pub(super) fn hash_session(key: (u64, u64), session: &Session) -> u64 {
-    Octets::of_session(session).hash(key)
+    let IpAddr::V4(destination) = session.destination else {
+        return Octets::of_session(session).hash(key);
+    };
+    let ([d0, d1, d2, d3], [p0, p1]) = (destination.octets(), session.port.to_be_bytes());
+    hash(key, &[session.protocol, d0, d1, d2, d3, p0, p1])
 }
 
 #[inline]
 pub(super) fn hash_sender(key: (u64, u64), session: &Session, template: &SenderTemplate) -> u64 {
-    Octets::of_sender(session, template).hash(key)
+    let (IpAddr::V4(destination), IpAddr::V4(source), SourceSelector::Port(source_port)) =
+        (session.destination, template.source, template.selector)
+    else {
+        return Octets::of_sender(session, template).hash(key);
+    };
+    let ([d0, d1, d2, d3], [p0, p1]) = (destination.octets(), session.port.to_be_bytes());
+    let ([s0, s1, s2, s3], [q0, q1]) = (source.octets(), source_port.to_be_bytes());
+    hash(key, &[session.protocol, d0, d1, d2, d3, p0, p1, s0, s1, s2, s3, q0, q1])
+}
+
+#[inline]
+fn hash(key: (u64, u64), octets: &[u8]) -> u64 {
+    SipHasher13::new_with_keys(key.0, key.1).hash(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There are two ways to put an IPv4 key together, and one place in a table.
+    #[test]
+    fn short_keys_are_those_that_fixed_places_give() {
+        let address = |text: &str| text.parse().expect("an address");
+        let session =
+            Session { destination: address("10.1.2.3"), protocol: 17, flags: 0, port: 5004 };
+        let template =
+            SenderTemplate { source: address("172.16.4.5"), selector: SourceSelector::Port(4000) };
+        let key = (1, 2);
+        let destination = Octets::of_destination(session.destination, session.protocol);
+        assert_eq!(hash_destination(key, &session), destination.hash(key));
+        assert_eq!(hash_session(key, &session), Octets::of_session(&session).hash(key));
+        let sender = Octets::of_sender(&session, &template);
+        assert_eq!(hash_sender(key, &session, &template), sender.hash(key));
+        assert_ne!(
+            hash_session(key, &session),
+            hash_session(key, &Session { port: 5005, ..session })
+        );
+    }
 }

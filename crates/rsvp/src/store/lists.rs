@@ -7,6 +7,15 @@ use super::{Store, chain, grow};
 use crate::exchange::names::{Name, Named};
 use crate::state::{Block, Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
 
+/// What there is already of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The block that it is, or would be, merged into.
+    pub(crate) tcsb: Option<Index>,
+    /// Its own.
+    pub(crate) rsb: Option<Index>,
+}
+
 impl Store {
     /// The senders of a session.
     pub(crate) fn senders_of(&self, session: Index) -> impl Iterator<Item = Index> {
@@ -38,9 +47,26 @@ impl Store {
         self.rsbs_of(tcsb).find(|&i| self.origin(self.rsb(i).hop) == origin)
     }
 
+    /// What there is of a request for a sender or pool.
+    #[inline]
+    pub(crate) fn find_request(
+        &self,
+        holder: Holder,
+        outgoing: Option<InterfaceId>,
+        origin: Origin,
+    ) -> Known {
+        let tcsb = self.find_tcsb(holder, outgoing);
+        Known { tcsb, rsb: tcsb.and_then(|tcsb| self.find_rsb(tcsb, origin)) }
+    }
+
     /// The first traffic-control block of a sender or pool.
     pub(crate) fn first_tcsb(&self, holder: Holder) -> Option<Index> {
         Some(self.head(holder)).filter(|&index| index != NONE)
+    }
+
+    /// The traffic-control block after this one.
+    pub(crate) fn next_tcsb(&self, tcsb: Index) -> Option<Index> {
+        Some(self.tcsb(tcsb).next).filter(|&index| index != NONE)
     }
 
     /// The first reservation request of a traffic-control block.
@@ -92,26 +118,31 @@ impl Store {
     }
 
     /// Enters a reservation request at the head of its traffic-control block's list.
-    pub(crate) fn insert_rsb(&mut self, rsb: Rsb) -> Index {
+    pub(crate) fn insert_rsb(&mut self, mut rsb: Rsb) -> Index {
         let tcsb = rsb.tcsb;
-        let next = self.tcsb(tcsb).rsbs;
+        rsb.next = self.tcsb(tcsb).rsbs;
         grow(&mut self.rsbs);
-        let index = self.rsbs.insert(Rsb { next, ..rsb }) as Index;
+        let index = self.rsbs.insert(rsb) as Index;
         self.tcsb_mut(tcsb).rsbs = index;
         index
     }
 
-    /// Takes a reservation request out, its timer with it.
-    pub(crate) fn remove_rsb(&mut self, index: Index) -> Rsb {
+    /// The reservation request before this one, if it is not the first.
+    pub(crate) fn rsb_before(&self, index: Index) -> Option<Index> {
+        let tcsb = self.rsb(index).tcsb;
+        if self.tcsb(tcsb).rsbs == index {
+            return None;
+        }
+        self.rsbs_of(tcsb).find(|&i| self.rsb(i).next == index)
+    }
+
+    /// Takes a reservation request out, its timer with it; `before` is the one before it.
+    pub(crate) fn remove_rsb(&mut self, before: Option<Index>, index: Index) -> Rsb {
         self.set_name(Named::new(Block::Reservation, index), Name::NONE);
         let rsb = self.rsbs.remove(index as usize);
-        if self.tcsb(rsb.tcsb).rsbs == index {
-            self.tcsb_mut(rsb.tcsb).rsbs = rsb.next;
-        } else {
-            let before = self.rsbs_of(rsb.tcsb).find(|&i| self.rsb(i).next == index);
-            if let Some(before) = before {
-                self.rsb_mut(before).next = rsb.next;
-            }
+        match before {
+            Some(before) => self.rsb_mut(before).next = rsb.next,
+            None => self.tcsb_mut(rsb.tcsb).rsbs = rsb.next,
         }
         if let Some(timer) = rsb.timer {
             self.timers.cancel(timer);

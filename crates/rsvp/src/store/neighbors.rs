@@ -37,9 +37,24 @@ impl Store {
             Origin::Neighbor(interface, hop) => (interface, hop),
             Origin::Local(application) => return Peer::Local(application),
         };
+        // Most likely it is the one that made the last block of this kind.
+        let last = self.met[block as usize];
+        let is_it = |it: &Neighbor| (it.interface, it.address) == (interface, hop.address);
+        let index = match self.neighbors.get(last as usize) {
+            Some(neighbor) if is_it(neighbor) => last,
+            _ => self.obtain_neighbor(interface, hop.address, now),
+        };
+        self.met[block as usize] = index;
+        let neighbor = &mut self.neighbors[index as usize];
+        neighbor.heard = now;
+        *neighbor.count(block) += 1;
+        Peer::Neighbor { index, lih: hop.lih }
+    }
+
+    /// The neighbour with this address behind an interface, entered if it is new.
+    fn obtain_neighbor(&mut self, interface: InterfaceId, address: IpAddr, now: Time) -> Index {
         let neighbors = &mut self.neighbors;
-        let address = hop.address;
-        let index = *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
+        *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
             let new = Neighbor {
                 interface,
                 address,
@@ -50,11 +65,7 @@ impl Store {
                 adspec: None,
             };
             neighbors.insert(new) as Index
-        });
-        let neighbor = &mut self.neighbors[index as usize];
-        neighbor.heard = now;
-        *neighbor.count(block) += 1;
-        Peer::Neighbor { index, lih: hop.lih }
+        })
     }
 
     /// A block less hangs on a peer; a neighbour without any is forgotten.

@@ -9,15 +9,18 @@ use earmark_core::admission::{Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
     Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
-    Rate, Route, RouteTable, Time,
+    MulticastRoute, Rate, Route, RouteTable, Time,
 };
 use earmark_rsvp::{Config, Event, Rsvp};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, Carried, FilterSpec, FixedFilterFlow,
     FlowDescriptors, List, Message, MessageId, Path, PathTear, RefreshList, RefreshNames, Resv,
-    RsvpHop, SenderDescriptor, Session, SourceSelector, Srefresh,
+    ResvTear, RsvpHop, SenderDescriptor, Session, SourceSelector, Srefresh,
 };
+
+/// The number of the session whose destination is a group, 239.1.1.1.
+pub const GROUP: u32 = 0xef01_0101 - 0x0a00_0000;
 
 const UPSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
@@ -162,23 +165,8 @@ impl Population {
             adspec: Vec::new(),
             now: Time::from_secs(1),
         };
-        let bandwidth = Rate::from_mbps(400_000);
-        for (index, address) in [(1, "192.0.2.2"), (2, "198.51.100.1")] {
-            let id = InterfaceId(index);
-            population.interfaces.set(Interface {
-                id,
-                name: format!("eth{index}"),
-                addresses: vec![address.parse().expect("an address")],
-                mtu: 1500,
-                up: true,
-                bandwidth,
-                reservable: bandwidth,
-                latency_us: 10,
-            });
-            population
-                .ledger
-                .set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1500 });
-        }
+        population.attach(1, Ipv4Addr::new(192, 0, 2, 2));
+        population.attach(2, Ipv4Addr::new(198, 51, 100, 1));
         let prefix = "10.0.0.0/8".parse().expect("a prefix");
         let hop = Hop { interface: InterfaceId(2), gateway: Some(DOWNSTREAM), source: None };
         population.routes.insert(Route { prefix, metric: 0, hop });
@@ -186,6 +174,36 @@ impl Population {
         population.adspec = vec![0; adspec.buffer_len()];
         adspec.emit(&mut population.adspec).expect("it fits");
         population
+    }
+
+    /// A router that hands the data of a [`GROUP`] on through so many interfaces, the first of which is eth2.
+    pub fn forked(links: u32) -> Population {
+        let mut population = Population::empty();
+        for link in 1..links {
+            population.attach(2 + link, Ipv4Addr::new(198, 51, 100 + link as u8, 1));
+        }
+        population.routes.insert_multicast(MulticastRoute {
+            source: None,
+            group: names(GROUP).0.destination,
+            incoming: Some(InterfaceId(1)),
+            outgoing: (0..links).map(|link| InterfaceId(2 + link)).collect(),
+        });
+        population
+    }
+
+    fn attach(&mut self, index: u32, address: Ipv4Addr) {
+        let (id, bandwidth, mtu) = (InterfaceId(index), Rate::from_mbps(400_000), 1_500);
+        self.interfaces.set(Interface {
+            id,
+            name: format!("eth{index}"),
+            addresses: vec![address.into()],
+            mtu,
+            up: true,
+            bandwidth,
+            reservable: bandwidth,
+            latency_us: 10,
+        });
+        self.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu });
     }
 
     /// The Path of session `number`.
@@ -227,6 +245,21 @@ impl Population {
         self.resv_for(number, FlowDescriptors::FixedFilter(List::Items(&[flow])))
     }
 
+    /// What takes the Resv for session `number` back.
+    pub fn resv_tear(&self, number: u32) -> Arrival {
+        self.resv(number).taken_back()
+    }
+
+    /// The Resv with which a next hop asks in shared-explicit style for the sender of the [`GROUP`]: the one of this number
+    /// behind the interface of this number, both counted from 0.
+    pub fn group_resv(&self, link: u32, host: u8) -> Arrival {
+        let filters = [names(GROUP).1];
+        let flowspec = Some(FlowSpec::ControlledLoad(TSPEC));
+        let flows = FlowDescriptors::SharedExplicit(flowspec, List::Items(&filters));
+        let address = Ipv4Addr::new(198, 51, 100 + link as u8, 2 + host);
+        self.resv_from(InterfaceId(2 + link), address.into(), GROUP, flows)
+    }
+
     /// The Resv with which the senders of session `number` on these ports share a reservation.
     pub fn shared_resv(&self, number: u32, ports: &[u16]) -> Arrival {
         let (_, filter) = names(number);
@@ -243,18 +276,28 @@ impl Population {
     }
 
     fn resv_for(&self, number: u32, flows: FlowDescriptors<'_>) -> Arrival {
+        self.resv_from(InterfaceId(2), DOWNSTREAM, number, flows)
+    }
+
+    fn resv_from(
+        &self,
+        interface: InterfaceId,
+        address: IpAddr,
+        number: u32,
+        flows: FlowDescriptors<'_>,
+    ) -> Arrival {
         let (session, _) = names(number);
         let resv = Resv {
             session,
-            hop: RsvpHop { address: DOWNSTREAM, lih: self.engine.lih(InterfaceId(2)) },
+            hop: RsvpHop { address, lih: self.engine.lih(interface) },
             refresh_ms: 30_000,
             confirm: None,
             scope: None,
             carried: Carried::Objects(&[]),
             flows,
         };
-        let here = "198.51.100.1".parse().expect("an address");
-        Arrival::new(InterfaceId(2), DOWNSTREAM, here, Body::Resv(resv))
+        let here = self.interfaces.by_id(interface).expect("it is attached").addresses[0];
+        Arrival::new(interface, address, here, Body::Resv(resv))
     }
 
     /// Drops the effects of the last message, as a driver would have by now.
@@ -295,6 +338,15 @@ impl Arrival {
         let message_id = Some(MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id });
         let message = Message { flags: Message::REFRESH_REDUCTION, message_id, ..message };
         Arrival::write(self.interface, self.source, self.destination, &message)
+    }
+
+    /// The ResvTear that takes this Resv back.
+    fn taken_back(&self) -> Arrival {
+        let message = Message::parse(&self.octets).expect("it was written");
+        let Body::Resv(resv) = message.body else { panic!("a Resv: {message:?}") };
+        let Resv { session, hop, scope, carried, flows, .. } = resv;
+        let tear = ResvTear { session, hop, scope, carried, flows };
+        Arrival::new(self.interface, self.source, self.destination, Body::ResvTear(tear))
     }
 
     /// A neighbour acknowledges messages of these names.

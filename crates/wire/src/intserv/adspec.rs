@@ -300,6 +300,21 @@ mod tests {
             prop_assert_eq!(adspec.emit_any(&mut long_way), Ok(80));
             prop_assert_eq!(body, long_way);
             prop_assert_eq!(standard::parse(&body), Some(adspec));
+            let link = GuaranteedHop { c: mtu, d: c_sum, reshapes: hops % 2 == 0, ..GuaranteedHop::default() };
+            let mut hop = HopCharacteristics {
+                non_is_hop: hops % 3 == 0,
+                bandwidth: f32::from_bits(values[1].rotate_left(8) & 0x7f7f_ffff),
+                latency_us: d_total,
+                mtu: c_total,
+                guaranteed: Some(link),
+                controlled_load: Some(LocalOverrides::default()),
+            };
+            prop_assert_eq!(Adspec::forward(&body, &hop, &mut long_way), Some(80));
+            let mut composed = [0; 80];
+            prop_assert_eq!(adspec.advertise(&hop).emit_any(&mut composed), Ok(80));
+            prop_assert_eq!(long_way, composed);
+            hop.controlled_load = Some(LocalOverrides { mtu: Some(mtu), ..LocalOverrides::default() });
+            prop_assert_eq!(Adspec::forward(&body, &hop, &mut long_way), None, "it grows");
             if let Some((at, octet)) = damage {
                 body[at] = octet;
             }

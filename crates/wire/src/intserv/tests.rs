@@ -213,6 +213,34 @@ fn fragments_are_filled_but_not_added() {
     assert_eq!(next.controlled_load, None);
 }
 
+/// Nearly every TSpec and flowspec is of one frame. Whatever is damaged in it, the shortcut says what the long way says.
+#[test]
+fn the_shortcut_for_lone_buckets_agrees_with_the_long_way() {
+    let bucket = TokenBucket {
+        rate: 1.5,
+        depth: 2.5,
+        peak: 9.5,
+        min_policed_unit: 64,
+        max_packet_size: 1_500,
+    };
+    let mut bodies = [[0; 32]; 2];
+    assert_eq!(bucket.emit(&mut bodies[0]), Ok(32));
+    assert_eq!(FlowSpec::ControlledLoad(bucket).emit(&mut bodies[1]), Ok(32));
+    assert_eq!(bodies[0][..12], hex("00000007 01000006 7f000005"));
+    assert_eq!(bodies[1][..12], hex("00000007 05000006 7f000005"));
+    for body in bodies {
+        for bit in 0..body.len() * 8 {
+            let mut damaged = body;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(TokenBucket::parse(&damaged), TokenBucket::parse_any(&damaged), "{bit}");
+            assert_eq!(FlowSpec::parse(&damaged), FlowSpec::parse_any(&damaged), "{bit}");
+        }
+        for length in 0..body.len() {
+            assert_eq!(FlowSpec::parse(&body[..length]), FlowSpec::parse_any(&body[..length]));
+        }
+    }
+}
+
 /// RFC 2210 section 3.3.5: own value before default value, on both sides; new ones are added.
 #[test]
 fn override_values_are_composed_and_added() {

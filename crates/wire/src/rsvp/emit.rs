@@ -239,13 +239,13 @@ impl FlowDescriptors<'_> {
         put_style(w, self.style())?;
         match self {
             FlowDescriptors::Wildcard(flowspec) => put_flowspec(w, flowspec),
-            FlowDescriptors::FixedFilter(flows) => flows.iter().try_for_each(|flow| {
+            FlowDescriptors::FixedFilter(flows) => flows.try_each(|flow| {
                 put_flowspec(w, &flow.flowspec)?;
                 put_filter(w, ObjectClass::FilterSpec, &flow.filter)
             }),
             FlowDescriptors::SharedExplicit(flowspec, filters) => {
                 put_flowspec(w, flowspec)?;
-                filters.iter().try_for_each(|f| put_filter(w, ObjectClass::FilterSpec, &f))
+                filters.try_each(|filter| put_filter(w, ObjectClass::FilterSpec, filter))
             }
         }
     }
@@ -294,48 +294,60 @@ pub(super) fn put_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), Emi
     }
 }
 
-/// An object that is one address and `N` more octets.
+/// The header of an object with `body` octets behind it, as a number.
+const fn header(class: ObjectClass, c_type: u8, body: usize) -> u32 {
+    ((OBJECT_HEADER + body) as u32) << 16 | (class.code() as u32) << 8 | c_type as u32
+}
+
+/// An object that is one address and one more word.
 #[inline]
-fn put_with_address<const N: usize>(
+fn put_with_address(
     w: &mut Writer<'_>,
     class: ObjectClass,
     address: IpAddr,
-    more: [u8; N],
+    more: u32,
 ) -> Result<(), EmitError> {
-    let (c_type, size) = if address.is_ipv4() { (c_type::IPV4, 4) } else { (c_type::IPV6, 16) };
-    put_header(w, class, c_type, size + N)?;
-    put_address(w, address)?;
-    w.put(more)
+    match address {
+        IpAddr::V4(address) => {
+            w.put_numbers([header(class, c_type::IPV4, 8), address.to_bits(), more])
+        }
+        IpAddr::V6(address) => {
+            put_header(w, class, c_type::IPV6, 16 + 4)?;
+            w.put(address.octets())?;
+            w.put_numbers([more])
+        }
+    }
 }
 
 #[inline]
 pub(super) fn put_session(w: &mut Writer<'_>, session: &Session) -> Result<(), EmitError> {
     let [p0, p1] = session.port.to_be_bytes();
-    let more = [session.protocol, session.flags, p0, p1];
+    let more = u32::from_be_bytes([session.protocol, session.flags, p0, p1]);
     put_with_address(w, ObjectClass::Session, session.destination, more)
 }
 
 #[inline]
 pub(super) fn put_hop(w: &mut Writer<'_>, hop: &RsvpHop) -> Result<(), EmitError> {
-    put_with_address(w, ObjectClass::RsvpHop, hop.address, hop.lih.to_be_bytes())
+    put_with_address(w, ObjectClass::RsvpHop, hop.address, hop.lih)
 }
 
 #[inline]
 pub(super) fn put_time_values(w: &mut Writer<'_>, refresh_ms: u32) -> Result<(), EmitError> {
-    put_header(w, ObjectClass::TimeValues, c_type::TIME_VALUES, 4)?;
-    w.put(refresh_ms.to_be_bytes())
+    w.put_numbers([header(ObjectClass::TimeValues, c_type::TIME_VALUES, 4), refresh_ms])
 }
 
 #[inline]
 pub(super) fn put_error(w: &mut Writer<'_>, error: &ErrorSpec) -> Result<(), EmitError> {
     let [v0, v1] = error.value.to_be_bytes();
-    let more = [error.flags, error.code.code(), v0, v1];
+    let more = u32::from_be_bytes([error.flags, error.code.code(), v0, v1]);
     put_with_address(w, ObjectClass::ErrorSpec, error.node, more)
 }
 
 #[inline]
 fn put_confirm(w: &mut Writer<'_>, receiver: IpAddr) -> Result<(), EmitError> {
-    put_with_address(w, ObjectClass::ResvConfirm, receiver, [])
+    let (c_type, size) = if receiver.is_ipv4() { (c_type::IPV4, 4) } else { (c_type::IPV6, 16) };
+    put_header(w, ObjectClass::ResvConfirm, c_type, size)?;
+    put_address(w, receiver)
 }
 
 /// `session` says which family it is, for a list without addresses does not.
@@ -366,8 +378,7 @@ fn put_style(w: &mut Writer<'_>, style: Style) -> Result<(), EmitError> {
 /// STYLE with any option vector, known or not.
 #[inline]
 pub(super) fn put_option_vector(w: &mut Writer<'_>, vector: u32) -> Result<(), EmitError> {
-    put_header(w, ObjectClass::Style, c_type::STYLE, 4)?;
-    w.put((vector & 0x00ff_ffff).to_be_bytes())
+    w.put_numbers([header(ObjectClass::Style, c_type::STYLE, 4), vector & 0x00ff_ffff])
 }
 
 #[inline]
@@ -395,11 +406,8 @@ pub(super) fn put_filter(
             w.put(source.octets())?;
             w.put((label & 0x00ff_ffff).to_be_bytes())
         }
-        (source, SourceSelector::Port(port)) => {
-            let [p0, p1] = port.to_be_bytes();
-            put_with_address(w, class, source, [0, 0, p0, p1])
-        }
-        (source, SourceSelector::FlowLabel(_)) => put_with_address(w, class, source, [0; 4]),
+        (source, SourceSelector::Port(port)) => put_with_address(w, class, source, port.into()),
+        (source, SourceSelector::FlowLabel(_)) => put_with_address(w, class, source, 0),
     }
 }
 

@@ -16,6 +16,7 @@ use super::message::{FixedFilterFlow, List, RawObject};
 use super::objects::FilterSpec;
 use super::policy::{PolicyElement, PolicyOption, ResourcePriority};
 use super::reduction::{Acknowledgement, MulticastRefresh, RefreshList, SourceRefresh};
+use super::usual;
 use crate::intserv::FlowSpec;
 
 /// What can be an item of a [`List`].
@@ -63,6 +64,15 @@ impl<'a, T: Item<'a>> List<'a, T> {
     #[inline]
     pub fn iter(&self) -> ListIter<'a, T> {
         ListIter { list: *self, memory: T::Memory::default() }
+    }
+
+    /// Does something with each item until that fails; what need not be copied is not.
+    #[inline]
+    pub(super) fn try_each<E>(&self, mut each: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            List::Wire(_) => self.iter().try_for_each(|item| each(&item)),
+            List::Items(items) => items.iter().try_for_each(each),
+        }
     }
 
     /// How many there are; takes a walk over the message while they are on the wire.
@@ -159,11 +169,17 @@ impl<'a> Item<'a> for FixedFilterFlow {
 
     #[inline]
     fn next(rest: &mut &'a [u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
+        if let Some((flow, behind)) = usual::flow(rest) {
+            (*rest, *flowspec) = (behind, flow.flowspec);
+            return Some(flow);
+        }
+        const FLOWSPEC: u8 = ObjectClass::FlowSpec.code();
+        const FILTER_SPEC: u8 = ObjectClass::FilterSpec.code();
         loop {
             let object = next_object(rest)?;
-            match ObjectClass::from_code(object.class_num()) {
-                ObjectClass::FlowSpec => *flowspec = Some(decode::flowspec(&object).ok()?),
-                ObjectClass::FilterSpec => {
+            match object.class_num() {
+                FLOWSPEC => *flowspec = Some(decode::flowspec(&object).ok()?),
+                FILTER_SPEC => {
                     let filter = decode::filter_spec(&object).ok()?;
                     return Some(FixedFilterFlow { flowspec: *flowspec, filter });
                 }

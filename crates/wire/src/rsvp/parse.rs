@@ -23,6 +23,7 @@ use crate::intserv::SenderTspec;
 const PATH: u8 = MessageType::Path.code();
 const RESV: u8 = MessageType::Resv.code();
 const PATH_TEAR: u8 = MessageType::PathTear.code();
+const RESV_TEAR: u8 = MessageType::ResvTear.code();
 
 impl<'a> Message<'a> {
     /// Reads a whole message, from the common header to its last octet, and checks all that RFC 2205 asks of one.
@@ -42,6 +43,7 @@ impl<'a> Message<'a> {
             PATH if let Some(body) = usual::path(behind) => Ok(message(body)),
             RESV if let Some(body) = usual::resv(behind) => Ok(message(body)),
             PATH_TEAR if let Some(body) = usual::path_tear(behind) => Ok(message(body)),
+            RESV_TEAR if let Some(body) = usual::resv_tear(behind) => Ok(message(body)),
             _ => any_message(header, bytes, objects),
         }
     }
@@ -404,7 +406,7 @@ mod tests {
             words: [u32; 6],
             ports: [bool; 2],
             options: [bool; 3],
-            kind in 0..3,
+            kind in 0..4,
             damage in proptest::option::of((8usize..200, any::<u8>())),
         ) {
             let [destination, hop, source, lih, refresh_ms, port] = words;
@@ -447,12 +449,19 @@ mod tests {
                     carried,
                     flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
                 }),
-                _ => Body::PathTear(PathTear {
+                2 => Body::PathTear(PathTear {
                     session,
                     hop,
                     carried,
                     template: filter,
                     tspec: with_more.then_some(bucket),
+                }),
+                _ => Body::ResvTear(ResvTear {
+                    session,
+                    hop,
+                    scope: None,
+                    carried,
+                    flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
                 }),
             };
             let message_id = with_id.then_some(MessageId { flags: 1, epoch: lih >> 8, id: refresh_ms });
@@ -467,7 +476,8 @@ mod tests {
             let short = match kind {
                 0 => usual::path(behind),
                 1 => usual::resv(behind),
-                _ => usual::path_tear(behind),
+                2 => usual::path_tear(behind),
+                _ => usual::resv_tear(behind),
             };
             if damage.is_none() {
                 let usual = port != 0 || source_port == 0;

@@ -1,6 +1,7 @@
-//! The shapes that nearly every Path, Resv and PathTear has, recognized by the object headers at their places: IPv4,
-//! objects in the order that RFC 2205 section 3.1 recommends, nothing carried, nothing in front but maybe a MESSAGE_ID.
-//! An ADSPEC, if there is one, is of its own usual shape; a Resv is for one flow of the fixed-filter style.
+//! The shapes that nearly every Path, Resv, PathTear and ResvTear has, recognized by the object headers at their places:
+//! IPv4, objects in the order that RFC 2205 section 3.1 recommends, nothing carried, nothing in front but maybe a
+//! MESSAGE_ID. An ADSPEC, if there is one, is of its own usual shape; a Resv or ResvTear is for one flow of the
+//! fixed-filter style, with its flowspec.
 //!
 //! Of all messages these are the bulk. Whatever is not quite like this, or is wrong, goes the long way, which is also the
 //! one to say what is wrong.
@@ -8,7 +9,8 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use super::message::{
-    Body, Carried, FlowDescriptors, List, Path, PathTear, Resv, SenderDescriptor,
+    Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, PathTear, Resv, ResvTear,
+    SenderDescriptor,
 };
 use super::objects::{FilterSpec, RsvpHop, Session, SourceSelector};
 use super::reduction::MessageId;
@@ -53,7 +55,7 @@ pub(super) fn path(objects: &[u8]) -> Option<Body<'_>> {
         return None;
     }
     let (session, hop) = session_and_hop(head.first_chunk()?)?;
-    let template = sender(&session, SENDER_TEMPLATE, [head[8], head[9], head[10]])?;
+    let template = sender(&session, [head[8], head[9], head[10]])?;
     let (tspec, rest) = rest.split_at_checked(SenderTspec::BODY_LEN)?;
     let tspec = SenderTspec::parse(tspec).ok()?;
     Some(Body::Path(Path {
@@ -80,28 +82,26 @@ pub(super) fn resv(objects: &[u8]) -> Option<Body<'_>> {
         confirm = Some(Ipv4Addr::from(*receiver).into());
         rest = behind;
     }
-    let ([header, style], flows) = words(rest)?;
-    if (word(*header) ^ STYLE) | (word(*style) ^ FIXED_FILTER) != 0 {
-        return None;
-    }
-    let ([header], rest) = words(flows)?;
-    let header = word(*header);
-    if header & 0xffff != FLOWSPEC {
-        return None;
-    }
-    let (flowspec, filter) = rest.split_at_checked(((header >> 16) as usize).checked_sub(4)?)?;
-    FlowSpec::parse(flowspec).ok()?;
-    let (filter, []) = words(filter)? else { return None };
-    sender(&session, FILTER_SPEC, *filter)?;
+    let flows = one_flow(&session, rest)?;
+    let (scope, carried) = (None, Carried::NONE);
     Some(Body::Resv(Resv {
         session,
         hop,
         refresh_ms: word(head[7]),
         confirm,
-        scope: None,
-        carried: Carried::NONE,
-        flows: FlowDescriptors::FixedFilter(List::Wire(flows)),
+        scope,
+        carried,
+        flows,
     }))
+}
+
+/// The body of the ResvTear in `objects`, with nothing in front of it, if it is of the usual shape.
+#[inline]
+pub(super) fn resv_tear(objects: &[u8]) -> Option<Body<'_>> {
+    let (head, rest) = words::<6>(objects)?;
+    let (session, hop) = session_and_hop(head)?;
+    let flows = one_flow(&session, rest)?;
+    Some(Body::ResvTear(ResvTear { session, hop, scope: None, carried: Carried::NONE, flows }))
 }
 
 /// The body of the PathTear in `objects`, with nothing in front of it, if it is of the usual shape.
@@ -109,7 +109,7 @@ pub(super) fn resv(objects: &[u8]) -> Option<Body<'_>> {
 pub(super) fn path_tear(objects: &[u8]) -> Option<Body<'_>> {
     let (head, rest) = words::<9>(objects)?;
     let (session, hop) = session_and_hop(head.first_chunk()?)?;
-    let template = sender(&session, SENDER_TEMPLATE, [head[6], head[7], head[8]])?;
+    let template = sender(&session, [head[6], head[7], head[8]])?;
     let tspec = match words(rest) {
         None if rest.is_empty() => None,
         Some(([header], body))
@@ -152,13 +152,49 @@ fn session_and_hop(head: &[[u8; 4]; 6]) -> Option<(Session, RsvpHop)> {
     Some((session, RsvpHop { address: IpAddr::V4(hop), lih: word(lih) }))
 }
 
-/// The FILTER_SPEC or SENDER_TEMPLATE with the header `expected`.
+/// STYLE with the one flow descriptor of the fixed-filter style that is all of `rest`.
 #[inline]
-fn sender(session: &Session, expected: u32, object: [[u8; 4]; 3]) -> Option<FilterSpec> {
+fn one_flow<'a>(session: &Session, rest: &'a [u8]) -> Option<FlowDescriptors<'a>> {
+    let ([header, style], flows) = words(rest)?;
+    if (word(*header) ^ STYLE) | (word(*style) ^ FIXED_FILTER) != 0 {
+        return None;
+    }
+    let (flow, []) = flow(flows)? else { return None };
+    let wrong = flow.filter.source.is_unspecified()
+        || (session.port == 0 && flow.filter.selector != SourceSelector::Port(0));
+    (!wrong).then_some(FlowDescriptors::FixedFilter(List::Wire(flows)))
+}
+
+/// The flow descriptor of the fixed-filter style that `rest` begins with, if it is of the usual shape, and what is behind
+/// it. Whether the filter makes sense is not judged.
+#[inline]
+pub(super) fn flow(rest: &[u8]) -> Option<(FixedFilterFlow, &[u8])> {
+    let ([header], rest) = words(rest)?;
+    let header = word(*header);
+    if header & 0xffff != FLOWSPEC {
+        return None;
+    }
+    let (flowspec, rest) = rest.split_at_checked(((header >> 16) as usize).checked_sub(4)?)?;
+    let flowspec = FlowSpec::parse(flowspec).ok()?;
+    let ([header, source, [_, _, p0, p1]], rest) = words(rest)?;
+    if word(*header) != FILTER_SPEC {
+        return None;
+    }
+    let selector = SourceSelector::Port(u16::from_be_bytes([*p0, *p1]));
+    let filter = FilterSpec { source: IpAddr::V4(Ipv4Addr::from(*source)), selector };
+    Some((FixedFilterFlow { flowspec: Some(flowspec), filter }, rest))
+}
+
+/// The SENDER_TEMPLATE.
+#[inline]
+fn sender(session: &Session, object: [[u8; 4]; 3]) -> Option<FilterSpec> {
     let [header, source, [_, _, p0, p1]] = object;
     let source = Ipv4Addr::from(source);
     let port = u16::from_be_bytes([p0, p1]);
-    if word(header) != expected || source.is_unspecified() || (session.port == 0 && port != 0) {
+    if word(header) != SENDER_TEMPLATE
+        || source.is_unspecified()
+        || (session.port == 0 && port != 0)
+    {
         return None;
     }
     Some(FilterSpec { source: IpAddr::V4(source), selector: SourceSelector::Port(port) })

@@ -1,6 +1,7 @@
 //! The work of one hop on an ADSPEC: what arrived, composed with what the hop has to offer (RFC 2215 sections 2 and 3,
 //! RFC 2210 section 3.3.5, RFC 2212 for the error terms).
 
+use super::standard;
 use super::{Adspec, ControlledLoad, Fragments, General, Guaranteed, GuaranteedTerms, Overrides};
 
 /// Latency that nobody knows (RFC 2215 section 3.4).
@@ -48,6 +49,14 @@ pub struct LocalOverrides {
 }
 
 impl<'a> Adspec<'a> {
+    /// [`Adspec::advertise`] from octets to octets: writes into `buffer` what goes on to the next hop when `body` is what
+    /// arrived, and says how many octets. `None` where the ADSPEC is not of the shape that nearly all are of, general
+    /// parameters and both services without values of their own, or the buffer is too short.
+    #[inline]
+    pub fn forward(body: &[u8], hop: &HopCharacteristics, buffer: &mut [u8]) -> Option<usize> {
+        standard::forward(body, hop, buffer)
+    }
+
     /// What goes on to the next hop when this is what arrived (RFC 2210 section 3.3.5, RFC 2215 section 2).
     #[must_use]
     pub fn advertise(&self, hop: &HopCharacteristics) -> Adspec<'a> {
@@ -68,17 +77,25 @@ impl<'a> Adspec<'a> {
             },
         });
         Adspec {
-            general: General {
-                break_bit: arrived.break_bit || hop.non_is_hop,
-                hops: arrived.hops.saturating_add(1),
-                bandwidth: compose_bandwidth(arrived.bandwidth, hop.bandwidth),
-                latency_us: compose_latency(arrived.latency_us, hop.latency_us),
-                mtu: arrived.mtu.min(hop.mtu),
-                extra: arrived.extra,
-            },
+            general: arrived.compose(hop),
             guaranteed,
             controlled_load,
             others: Fragments { broken: true, ..self.others },
+        }
+    }
+}
+
+impl<'a> General<'a> {
+    /// These and what the hop has to offer.
+    #[inline]
+    pub(super) fn compose(&self, hop: &HopCharacteristics) -> General<'a> {
+        General {
+            break_bit: self.break_bit || hop.non_is_hop,
+            hops: self.hops.saturating_add(1),
+            bandwidth: compose_bandwidth(self.bandwidth, hop.bandwidth),
+            latency_us: compose_latency(self.latency_us, hop.latency_us),
+            mtu: self.mtu.min(hop.mtu),
+            extra: self.extra,
         }
     }
 }
@@ -96,7 +113,8 @@ fn compose_latency(arrived: u32, local: u32) -> u32 {
 
 impl GuaranteedTerms {
     /// These and the terms of one more element (RFC 2212: sums stop at all ones).
-    fn add(self, hop: &GuaranteedHop) -> GuaranteedTerms {
+    #[inline]
+    pub(super) fn add(self, hop: &GuaranteedHop) -> GuaranteedTerms {
         let (c_sum, d_sum) = if hop.reshapes { (0, 0) } else { (self.c_sum, self.d_sum) };
         GuaranteedTerms {
             c_total: self.c_total.saturating_add(hop.c),

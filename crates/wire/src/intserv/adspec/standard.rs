@@ -4,7 +4,7 @@
 //! Every Path carries one and is refreshed for as long as its session lives, so this is worth a shortcut, both ways.
 
 use super::{Adspec, ControlledLoad, Fragments, General, Guaranteed, GuaranteedTerms};
-use super::{Overrides, Parameters};
+use super::{HopCharacteristics, LocalOverrides, Overrides, Parameters};
 
 /// Length, words.
 const WORDS: usize = 20;
@@ -46,30 +46,87 @@ pub(super) fn words(body: &[u8]) -> Option<&[[u8; 4]; WORDS]> {
     (difference == 0).then_some(words)
 }
 
+/// All that an ADSPEC of the standard shape says.
+struct Values {
+    general: General<'static>,
+    guaranteed_break: bool,
+    terms: GuaranteedTerms,
+    load_break: bool,
+}
+
+/// The octets that all ADSPECs of the standard shape have, with zeros for the values.
+const FRAME: [[u8; 4]; WORDS] = {
+    let mut frame = [[0; 4]; WORDS];
+    let mut rest: &[(usize, u32)] = &HEADERS;
+    while let [(place, header), behind @ ..] = rest {
+        frame[*place] = header.to_be_bytes();
+        rest = behind;
+    }
+    frame
+};
+
+impl Values {
+    #[inline]
+    fn read(words: &[[u8; 4]; WORDS]) -> Values {
+        let word = |place: usize| u32::from_be_bytes(words[place]);
+        let broken = |place: usize| word(place) & BREAK_BIT != 0;
+        Values {
+            general: General {
+                break_bit: broken(1),
+                hops: word(3),
+                bandwidth: f32::from_bits(word(5)),
+                latency_us: word(7),
+                mtu: word(9),
+                extra: Parameters { octets: &[] },
+            },
+            guaranteed_break: broken(10),
+            terms: GuaranteedTerms {
+                c_total: word(12),
+                d_total: word(14),
+                c_sum: word(16),
+                d_sum: word(18),
+            },
+            load_break: broken(19),
+        }
+    }
+
+    /// Writes the body, if the buffer is long enough; says how many octets.
+    #[inline]
+    fn write(&self, buffer: &mut [u8]) -> Option<usize> {
+        let words: &mut [[u8; 4]; WORDS] = buffer.as_chunks_mut().0.first_chunk_mut()?;
+        *words = FRAME;
+        let Values { general, terms, .. } = self;
+        let breaks = [(1, general.break_bit), (10, self.guaranteed_break), (19, self.load_break)];
+        for (place, broken) in breaks {
+            words[place][1] |= if broken { BREAK_BIT.to_be_bytes()[1] } else { 0 };
+        }
+        let values = [
+            (3, general.hops),
+            (5, general.bandwidth.to_bits()),
+            (7, general.latency_us),
+            (9, general.mtu),
+            (12, terms.c_total),
+            (14, terms.d_total),
+            (16, terms.c_sum),
+            (18, terms.d_sum),
+        ];
+        for (place, value) in values {
+            words[place] = value.to_be_bytes();
+        }
+        Some(4 * WORDS)
+    }
+}
+
 /// The ADSPEC, if it is of the standard shape.
 #[inline]
 pub(super) fn parse(body: &[u8]) -> Option<Adspec<'_>> {
-    let words = words(body)?;
-    let word = |place: usize| u32::from_be_bytes(words[place]);
-    let nothing = Parameters { octets: &[] };
-    let overrides = Overrides { extra: nothing, ..Overrides::default() };
-    let terms =
-        GuaranteedTerms { c_total: word(12), d_total: word(14), c_sum: word(16), d_sum: word(18) };
+    let Values { general, guaranteed_break, terms, load_break } = Values::read(words(body)?);
+    let overrides = Overrides { extra: Parameters { octets: &[] }, ..Overrides::default() };
+    let terms = Some(terms);
     Some(Adspec {
-        general: General {
-            break_bit: word(1) & BREAK_BIT != 0,
-            hops: word(3),
-            bandwidth: f32::from_bits(word(5)),
-            latency_us: word(7),
-            mtu: word(9),
-            extra: nothing,
-        },
-        guaranteed: Some(Guaranteed {
-            break_bit: word(10) & BREAK_BIT != 0,
-            terms: Some(terms),
-            overrides,
-        }),
-        controlled_load: Some(ControlledLoad { break_bit: word(19) & BREAK_BIT != 0, overrides }),
+        general,
+        guaranteed: Some(Guaranteed { break_bit: guaranteed_break, terms, overrides }),
+        controlled_load: Some(ControlledLoad { break_bit: load_break, overrides }),
         others: Fragments { octets: &[], broken: false },
     })
 }
@@ -89,25 +146,29 @@ pub(super) fn length(adspec: &Adspec<'_>) -> Option<usize> {
 /// Writes the body, if the ADSPEC is of the standard shape and the buffer long enough; says how many octets.
 #[inline]
 pub(super) fn emit(adspec: &Adspec<'_>, buffer: &mut [u8]) -> Option<usize> {
-    let octets = buffer.get_mut(..length(adspec)?)?;
-    let (general, guaranteed, load) =
-        (&adspec.general, adspec.guaranteed.as_ref()?, adspec.controlled_load.as_ref()?);
-    let terms = guaranteed.terms?;
-    let mut words = [0_u32; WORDS];
-    for (place, header) in HEADERS {
-        words[place] = header;
+    length(adspec)?;
+    let (guaranteed, load) = (adspec.guaranteed.as_ref()?, adspec.controlled_load.as_ref()?);
+    let General { break_bit, hops, bandwidth, latency_us, mtu, .. } = adspec.general;
+    let extra = Parameters { octets: &[] };
+    let values = Values {
+        general: General { break_bit, hops, bandwidth, latency_us, mtu, extra },
+        guaranteed_break: guaranteed.break_bit,
+        terms: guaranteed.terms?,
+        load_break: load.break_bit,
+    };
+    values.write(buffer)
+}
+
+/// What goes on to the next hop when a body of the standard shape arrived, and the hop offers the same to all services:
+/// it is of the standard shape again.
+#[inline]
+pub(super) fn forward(body: &[u8], hop: &HopCharacteristics, buffer: &mut [u8]) -> Option<usize> {
+    let guaranteed = hop.guaranteed.as_ref()?;
+    let none = LocalOverrides::default();
+    if guaranteed.overrides != none || hop.controlled_load != Some(none) {
+        return None;
     }
-    for (place, broken) in
-        [(1, general.break_bit), (10, guaranteed.break_bit), (19, load.break_bit)]
-    {
-        words[place] |= if broken { BREAK_BIT } else { 0 };
-    }
-    (words[3], words[5]) = (general.hops, general.bandwidth.to_bits());
-    (words[7], words[9]) = (general.latency_us, general.mtu);
-    (words[12], words[14]) = (terms.c_total, terms.d_total);
-    (words[16], words[18]) = (terms.c_sum, terms.d_sum);
-    for (octets, word) in octets.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-        *octets = word.to_be_bytes();
-    }
-    Some(octets.len())
+    let arrived = Values::read(words(body)?);
+    let terms = arrived.terms.add(guaranteed);
+    Values { general: arrived.general.compose(hop), terms, ..arrived }.write(buffer)
 }
