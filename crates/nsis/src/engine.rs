@@ -102,10 +102,10 @@ impl Nsis {
             mem::swap(&mut self.requests, &mut self.round);
             let Nsis { gist, applications, requests, round } = self;
             let mut work = Work { now, context, out, applications, requests };
-            for (nslpid, request) in round.list.drain(..) {
-                gist.carry_out(&mut work, nslpid, &request, &round.octets);
+            for (nslpid, request) in &round.list {
+                gist.carry_out(&mut work, *nslpid, request, &round.octets);
             }
-            round.octets.clear();
+            round.clear();
         }
         self.gist.counters.requests_left += self.requests.list.len() as u64;
         self.requests.list.clear();

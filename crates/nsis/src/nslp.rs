@@ -141,6 +141,11 @@ impl Turn<'_, '_> {
         self.requests.list.push_back((self.nslpid, request));
     }
 
+    /// Says that routing state of the application that is called is not needed any more, either way along the flow.
+    pub fn forget(&mut self, mri: Mri, session: SessionId) {
+        self.requests.list.push_back((self.nslpid, Request::Forget { mri, session }));
+    }
+
     /// Says that the next hop of this flow, in the MRI's direction, may be another one by now.
     pub fn invalidate_routing_state(&mut self, mri: Mri, status: Validity, urgent: bool) {
         self.requests.list.push_back((self.nslpid, Request::Invalidate { mri, status, urgent }));
@@ -374,6 +379,13 @@ pub enum Request {
         session: SessionId,
         /// For how long; zero for no more.
         lifetime: Duration,
+    },
+    /// [`Turn::forget`].
+    Forget {
+        /// Which flow, and which way along it goes first.
+        mri: Mri,
+        /// Which session.
+        session: SessionId,
     },
     /// [`Turn::invalidate_routing_state`].
     Invalidate {

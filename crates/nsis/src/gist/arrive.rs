@@ -74,10 +74,11 @@ impl Gist {
                 return self.unserved_arrives(work, received, &packet, &arrival, is_local);
             }
         }
-        match header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
+        // What was read is large, and is looked at where it is.
+        match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.message_arrives(work, received, &packet, &arrival, &message, is_local);
+                self.message_arrives(work, received, &packet, &arrival, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;

@@ -199,6 +199,9 @@ pub(crate) fn join(store: &mut Store, associations: &mut Associations, half: Pla
 
 /// Takes a half out of the list of those that use its association; gives the association.
 pub(crate) fn leave(store: &mut Store, associations: &mut Associations, half: Place) -> Index {
+    if store.half(half).association == NONE {
+        return NONE;
+    }
     let Half { association, next_user, previous_user, .. } = store.half_mut(half);
     let (index, next, previous) = (
         core::mem::replace(association, NONE),

@@ -7,7 +7,6 @@
 
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
-use core::ops::Bound;
 
 use earmark_core::{HostEvent, Prefix, Time};
 use earmark_wire::gist::{Direction, Mri};
@@ -102,16 +101,10 @@ impl Gist {
                 return Some(index);
             }
             let range = *self.changes.ranges.front()?;
-            let begin = match self.changes.done {
-                Some(done) => Bound::Excluded(done),
-                None => Bound::Included(range.address()),
-            };
-            let bounds = (begin, Bound::Unbounded);
-            let found = self.store.by_destination.range(bounds).next();
-            match found.filter(|(address, _)| range.contains(**address)) {
+            match self.store.by_destination.next_in(range, self.changes.done) {
                 Some((address, first)) => {
-                    self.changes.done = Some(*address);
-                    self.changes.next = *first;
+                    self.changes.done = Some(address);
+                    self.changes.next = first;
                 }
                 None => {
                     self.changes.done = None;
@@ -168,7 +161,7 @@ impl Gist {
         urgent: bool,
     ) {
         let destination = mri.addresses().1;
-        let mut next = self.store.by_destination.get(&destination).copied().unwrap_or(NONE);
+        let mut next = self.store.by_destination.get(destination).unwrap_or(NONE);
         while let Some(state) = self.store.states.get(next as usize) {
             let index = next;
             next = state.next;

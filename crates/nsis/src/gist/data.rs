@@ -4,7 +4,7 @@ use core::mem;
 use core::ops::Range;
 use core::time::Duration;
 
-use earmark_wire::gist::{Body, Continuation, Data, ErrorCode, Mri};
+use earmark_wire::gist::{Body, Continuation, Data, Direction, ErrorCode, Mri};
 
 use super::Gist;
 use super::counters::DropReason;
@@ -39,6 +39,9 @@ impl Gist {
             Request::SetStateLifetime { mri, session, lifetime } => {
                 self.set_state_lifetime(work, Key::new(nslpid, *session, *mri), mri, *lifetime);
             }
+            Request::Forget { mri, session } => {
+                self.forget(work, Key::new(nslpid, *session, *mri), mri.direction());
+            }
             Request::Invalidate { mri, status, urgent } => {
                 self.invalidate(work, nslpid, mri, *status, *urgent);
             }
@@ -64,14 +67,15 @@ impl Gist {
             return self.send_explicitly(work, nslpid, message, data, peer);
         }
         let mri = message.mri;
-        let mut at = self.at(Key::new(nslpid, message.session, mri), mri.direction());
+        let mut at = self.at_again(Key::new(nslpid, message.session, mri), mri.direction());
         if work.context.interfaces.is_local(target(&mri)) {
             self.tell(work, &at, Notification::LastNode);
             return Err(SendFailure::NoNextNode);
         }
         let mut state = self.state(&at);
+        let mut hop = None;
         if state == State::Idle {
-            self.may_query(work, &mri)?;
+            hop = Some(self.may_query(work, &mri)?);
             if self.is_full(&at) {
                 return Err(SendFailure::Limit);
             }
@@ -96,7 +100,7 @@ impl Gist {
             .with(Fact::AssociationExists, exists)
             .with(Fact::PeerKnown, known)
             .with(Fact::Bad, bad);
-        let occasion = Occasion::Send { message, data, needs };
+        let occasion = Occasion::Send { message, data, needs, hop };
         match self.step(work, &mut at, Event::SendMessage, facts, &occasion) {
             Some(_) => Ok(()),
             None => Err(SendFailure::NoUpstreamState),
@@ -382,7 +386,7 @@ impl Gist {
         mri: &Mri,
         lifetime: Duration,
     ) {
-        let mut at = self.at(key, mri.direction());
+        let mut at = self.at_again(key, mri.direction());
         let state = self.state(&at);
         if state == State::Idle {
             return;
@@ -394,6 +398,18 @@ impl Gist {
             self.store.half_mut(at.place()).lifetime_ms = super::querying::millis(lifetime);
             self.restart_expire(work.now, &at);
             self.arm(at.place());
+        }
+    }
+
+    /// An application needs routing state no more, first of this direction, then of the other.
+    fn forget(&mut self, work: &mut Work<'_, '_>, key: Key, direction: Direction) {
+        let mut at = self.at_again(key, direction);
+        for direction in [direction, direction.inverted()] {
+            at.direction = direction;
+            if self.state(&at) != State::Idle {
+                let occasion = Occasion::Nothing;
+                self.step(work, &mut at, Event::Forget, Facts::default(), &occasion);
+            }
         }
     }
 }

@@ -265,9 +265,15 @@ impl Table {
         facts: Facts,
     ) -> Option<&'static Transition> {
         let start = usize::from(self.starts[from as usize][event as usize]);
-        let rows = self.rows.get(start..)?.iter().take_while(|row| row.from == from);
-        rows.filter(|row| row.event == event)
-            .find(|row| row.guards.iter().all(|guard| guard.holds(facts)))
+        for row in self.rows.get(start..)? {
+            if row.from != from {
+                break;
+            }
+            if row.event == event && row.guards.iter().all(|guard| guard.holds(facts)) {
+                return Some(row);
+            }
+        }
+        None
     }
 }
 

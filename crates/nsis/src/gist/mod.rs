@@ -39,6 +39,7 @@ mod connect;
 mod cookie;
 mod counters;
 mod data;
+mod destinations;
 mod error;
 mod expire;
 pub mod machine;

@@ -15,7 +15,7 @@ use super::config::UpstreamQueries;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, Occasion};
+use super::step::{At, Occasion, due};
 use super::transmit::{UPSTREAM_TTL, Way, message, own_address, target};
 use crate::PORT;
 use crate::instance::Work;
@@ -74,7 +74,13 @@ impl Gist {
         self.counters.repeated += u64::from(again);
         self.arm(at.place());
         let mri = at.mri();
-        let Ok(hop) = self.may_query(work, &mri) else { return };
+        let hop = match occasion {
+            Occasion::Send { hop: Some(hop), .. } => *hop,
+            _ => match self.may_query(work, &mri) {
+                Ok(hop) => hop,
+                Err(_) => return,
+            },
+        };
         self.store.half_mut(at.place()).hop = self.fingerprint(&hop);
         let Some(own) = self.own_address(work, &hop, target(&mri)) else { return };
         let cookie = self.cookies.query(&at.key, number);
@@ -256,11 +262,12 @@ impl Gist {
         // RFC 5971 section 4.4.4: at random between half and three quarters of the time.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
         let half = self.store.half_mut(at.place());
+        let was_due = due(half);
         half.unanswered = 0;
         half.validity = Validity::Good;
         half.next_at = now + next;
         half.ip_distance = ip_distance.unwrap_or(half.ip_distance);
-        self.arm(at.place());
+        self.arm_if_earlier(at.place(), was_due);
     }
 
     /// Messages to the peer go over an association from now on, if there is one and it is needed.

@@ -15,7 +15,7 @@ use crate::nslp::SendFailure;
 impl Gist {
     /// Keeps a message until the peer is found.
     pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Send { message, data, needs } = occasion else { return };
+        let Occasion::Send { message, data, needs, .. } = occasion else { return };
         let limits = self.config.limits;
         let index = self.obtain_queue(at);
         let half = self.store.half_mut(at.place());
@@ -91,7 +91,9 @@ impl Gist {
 
     /// Gives back all that waits.
     pub(super) fn fail_queued(&mut self, work: &mut Work<'_, '_>, at: &At, failure: SendFailure) {
-        let Some(half) = self.store.get(at.place()) else { return };
+        let Some(half) = self.store.get(at.place()).filter(|half| half.queue != NONE) else {
+            return;
+        };
         let queue = half.queue;
         while let Some(waiting) = self.take(queue) {
             self.undelivered(work, at.key.nslpid, &waiting.message, &waiting.data, failure);

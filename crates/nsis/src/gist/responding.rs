@@ -16,7 +16,7 @@ use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::querying::ip_distance;
 use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, Occasion};
+use super::step::{At, Occasion, due};
 use super::transmit::{Way, message, own_address};
 use crate::instance::Work;
 use crate::nslp::{Attributes, Peering, Received, Validity};
@@ -392,12 +392,13 @@ impl Gist {
         let direction = at.direction.inverted();
         let distance = ip_distance(arrival, direction, nli.ip_ttl);
         let half = self.store.half_mut(at.place());
+        let was_due = due(half);
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
         half.lifetime_ms = validity;
         half.expires_at = work.now.after_millis(validity.into());
         half.next_at = earmark_core::Time::MAX;
         half.ip_distance = distance.unwrap_or(half.ip_distance);
-        self.arm(at.place());
+        self.arm_if_earlier(at.place(), was_due);
         if before != peer || !was_good {
             self.tell_installed(work, at, handle.filter(|_| before != peer));
         }

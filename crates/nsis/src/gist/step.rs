@@ -1,7 +1,7 @@
 //! Steps of the state machines: which facts hold, which row of [`super::machine`] is taken, and what its actions do.
 
-use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Hop, Time};
 use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
 
 use super::Gist;
@@ -37,8 +37,8 @@ impl At {
 pub(super) enum Occasion<'a> {
     /// Nothing.
     Nothing,
-    /// A message of an application.
-    Send { message: &'a SendMessage, data: &'a [u8], needs: Needs },
+    /// A message of an application; where a peer must be asked for first, the hop that leads there.
+    Send { message: &'a SendMessage, data: &'a [u8], needs: Needs, hop: Option<Hop> },
     /// A Query; the peer is entered where the state is installed at once.
     Query {
         arrival: &'a Arrival<'a>,
@@ -62,8 +62,15 @@ pub(super) enum Occasion<'a> {
 impl Gist {
     /// The half that a message is about, which leads where it came from.
     #[inline]
-    pub(super) fn at(&self, key: Key, direction: Direction) -> At {
+    pub(super) fn at(&mut self, key: Key, direction: Direction) -> At {
         let index = self.store.find(&key).unwrap_or(NONE);
+        mark(Checkpoint::FindSession);
+        At { key, direction, index }
+    }
+
+    /// Likewise for what an application asks for, as a rule when it is handed a message.
+    pub(super) fn at_again(&mut self, key: Key, direction: Direction) -> At {
+        let index = self.store.find_again(&key).unwrap_or(NONE);
         mark(Checkpoint::FindSession);
         At { key, direction, index }
     }
@@ -268,6 +275,15 @@ impl Gist {
                 let timer = timers.arm(due, Timer::new(Due::Half(place)));
                 self.store.half_mut(place).timer = Some(timer);
             }
+        }
+    }
+
+    /// Likewise where times of a half have changed, of which the first was `before`. As a rule it has moved on, and then
+    /// nothing is to be done: the timer fires too early, and is armed again.
+    #[inline]
+    pub(super) fn arm_if_earlier(&mut self, place: Place, before: Time) {
+        if due(self.store.half(place)) < before {
+            self.arm(place);
         }
     }
 }

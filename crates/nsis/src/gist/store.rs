@@ -3,11 +3,8 @@
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
 //! | `by_key` | MRI, SID, NSLPID | one a [`RoutingState`] | peers, so a [`KeyedHash`] |
-//! | `by_destination` | destination of the flow | the first of a list of those with it | an ordered map |
-//!
-//! The second is for routes that change: they name a range of destinations.
+//! | `by_destination` | destination of the flow | the first of a list of those with it | [`Destinations`], in order |
 
-use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
 use earmark_core::growth;
@@ -17,6 +14,7 @@ use earmark_wire::gist::Mri;
 use hashbrown::HashTable;
 use slab::Slab;
 
+use super::destinations::Destinations;
 use super::state::{Half, Index, Key, NONE, Place, Queue, RoutingState, Timer};
 
 /// All routing states.
@@ -26,8 +24,10 @@ pub(crate) struct Store {
     pub(crate) queues: Slab<Queue>,
     pub(crate) timers: TimingWheel<Timer>,
     by_key: HashTable<Index>,
-    pub(crate) by_destination: BTreeMap<IpAddr, Index>,
+    pub(crate) by_destination: Destinations,
     hash: KeyedHash,
+    /// The routing state that was looked for last: one message, and what applications ask for then, are about one.
+    recent: Index,
 }
 
 impl Store {
@@ -38,8 +38,9 @@ impl Store {
             queues: Slab::new(),
             timers: TimingWheel::new(),
             by_key: HashTable::new(),
-            by_destination: BTreeMap::new(),
+            by_destination: Destinations::default(),
             hash,
+            recent: NONE,
         }
     }
 
@@ -65,9 +66,20 @@ impl Store {
 
     /// The routing state with this key.
     #[inline]
-    pub(crate) fn find(&self, key: &Key) -> Option<Index> {
+    pub(crate) fn find(&mut self, key: &Key) -> Option<Index> {
         let same = |&index: &Index| self.state(index).key == *key;
-        self.by_key.find(hash(&self.hash, key), same).copied()
+        let found = self.by_key.find(hash(&self.hash, key), same).copied()?;
+        self.recent = found;
+        Some(found)
+    }
+
+    /// Likewise; as a rule it is the one that was looked for last.
+    #[inline]
+    pub(crate) fn find_again(&mut self, key: &Key) -> Option<Index> {
+        match self.states.get(self.recent as usize) {
+            Some(state) if state.key == *key => Some(self.recent),
+            _ => self.find(key),
+        }
     }
 
     /// Enters a routing state whose key has none.
@@ -76,10 +88,11 @@ impl Store {
             self.states.reserve_exact(growth::step(self.states.len()));
         }
         let index = self.states.insert(RoutingState::new(key)) as Index;
+        self.recent = index;
         let (states, keyed) = (&self.states, &self.hash);
         let hasher = |&other: &Index| hash(keyed, &states[other as usize].key);
         self.by_key.insert_unique(hash(keyed, &key), index, hasher);
-        let first = self.by_destination.insert(key.mri.addresses().1, index).unwrap_or(NONE);
+        let first = self.by_destination.set(key.mri.addresses().1, index).unwrap_or(NONE);
         self.states[index as usize].next = first;
         if let Some(first) = self.states.get_mut(first as usize) {
             first.previous = index;
@@ -89,23 +102,23 @@ impl Store {
 
     /// Takes a routing state out, both halves of which are idle.
     pub(crate) fn remove(&mut self, index: Index) {
-        let state = self.states.remove(index as usize);
-        let place = hash(&self.hash, &state.key);
+        let RoutingState { ref key, next, previous, .. } = self.states[index as usize];
+        let place = hash(&self.hash, key);
         if let Ok(entry) = self.by_key.find_entry(place, |&other| other == index) {
             entry.remove();
         }
-        if let Some(next) = self.states.get_mut(state.next as usize) {
-            next.previous = state.previous;
+        let destination = key.mri.addresses().1;
+        if let Some(next) = self.states.get_mut(next as usize) {
+            next.previous = previous;
         }
-        match self.states.get_mut(state.previous as usize) {
-            Some(previous) => previous.next = state.next,
-            None if state.next == NONE => {
-                self.by_destination.remove(&state.key.mri.addresses().1);
-            }
+        match self.states.get_mut(previous as usize) {
+            Some(previous) => previous.next = next,
+            None if next == NONE => self.by_destination.remove(destination),
             None => {
-                self.by_destination.insert(state.key.mri.addresses().1, state.next);
+                self.by_destination.set(destination, next);
             }
         }
+        drop(self.states.remove(index as usize));
     }
 }
 

@@ -93,7 +93,9 @@ impl QosNslp {
         };
         mark(Checkpoint::Admission);
         let mut qspec = asked.qspec.to_vec();
-        rmf::compose(&mut qspec, MessageType::Reserve, rate, latency_us);
+        if wanted.is_edited {
+            rmf::compose(&mut qspec, MessageType::Reserve, rate, latency_us);
+        }
         if claim.is_some() {
             self.policy.account(asked.rule, held_rate, Rate::ZERO);
             self.policy.account(verdict.rule, Rate::ZERO, rate);
@@ -152,12 +154,25 @@ impl QosNslp {
     /// Has traffic control do what a session has claimed. `anew` where other packets have it from now on.
     pub(super) fn install(&self, turn: &mut Turn<'_, '_>, index: Index, anew: bool) {
         let session = self.store.session(index);
+        if let Some(flow) = flow_of(&session.mri, session.classifier) {
+            self.install_flow(turn, index, flow, anew);
+        }
+    }
+
+    /// Likewise, where the packets of the session are known.
+    pub(super) fn install_flow(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        index: Index,
+        flow: Flow,
+        anew: bool,
+    ) {
+        let session = self.store.session(index);
         let (Some(claim), Some(interface)) = (session.claim, session.interface) else { return };
         if session.flags.has(Flags::AGGREGATE) {
             return;
         }
-        let flow = flow_of(&session.mri, session.classifier);
-        let (Some(flow), Some(demand)) = (flow, turn.context.ledger.demand(claim)) else { return };
+        let Some(demand) = turn.context.ledger.demand(claim) else { return };
         if anew {
             turn.out.remove(claim);
         }
@@ -247,11 +262,22 @@ impl QosNslp {
         demand: Demand,
     ) {
         let session = self.store.session(index);
-        let (Some(interface), Some(flow)) =
-            (session.interface, flow_of(&session.mri, session.classifier))
-        else {
-            return;
-        };
+        if let Some(flow) = packets_of(&session.mri, session.classifier) {
+            self.tell_of_flow(turn, index, change, demand, flow);
+        }
+    }
+
+    /// Likewise, where the packets of the session are known.
+    pub(super) fn tell_of_flow(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        index: Index,
+        change: Change,
+        demand: Demand,
+        flow: Flow,
+    ) {
+        let session = self.store.session(index);
+        let Some(interface) = session.interface else { return };
         let session = session.id;
         let event = Event::Reservation { change, session, flow, interface, demand };
         turn.out.notify(crate::Event::Qos(event));
@@ -265,6 +291,11 @@ pub(super) const NOTHING: Demand =
 /// The packets of a session, as traffic control tells them. `None` where it cannot: by DSCP, by SPI, or because the fields
 /// do not go together.
 pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
+    packets_of(mri, classifier).filter(|flow| flow.check().is_ok())
+}
+
+/// Likewise, where it is known that the fields go together, as those of a session do.
+fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
     let has = |field: u8| classifier.is_none_or(|classifier| classifier.has(field));
     let by_dscp = mri.ds_field.is_some() && has(PacketClassifier::DSCP);
     let by_spi = mri.spi.is_some() && has(PacketClassifier::SPI);
@@ -279,7 +310,7 @@ pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -
     let destination = Prefix::new(mri.destination, to);
     let protocol = mri.protocol.filter(|_| has(PacketClassifier::PROTOCOL)).unwrap_or(0);
     let port = |port: Option<u16>, field| port.filter(|_| has(field)).unwrap_or(0);
-    let flow = Flow {
+    Some(Flow {
         destination: destination.address(),
         source: source.map(Prefix::address),
         protocol,
@@ -288,8 +319,7 @@ pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -
         flow_label: mri.flow_label.filter(|_| has(PacketClassifier::FLOW_LABEL)).unwrap_or(0),
         destination_open: open(destination.length()),
         source_open: source.map_or(0, |source| open(source.length())),
-    };
-    flow.check().is_ok().then_some(flow)
+    })
 }
 
 /// Whether a classifier asks for fields that the MRI has not (RFC 5974 section 5.1.3.5).

@@ -61,28 +61,27 @@ impl Nslp for QosNslp {
         if message.data.is_empty() {
             return;
         }
-        let parsed = match Message::parse(message.data) {
-            Ok(parsed) => parsed,
-            Err(error) => return self.malformed(turn, message, &error),
-        };
+        // What was read is large, and is looked at where it is.
+        let parsed = Message::parse(message.data);
         mark(Checkpoint::Parse);
-        match parsed {
-            Message::Reserve(reserve) => {
+        match &parsed {
+            Ok(Message::Reserve(reserve)) => {
                 self.counters.reserves += 1;
-                self.hold_or_treat(turn, message, &reserve);
+                self.hold_or_treat(turn, message, reserve);
             }
-            Message::Query(query) => {
+            Ok(Message::Query(query)) => {
                 self.counters.queries += 1;
-                self.query(turn, message, &query);
+                self.query(turn, message, query);
             }
-            Message::Response(response) => {
+            Ok(Message::Response(response)) => {
                 self.counters.responses += 1;
-                self.response(turn, message, &response);
+                self.response(turn, message, response);
             }
-            Message::Notify(notify) => {
+            Ok(Message::Notify(notify)) => {
                 self.counters.notifies += 1;
-                self.notified(turn, message, &notify);
+                self.notified(turn, message, notify);
             }
+            Err(error) => return self.malformed(turn, message, error),
         }
         self.turn_ends(turn);
     }

@@ -12,7 +12,9 @@ use earmark_core::{Rate, Time};
 use earmark_wire::gist::{Direction, PathCoupled};
 use earmark_wire::nsis::Treatment;
 use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, TransientFailure};
-use earmark_wire::qos_nslp::{Answers, InfoSpec, MessageBinding, Outcome, Reserve, Rsn};
+use earmark_wire::qos_nslp::{
+    Answers, ExtraObject, InfoSpec, MessageBinding, Outcome, Reserve, Rsn,
+};
 
 use super::QosNslp;
 use super::admission::{Asked, Granted, Refused, flow_of, is_foreign, way_out};
@@ -155,9 +157,11 @@ impl QosNslp {
         if asked.as_ref().is_ok_and(|asked| self.waits_for_room(turn, arrival, asked)) {
             return;
         }
-        let granted = asked
-            .and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(turn, &asked)?)));
-        let (interface, aggregate, granted) = match granted {
+        let granted = asked.and_then(|asked| {
+            let Asked { interface, aggregate, flow, .. } = asked;
+            Ok((interface, aggregate, flow, self.admit(turn, &asked)?))
+        });
+        let (interface, aggregate, flow, granted) = match granted {
             Ok(granted) => granted,
             Err(refused) => return self.deny(turn, arrival, &refused),
         };
@@ -195,8 +199,10 @@ impl QosNslp {
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
         self.note_objects(index, reserve, aggregate);
-        self.install(turn, index, false);
-        self.tell_of_claim(turn, index, Change::Created);
+        self.install_flow(turn, index, flow, false);
+        if let Some(demand) = claim.and_then(|claim| turn.context.ledger.demand(claim)) {
+            self.tell_of_flow(turn, index, Change::Created, demand, flow);
+        }
         self.go_on(turn, arrival, index, Success::Reservation);
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.triggers(turn, index, id);
@@ -341,14 +347,14 @@ impl QosNslp {
 
     /// Keeps what a RESERVE has besides: bindings, and unknown objects that go into refreshes.
     fn note_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
-        let bound: Vec<_> = reserve.bound.iter().collect();
-        let mut kept = Vec::new();
-        for object in reserve.extra.iter().filter(|object| object.treatment == Treatment::Refresh) {
-            keep(&mut kept, object.object_type, object.value);
-        }
-        let session = self.store.session(index);
-        let nothing = session.extra.is_none() && bound.is_empty() && kept.is_empty();
-        if !nothing {
+        let is_plain = reserve.bound.is_empty() && reserve.extra.is_empty();
+        if !is_plain || self.store.session(index).extra.is_some() {
+            let bound: Vec<_> = reserve.bound.iter().collect();
+            let mut kept = Vec::new();
+            let refreshed = |object: &ExtraObject<'_>| object.treatment == Treatment::Refresh;
+            for object in reserve.extra.iter().filter(refreshed) {
+                keep(&mut kept, object.object_type, object.value);
+            }
             self.store.unbind(index);
             let extra: &mut Extra = self.store.session_mut(index).extra();
             (extra.bound, extra.kept) = (bound, kept);
@@ -392,7 +398,7 @@ impl QosNslp {
                 MessageBinding::Bound(_) => !self.synchronizes(turn, arrival),
             }),
             info: reserve.info,
-            objects: Some(reserve.extra).filter(|objects| objects.iter().next().is_some()),
+            objects: Some(reserve.extra).filter(|objects| !objects.is_empty()),
             ..Saying::default()
         };
         self.send_reserve(turn, index, &saying);

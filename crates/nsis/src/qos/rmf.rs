@@ -21,7 +21,8 @@ use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, TransientFailure};
 use earmark_wire::qspec::iana::{MessageSequence, ObjectType, ParameterId, QspecType};
 use earmark_wire::qspec::{
-    Editor, Parameter, ParseError, Phb, PreemptionPriority, Procedure, QosObject, Qspec, Value,
+    Editor, Parameter, ParseError, Phb, PhbField, PreemptionPriority, Procedure, QosObject, Qspec,
+    Value,
 };
 
 use super::api::Wish;
@@ -36,6 +37,8 @@ pub(super) struct Wanted {
     pub(super) priority: Priority,
     /// The object that the demand is taken from.
     pub(super) from: ObjectType,
+    /// Whether this node has anything to write into the QSPEC: see [`compose`].
+    pub(super) is_edited: bool,
 }
 
 /// Why a QSPEC asks for nothing that could be given.
@@ -69,14 +72,91 @@ pub(super) fn judge(octets: &[u8], message: MessageType) -> Result<Wanted, Fault
     }
     qspec.check_objects(message)?;
     qspec.validate()?;
-    for (object, parameter) in parameters(&qspec) {
-        if parameter.is_mandatory && !is_supported(parameter.value.id()) {
-            let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-            let parameter = Some(parameter.value.id());
-            return Err(Fault { outcome, object: Some(object), parameter });
+    wanted(&qspec, &Said::by(&qspec)?, message)
+}
+
+/// What the parameters of a QSPEC say that this node understands.
+#[derive(Default)]
+struct Said {
+    desired: Traffic,
+    available: Traffic,
+    minimum: Traffic,
+    /// Of the first object that has one, but for Minimum QoS; so the priority.
+    phb: Option<PhbField>,
+    priority: Option<PreemptionPriority>,
+    /// There are others.
+    more: bool,
+}
+
+/// The traffic of an object.
+#[derive(Default)]
+struct Traffic {
+    average: Option<TokenBucket>,
+    burst: Option<TokenBucket>,
+}
+
+impl Said {
+    /// Walks the parameters once.
+    ///
+    /// # Errors
+    /// One must be understood and is not.
+    fn by(qspec: &Qspec<'_>) -> Result<Said, Fault> {
+        let mut said = Said::default();
+        let objects = [
+            (ObjectType::QosDesired, qspec.desired),
+            (ObjectType::QosAvailable, qspec.available),
+            (ObjectType::QosReserved, qspec.reserved),
+            (ObjectType::MinimumQos, qspec.minimum),
+        ];
+        for (object_type, object) in objects {
+            let Some(object) = object else { continue };
+            for parameter in object.parameters.iter() {
+                said.note(object_type, &parameter)?;
+            }
         }
+        Ok(said)
     }
-    wanted(&qspec, message)
+
+    fn note(&mut self, object: ObjectType, parameter: &Parameter<'_>) -> Result<(), Fault> {
+        let traffic = match object {
+            ObjectType::QosDesired => Some(&mut self.desired),
+            ObjectType::QosAvailable => Some(&mut self.available),
+            ObjectType::MinimumQos => Some(&mut self.minimum),
+            ObjectType::QosReserved | ObjectType::Unknown(_) => None,
+        };
+        let is_least = object == ObjectType::MinimumQos;
+        match (parameter.value, traffic) {
+            (Value::Tmod1(bucket), Some(traffic)) => traffic.average = Some(bucket),
+            (Value::Tmod2(bucket), Some(traffic)) => traffic.burst = Some(bucket),
+            (Value::PhbClass(field), _) if !is_least => {
+                self.phb.get_or_insert(field);
+            }
+            (Value::PreemptionPriority(priority), _) if !is_least => {
+                self.priority.get_or_insert(priority);
+            }
+            (value, _) if is_supported(value.id()) => {}
+            (value, _) if parameter.is_mandatory => {
+                let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
+                let parameter = Some(value.id());
+                return Err(Fault { outcome, object: Some(object), parameter });
+            }
+            _ => self.more = true,
+        }
+        Ok(())
+    }
+}
+
+impl Traffic {
+    /// TMOD-1 and TMOD-2 in one.
+    fn in_all(&self) -> Option<TokenBucket> {
+        let average = self.average?;
+        let Some(burst) = self.burst else { return Some(average) };
+        let larger = if burst.rate > average.rate { burst } else { average };
+        let is_same = burst.rate == average.rate;
+        let depth = if is_same { average.depth + burst.depth } else { larger.depth };
+        let max_packet_size = average.max_packet_size.max(burst.max_packet_size);
+        Some(TokenBucket { depth, max_packet_size, ..larger })
+    }
 }
 
 /// Whether QoS Available is an offer to which nodes add, and from which they take. In a RESERVE that answers a QUERY it is what
@@ -112,11 +192,10 @@ fn is_supported(parameter: ParameterId) -> bool {
     )
 }
 
-fn wanted(qspec: &Qspec<'_>, message: MessageType) -> Result<Wanted, Fault> {
-    let offer = qspec.available.filter(|_| is_offer(qspec.procedure, message));
-    let offered = offer.and_then(|object| traffic(&object));
-    let desired = qspec.desired.and_then(|object| traffic(&object));
-    let (bucket, from) = match (offered, desired) {
+fn wanted(qspec: &Qspec<'_>, said: &Said, message: MessageType) -> Result<Wanted, Fault> {
+    let has_offer = qspec.available.is_some() && is_offer(qspec.procedure, message);
+    let offered = said.available.in_all().filter(|_| has_offer);
+    let (bucket, from) = match (offered, said.desired.in_all()) {
         (Some(bucket), _) => (bucket, ObjectType::QosAvailable),
         (None, Some(bucket)) => (bucket, ObjectType::QosDesired),
         (None, None) => {
@@ -129,32 +208,21 @@ fn wanted(qspec: &Qspec<'_>, message: MessageType) -> Result<Wanted, Fault> {
             return Err(Fault { outcome, object: Some(object), parameter: None });
         }
     };
-    let find = |id| {
-        let objects = [qspec.desired, qspec.available, qspec.reserved];
-        objects.into_iter().flatten().find_map(|object| object.parameters.find(id))
-    };
-    let is_expedited = match find(ParameterId::PhbClass).map(|parameter| parameter.value) {
-        Some(Value::PhbClass(field)) => {
-            matches!(field.phb(), Some(Phb::Standard { dscp: EF, .. }))
-        }
-        _ => false,
-    };
+    let phb = said.phb.and_then(PhbField::phb);
+    let is_expedited = matches!(phb, Some(Phb::Standard { dscp: EF, .. }));
     let demand = Demand::from_flowspec(&if is_expedited {
         FlowSpec::Guaranteed(bucket, Rspec { rate: bucket.rate, slack_us: 0 })
     } else {
         FlowSpec::ControlledLoad(bucket)
     });
-    let priority = match find(ParameterId::PreemptionPriority).map(|parameter| parameter.value) {
-        Some(Value::PreemptionPriority(PreemptionPriority { preemption, defending })) => {
-            Priority::new(preemption, defending)
-        }
-        _ => Priority::default(),
-    };
+    let priority = said.priority.map_or_else(Priority::default, |priority| {
+        Priority::new(priority.preemption, priority.defending)
+    });
     let minimum = (from == ObjectType::QosAvailable).then(|| {
-        let least = qspec.minimum.and_then(|object| traffic(&object));
+        let least = said.minimum.in_all();
         least.map_or(Rate::ZERO, |bucket| Rate::from_octets_per_second(bucket.rate))
     });
-    Ok(Wanted { demand, minimum, priority, from })
+    Ok(Wanted { demand, minimum, priority, from, is_edited: has_offer || said.more })
 }
 
 fn tmod(object: &QosObject<'_>) -> Option<TokenBucket> {
@@ -162,17 +230,6 @@ fn tmod(object: &QosObject<'_>) -> Option<TokenBucket> {
         Value::Tmod1(bucket) => Some(bucket),
         _ => None,
     }
-}
-
-/// TMOD-1 and TMOD-2 in one.
-fn traffic(object: &QosObject<'_>) -> Option<TokenBucket> {
-    let average = tmod(object)?;
-    let burst = object.parameters.find(ParameterId::Tmod2).map(|parameter| parameter.value);
-    let Some(Value::Tmod2(burst)) = burst else { return Some(average) };
-    let larger = if burst.rate > average.rate { burst } else { average };
-    let depth = if burst.rate == average.rate { average.depth + burst.depth } else { larger.depth };
-    let max_packet_size = average.max_packet_size.max(burst.max_packet_size);
-    Some(TokenBucket { depth, max_packet_size, ..larger })
 }
 
 /// Writes what this node has to say into a QSPEC on its way: parameters that it does not support, and, where QoS Available is

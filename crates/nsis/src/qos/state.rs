@@ -22,7 +22,11 @@ pub(super) type Index = u32;
 pub(super) const NONE: Index = u32::MAX;
 
 /// One reservation, in one direction.
+///
+/// In the order of use: what a RESERVE that refreshes looks at comes first and lies together, so that among many sessions it
+/// waits for two or three lines of the cache, and not for five.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Session {
     pub(super) id: SessionId,
     /// The flow, and which way along it RESERVEs go: downstream where the data sender asks, upstream where the receiver
@@ -30,12 +34,10 @@ pub(super) struct Session {
     pub(super) mri: PathCoupled,
     /// The peer towards the QNI; none where this node is the QNI.
     pub(super) back: Option<PeerHandle>,
-    /// The peer towards the QNR; none where it is not known yet, or nobody comes after this node.
-    pub(super) on: Option<PeerHandle>,
     /// That of `back`.
     pub(super) rsn: Rsn,
-    /// This node's own; the epoch is the same for all.
-    pub(super) own_rsn: u32,
+    pub(super) flags: Flags,
+    pub(super) attributes: Attributes,
     /// How long it lives after a message, milliseconds.
     pub(super) lifetime_ms: u32,
     /// Without another message of `back`; never where this node is the QNI.
@@ -44,21 +46,23 @@ pub(super) struct Session {
     pub(super) refresh_at: Time,
     /// Fires when the first of all is due, or before and is armed again.
     pub(super) timer: Option<TimerId>,
+    pub(super) extra: Option<Box<Extra>>,
+    /// The peer towards the QNR; none where it is not known yet, or nobody comes after this node.
+    pub(super) on: Option<PeerHandle>,
+    /// This node's own; the epoch is the same for all.
+    pub(super) own_rsn: u32,
+    /// What is asked of the next node, as it was sent last.
+    pub(super) qspec: Box<[u8]>,
     /// What it holds of the link behind `interface`.
     pub(super) claim: Option<ClaimId>,
     /// Through which interface its packets leave; none where they end here.
     pub(super) interface: Option<InterfaceId>,
-    /// What is asked of the next node, as it was sent last.
-    pub(super) qspec: Box<[u8]>,
     /// The ring of the sessions with the same `on`; itself where it is alone.
     pub(super) ring: Ring,
-    /// Which fields of the MRI tell its packets.
-    pub(super) classifier: Option<PacketClassifier>,
     /// The rule of policy that it is counted under.
     pub(super) rule: Option<u16>,
-    pub(super) attributes: Attributes,
-    pub(super) flags: Flags,
-    pub(super) extra: Option<Box<Extra>>,
+    /// Which fields of the MRI tell its packets.
+    pub(super) classifier: Option<PacketClassifier>,
 }
 
 /// Neighbours in a ring of sessions.

@@ -42,6 +42,12 @@ struct Peer {
     ring: Index,
 }
 
+impl Peer {
+    fn is_idle(&self) -> bool {
+        self.asked == 0 && self.ring == NONE
+    }
+}
+
 /// Where a session belongs that a look-up has not found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place(u64);
@@ -155,14 +161,9 @@ impl Store {
     }
 
     fn asks_no_more(&mut self, handle: PeerHandle) {
-        if let Some(peer) = self.peers.get_mut(&handle) {
-            peer.asked -= 1;
-        }
-        self.forget_if_idle(handle);
-    }
-
-    fn forget_if_idle(&mut self, handle: PeerHandle) {
-        if self.peers.get(&handle).is_some_and(|peer| peer.asked == 0 && peer.ring == NONE) {
+        let Some(peer) = self.peers.get_mut(&handle) else { return };
+        peer.asked -= 1;
+        if peer.is_idle() {
             self.peers.remove(&handle);
         }
     }
@@ -190,10 +191,13 @@ impl Store {
         self.session_mut(next).ring.previous = previous;
         self.session_mut(index).ring = Ring { previous: index, next: index };
         let Some(handle) = on else { return };
-        if let Some(peer) = self.peers.get_mut(&handle).filter(|peer| peer.ring == index) {
+        let Some(peer) = self.peers.get_mut(&handle) else { return };
+        if peer.ring == index {
             peer.ring = if next == index { NONE } else { next };
         }
-        self.forget_if_idle(handle);
+        if peer.is_idle() {
+            self.peers.remove(&handle);
+        }
     }
 }
 

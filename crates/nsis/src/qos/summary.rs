@@ -20,6 +20,7 @@ use super::refresh::lifetime_ms;
 use super::reserve::{Arrival, Order, order};
 use super::send::{Saying, Way};
 use super::state::{Flags, Index};
+use super::tear::forget_ways;
 use crate::nslp::{PeerHandle, Turn};
 
 /// Sessions and numbers as they stand in the two lists.
@@ -243,12 +244,7 @@ impl QosNslp {
             extra: Objects::NONE,
         };
         self.send(turn, first.on, &Message::Reserve(tear));
-        let called = turn.nslpid;
-        for way in some.iter().flat_map(|farewell| [farewell.on, farewell.back]) {
-            turn.nslpid = way.nslpid.unwrap_or(called);
-            turn.set_state_lifetime(way.mri, way.session, Duration::ZERO);
-        }
-        turn.nslpid = called;
+        some.iter().for_each(|farewell| forget_ways(turn, &farewell.on, &farewell.back));
     }
 }
 

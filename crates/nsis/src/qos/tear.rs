@@ -92,13 +92,9 @@ impl QosNslp {
 
     /// Forgets a session that holds nothing any more.
     pub(super) fn forget(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
-        let called = turn.nslpid;
-        let session = self.store.remove(index);
-        turn.nslpid = self.number_of(session.flags.has(Flags::IN_AGGREGATE));
-        turn.set_state_lifetime(session.towards_qnr(), session.id, Duration::ZERO);
-        turn.nslpid = self.number_of(session.flags.has(Flags::FROM_AGGREGATE));
-        turn.set_state_lifetime(session.towards_qni(), session.id, Duration::ZERO);
-        turn.nslpid = called;
+        let (on, back) = (self.way_on(index, None), self.way_back(index, None));
+        self.store.remove(index);
+        forget_ways(turn, &on, &back);
     }
 
     /// A session has ended. Those that depend on it end too; for the others it is news (section 5.4.1).
@@ -132,4 +128,18 @@ impl QosNslp {
             turn.out.notify(crate::Event::Qos(Event::Released { application }));
         }
     }
+}
+
+/// Tells GIST that a session is no more. Its two ways may be at different levels of aggregation.
+pub(super) fn forget_ways(turn: &mut Turn<'_, '_>, on: &Way, back: &Way) {
+    let called = turn.nslpid;
+    turn.nslpid = on.nslpid.unwrap_or(called);
+    if on.nslpid == back.nslpid {
+        turn.forget(on.mri, on.session);
+    } else {
+        turn.set_state_lifetime(on.mri, on.session, Duration::ZERO);
+        turn.nslpid = back.nslpid.unwrap_or(called);
+        turn.set_state_lifetime(back.mri, back.session, Duration::ZERO);
+    }
+    turn.nslpid = called;
 }

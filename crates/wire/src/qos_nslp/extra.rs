@@ -36,6 +36,15 @@ impl<'a> Extra<'a> {
     /// None.
     pub const NONE: Extra<'a> = Extra::Items(&[]);
 
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        match self {
+            Extra::Wire(_) => self.iter().next().is_none(),
+            Extra::Items(items) => items.is_empty(),
+        }
+    }
+
     /// One by one.
     pub fn iter(self) -> impl Iterator<Item = ExtraObject<'a>> + Clone {
         let (wire, items): (&[u8], &[ExtraObject<'a>]) = match self {
@@ -54,10 +63,16 @@ impl<'a> Extra<'a> {
     }
 
     pub(super) fn len(self) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
         self.iter().map(|extra| object_len(extra.value.len())).sum()
     }
 
     pub(super) fn write(self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        if self.is_empty() {
+            return Ok(());
+        }
         if let Extra::Wire(wire) = self {
             // Retained unchanged, reserved bits and all.
             return objects(wire, 0)

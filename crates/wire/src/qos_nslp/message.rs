@@ -123,13 +123,14 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Message<'a>, ParseError> {
         let (header, body) = Header::parse(octets)?;
-        Ok(match header.message_type {
-            MessageType::Reserve => Message::Reserve(Reserve::parse(header, body)?),
-            MessageType::Query => Message::Query(Query::parse(header, body)?),
-            MessageType::Response => Message::Response(Response::parse(header, body)?),
-            MessageType::Notify => Message::Notify(Notify::parse(header, body)?),
-            MessageType::Unknown(_) => return Err(ParseError::new(ErrorKind::MessageType, 0)),
-        })
+        // Each arm ends in the whole message, which is large, and is written where it stays.
+        match header.message_type {
+            MessageType::Reserve => Ok(Message::Reserve(Reserve::parse(header, body)?)),
+            MessageType::Query => Ok(Message::Query(Query::parse(header, body)?)),
+            MessageType::Response => Ok(Message::Response(Response::parse(header, body)?)),
+            MessageType::Notify => Ok(Message::Notify(Notify::parse(header, body)?)),
+            MessageType::Unknown(_) => Err(ParseError::new(ErrorKind::MessageType, 0)),
+        }
     }
 
     /// Which it is.
@@ -158,6 +159,7 @@ impl<'a> Reserve<'a> {
         ObjectType::Qspec,
     ]);
 
+    #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Reserve<'a>, ParseError> {
         let found = Collected::parse(body, Self::ALLOWED, false)?;
         let Some(rsn) = found.rsn else {
@@ -196,6 +198,7 @@ impl<'a> Query<'a> {
         ObjectType::Qspec,
     ]);
 
+    #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Query<'a>, ParseError> {
         let found = Collected::parse(body, Self::ALLOWED, true)?;
         let Some(qspec) = found.qspec else {
@@ -229,6 +232,7 @@ impl<'a> Response<'a> {
         ObjectType::Qspec,
     ]);
 
+    #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Response<'a>, ParseError> {
         let found = Collected::parse(body, Self::ALLOWED, false)?;
         let Some(info) = found.info else {
@@ -256,6 +260,7 @@ impl<'a> Response<'a> {
 impl<'a> Notify<'a> {
     const ALLOWED: Allowed = Allowed::of(&[ObjectType::InfoSpec, ObjectType::Qspec]);
 
+    #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Notify<'a>, ParseError> {
         let found = Collected::parse(body, Self::ALLOWED, false)?;
         let Some(info) = found.info else {

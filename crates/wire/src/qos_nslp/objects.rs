@@ -84,6 +84,15 @@ impl<'a> BoundSessions<'a> {
     /// None.
     pub const NONE: BoundSessions<'a> = BoundSessions::Items(&[]);
 
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        match self {
+            BoundSessions::Wire(_) => self.iter().next().is_none(),
+            BoundSessions::Items(items) => items.is_empty(),
+        }
+    }
+
     /// One by one.
     pub fn iter(self) -> impl Iterator<Item = BoundSessionId> + Clone + 'a {
         let (wire, items): (&[u8], &[BoundSessionId]) = match self {

@@ -6,7 +6,7 @@ use super::iana::{MessageType, ObjectType, flag};
 use super::info_spec::InfoSpec;
 use super::message::{Answers, Message, Notify, Query, Reserve, Response};
 use super::objects::{BoundSessions, MessageBinding, PacketClassifier, Rsn, Summary};
-use crate::nsis::object::{Treatment, WORD, emit_object, object_len};
+use crate::nsis::object::{Treatment, WORD, emit_object, object_len, put_header};
 use crate::writer::{EmitError, Writer};
 
 impl Message<'_> {
@@ -74,7 +74,7 @@ impl Message<'_> {
 }
 
 fn bound_len(bound: BoundSessions<'_>) -> usize {
-    bound.iter().count() * object_len(20)
+    if bound.is_empty() { 0 } else { bound.iter().count() * object_len(20) }
 }
 
 fn summary_len(summary: Option<&Summary<'_>>) -> usize {
@@ -168,11 +168,10 @@ impl ObjectWriter<'_> {
         self.writer.put([message_type.code(), flags, high, low])
     }
 
-    /// An object with this value. All that the standard defines must be understood (RFC 5974 section 5.1.3).
+    /// An object with this value, whole words. All that the standard defines must be understood (RFC 5974 section 5.1.3).
     fn object(&mut self, object_type: ObjectType, value: &[u8]) -> Result<(), EmitError> {
-        emit_object(&mut self.writer, Treatment::Mandatory, object_type.code(), |writer| {
-            writer.put_slice(value)
-        })
+        put_header(&mut self.writer, Treatment::Mandatory, object_type.code(), value.len())?;
+        self.writer.put_slice(value)
     }
 
     fn word(&mut self, object_type: ObjectType, value: Option<u32>) -> Result<(), EmitError> {
@@ -184,6 +183,9 @@ impl ObjectWriter<'_> {
     }
 
     fn bound(&mut self, bound: BoundSessions<'_>) -> Result<(), EmitError> {
+        if bound.is_empty() {
+            return Ok(());
+        }
         bound
             .iter()
             .try_for_each(|bound| self.object(ObjectType::BoundSessionId, &bound.to_octets()))

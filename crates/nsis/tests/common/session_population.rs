@@ -1,0 +1,335 @@
+//! A router with many sessions of QoS NSLP on GIST, and what its neighbours send it in datagrams: a session of 64 kbit/s each,
+//! confirmed by the receiver.
+#![allow(dead_code, unreachable_pub)]
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use earmark_core::admission::{Ledger, LinkCapacity};
+use earmark_core::random::RandomStreams;
+use earmark_core::{
+    Context, Datagram, Effect, Effects, Engine, Hop, Input, Interface, InterfaceId, Interfaces,
+    Rate, Route, RouteTable, Time,
+};
+use earmark_nsis::{Config, Event, Nsis, PORT};
+use earmark_wire::gist::{
+    Body, Confirm, Continuation, Data, Direction, Extensions, MAGIC_LEN, Message as Gist, Mode,
+    Mri, NetworkLayerInformation, PathCoupled, Query, ResponderPart, Response, Returned, SessionId,
+    datagram, emit_magic,
+};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::qos_nslp::iana::{NSLPID, Success};
+use earmark_wire::qos_nslp::{
+    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message, Outcome, Reserve,
+    Response as Answer, Rsn,
+};
+use earmark_wire::qspec::iana::MessageSequence;
+use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
+use earmark_wire::udp;
+
+/// How long routing state holds.
+const VALIDITY: Duration = Duration::from_secs(180);
+
+/// The neighbour before the router, and the one behind it: its address, the router's towards it, the router's interface.
+const BEFORE: Neighbor = Neighbor::new([192, 0, 2, 1], [192, 0, 2, 2], 1);
+const BEHIND: Neighbor = Neighbor::new([198, 51, 100, 2], [198, 51, 100, 1], 2);
+
+struct Neighbor {
+    address: Ipv4Addr,
+    router: Ipv4Addr,
+    interface: InterfaceId,
+    identity: [u8; 4],
+}
+
+/// A message that owns its octets.
+pub struct Arrival {
+    interface: InterfaceId,
+    source: IpAddr,
+    destination: IpAddr,
+    octets: Vec<u8>,
+}
+
+impl Neighbor {
+    const fn new(address: [u8; 4], router: [u8; 4], interface: u32) -> Neighbor {
+        let [a, b, c, d] = router;
+        let router = Ipv4Addr::new(a, b, c, d);
+        let [a, b, c, d] = address;
+        let interface = InterfaceId(interface);
+        Neighbor { address: Ipv4Addr::new(a, b, c, d), router, interface, identity: address }
+    }
+
+    fn nli(&self) -> NetworkLayerInformation<'_> {
+        NetworkLayerInformation {
+            peer_identity: &self.identity,
+            ip_ttl: 64,
+            interface_address: self.address.into(),
+            routing_state_validity: VALIDITY.as_millis() as u32,
+        }
+    }
+
+    /// A message to the router.
+    fn tells(&self, body: Body<'_>) -> Arrival {
+        self.sends((self.address.into(), self.router.into()), body)
+    }
+
+    /// A message between these addresses.
+    fn sends(&self, (source, destination): (IpAddr, IpAddr), body: Body<'_>) -> Arrival {
+        let source_is_peer = source == self.address;
+        let extensions = Extensions::NONE;
+        let message = Gist { hops: 64, nslpid: NSLPID, source_is_peer, body, extensions };
+        let mut octets = vec![0; udp::HEADER + MAGIC_LEN + message.buffer_len()];
+        let room = emit_magic(&mut octets[udp::HEADER..]).expect("it fits");
+        message.emit(room).expect("it fits");
+        let header = udp::Repr { source, destination, source_port: PORT, destination_port: PORT };
+        header.emit(&mut octets).expect("it fits");
+        Arrival { interface: self.interface, source, destination, octets }
+    }
+
+    fn data(&self, number: u32, direction: Direction, octets: &[u8]) -> Arrival {
+        self.tells(Body::Data(Data {
+            nat_traversal: None,
+            mri: mri(number, direction),
+            session: session(number),
+            nli: Some(self.nli()),
+            nslp_data: octets,
+            continuation: Continuation::NONE,
+            context_free: false,
+            explicitly_routed: false,
+        }))
+    }
+}
+
+/// The router, and room for what it does.
+pub struct Population {
+    engine: Nsis,
+    interfaces: Interfaces,
+    routes: RouteTable,
+    ledger: Ledger,
+    out: Effects<Event>,
+    now: Time,
+}
+
+impl Population {
+    /// A router with `sessions` sessions, numbered from 0.
+    pub fn new(sessions: u32) -> Population {
+        let mut population = Population::empty();
+        for number in 0..sessions {
+            let query = query(number);
+            population.handle(&query);
+            let confirm = population.confirm(number);
+            population.handle(&confirm);
+            let response = population.response(number);
+            population.handle(&response);
+            population.handle(&confirmation(number));
+        }
+        assert_eq!(population.engine.gist().routing_state_count(), sessions as usize);
+        assert_eq!(population.engine.qos().session_count(), sessions as usize);
+        population
+    }
+
+    fn empty() -> Population {
+        let mut config = Config::default();
+        config.gist.validity = VALIDITY;
+        let limits = &mut config.gist.limits;
+        limits.datagrams_per_second = u32::MAX;
+        limits.queries_per_second = u32::MAX;
+        limits.queries_per_second_of_a_peer = u32::MAX;
+        config.qos.limits.changes_per_second = u32::MAX;
+        let mut population = Population {
+            engine: Nsis::new(config, &RandomStreams::new(1)),
+            interfaces: Interfaces::default(),
+            routes: RouteTable::new(),
+            ledger: Ledger::new(),
+            out: Effects::new(),
+            now: Time::from_secs(1),
+        };
+        let bandwidth = Rate::from_mbps(400_000);
+        for (neighbor, leads_to) in [(BEFORE, "172.16.0.0/12"), (BEHIND, "10.0.0.0/8")] {
+            let id = neighbor.interface;
+            population.interfaces.set(Interface {
+                id,
+                name: format!("eth{}", id.0),
+                addresses: vec![neighbor.router.into()],
+                mtu: 1_500,
+                up: true,
+                bandwidth,
+                reservable: bandwidth,
+                latency_us: 10,
+            });
+            let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
+            population.ledger.set_link(id, capacity);
+            let gateway = Some(neighbor.address.into());
+            let prefix = leads_to.parse().expect("a prefix");
+            let hop = Hop { interface: id, gateway, source: None };
+            population.routes.insert(Route { prefix, metric: 0, hop });
+        }
+        population
+    }
+
+    /// The router takes a message; gives how much it does about it.
+    pub fn handle(&mut self, arrival: &Arrival) -> usize {
+        self.out.clear();
+        let mut context = Context {
+            routes: &self.routes,
+            interfaces: &self.interfaces,
+            ledger: &mut self.ledger,
+        };
+        let datagram = Datagram {
+            interface: arrival.interface,
+            source: arrival.source,
+            destination: arrival.destination,
+            ttl: 62,
+            router_alert: true,
+            encapsulated: false,
+            payload: &arrival.octets,
+        };
+        self.engine.handle(self.now, Input::Datagram(datagram), &mut context, &mut self.out);
+        self.out.len()
+    }
+
+    /// Lets go what the set-up has brought about: no message pays for another one's effects.
+    pub fn forget_effects(&mut self) {
+        self.out.clear();
+    }
+
+    /// The Confirm to the Response that the router has just sent, with the RESERVE in it.
+    pub fn confirm(&self, number: u32) -> Arrival {
+        let Body::Response(response) = self.heard() else { panic!("no Response") };
+        let cookie = response.responder.expect("it wants to be confirmed").cookie;
+        BEFORE.tells(Body::Confirm(Confirm {
+            mri: mri(number, Direction::Downstream),
+            session: session(number),
+            nli: BEFORE.nli(),
+            returned: Some(Returned { cookie, proposal: None, configuration: None }),
+            nslp_data: Some(&reserve(number, true, false)),
+        }))
+    }
+
+    /// The Response to the Query that the router has just sent.
+    pub fn response(&self, number: u32) -> Arrival {
+        let Body::Query(query) = self.heard() else { panic!("no Query") };
+        BEHIND.tells(Body::Response(Response {
+            nat_traversal: None,
+            mri: mri(number, Direction::Upstream),
+            session: session(number),
+            nli: BEHIND.nli(),
+            query_cookie: query.query_cookie,
+            responder: Some(ResponderPart { cookie: &[0x52; 16], stack: None }),
+            confirm_requested: true,
+            nslp_data: None,
+        }))
+    }
+
+    /// What the router has sent last.
+    fn heard(&self) -> Body<'_> {
+        let sent = self.out.iter().filter_map(|effect| match effect {
+            Effect::Send(_, range) => Some(self.out.octets(range)),
+            _ => None,
+        });
+        let octets = sent.last().expect("the router has answered");
+        let octets = datagram(&octets[udp::HEADER..]).expect("GIST");
+        Gist::parse(octets, Mode::D).expect("a message").body
+    }
+}
+
+fn session(number: u32) -> SessionId {
+    // As random as names of sessions are.
+    let mixed = u128::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    SessionId(mixed.to_be_bytes())
+}
+
+fn ends(number: u32) -> (IpAddr, IpAddr) {
+    let source = Ipv4Addr::from_bits(0xac10_0000 + number % 65_536);
+    (source.into(), Ipv4Addr::from_bits(0x0a00_0000 + number).into())
+}
+
+fn mri(number: u32, direction: Direction) -> Mri {
+    let (source, destination) = ends(number);
+    Mri::PathCoupled(PathCoupled {
+        source,
+        destination,
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(udp::PROTOCOL),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(4_000),
+        destination_port: Some(5_004),
+        direction,
+    })
+}
+
+/// The Query that begins a session, or refreshes its routing state. It looks like a packet of the flow.
+pub fn query(number: u32) -> Arrival {
+    let body = Body::Query(Query {
+        nat_traversal: None,
+        mri: mri(number, Direction::Downstream),
+        session: session(number),
+        nli: BEFORE.nli(),
+        query_cookie: &[0x51; 16],
+        stack: None,
+        nslp_data: None,
+    });
+    BEFORE.sends(ends(number), body)
+}
+
+/// The RESPONSE of the receiver.
+pub fn confirmation(number: u32) -> Arrival {
+    let octets = written(&Message::Response(Answer {
+        flags: GenericFlags::default(),
+        answers: Some(Answers::Rii(number)),
+        info: InfoSpec::new(Outcome::Success(Success::Reservation)),
+        summary: None,
+        qspec: None,
+        extra: Extra::NONE,
+    }));
+    BEHIND.data(number, Direction::Upstream, &octets)
+}
+
+/// A RESERVE that refreshes a session.
+pub fn refresh(number: u32) -> Arrival {
+    BEFORE.data(number, Direction::Downstream, &reserve(number, false, false))
+}
+
+/// A RESERVE that tears it down.
+pub fn tear(number: u32) -> Arrival {
+    BEFORE.data(number, Direction::Downstream, &reserve(number, false, true))
+}
+
+/// A RESERVE: with a QSPEC and a wish for a RESPONSE, or one that only says that its session goes on or ends.
+fn reserve(number: u32, whole: bool, tear: bool) -> Vec<u8> {
+    let bucket = TokenBucket {
+        rate: 8_000.0,
+        depth: 3_000.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 100,
+        max_packet_size: 1_500,
+    };
+    let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
+    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
+    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
+    let mut octets = vec![0; qspec.buffer_len()];
+    qspec.emit(&mut octets).expect("it fits");
+    written(&Message::Reserve(Reserve {
+        flags: GenericFlags::default(),
+        tear,
+        replace: true,
+        rsn: Rsn { number: 0, epoch: 4_711 },
+        rii: whole.then_some(number),
+        refresh_period: None,
+        bound: BoundSessions::NONE,
+        summary: None,
+        binding: None,
+        info: None,
+        classifier: None,
+        qspec: whole.then_some(&octets[..]),
+        extra: Extra::NONE,
+    }))
+}
+
+fn written(message: &Message<'_>) -> Vec<u8> {
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("it fits");
+    octets
+}
