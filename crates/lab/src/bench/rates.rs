@@ -94,9 +94,7 @@ pub fn measure(
     let line = Line::up(protocol, line::NEVER)?;
     let one = |plan: &Plan| {
         line.pin(plan.processors)?;
-        line.with_ends(plan.processors, |sender| {
-            repeat(&line, sender, protocol, plan, supervision)
-        })
+        line.with_ends(plan.processors, |sender| repeat(&line, sender, protocol, plan, supervision))
     };
     plans.iter().map(one).collect()
 }
@@ -155,8 +153,7 @@ fn repeat(
     let (mut search, mut found) = (plan.rates, Vec::new());
     for _ in 0..plan.repetitions.max(1) {
         let window = plan.window;
-        let largest =
-            search.largest(|rate| Ok(offer(Load::Rate { rate, window })?.is_some()))?;
+        let largest = search.largest(|rate| Ok(offer(Load::Rate { rate, window })?.is_some()))?;
         let Some(held) = hold(&mut offer, largest, plan.held)? else { continue };
         found.push(held);
         // The others begin not far below.

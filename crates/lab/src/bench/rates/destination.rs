@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::super::session::TTL;
 use super::ends::{LONGEST, NAP, RECEIVE_BUFFER, Shared, nap, send, signalling};
-use super::nsis::Answering;
+use super::nsis::{Answering, Heard};
 use super::prepared::Prepared;
 use super::speaker::{Protocol, Speaker, Step};
 
@@ -39,8 +39,8 @@ fn wait(shared: &Shared) -> Result<()> {
 
 /// A Resv for each Path; PathTears are counted.
 fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
-    let mut socket =
-        signalling(speaker.protocol, interface).context("the destination cannot open its sockets")?;
+    let mut socket = signalling(speaker.protocol, interface)
+        .context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
     let (mut outbox, mut prepared) = (Effects::new(), Prepared::default());
     let here = speaker.to.into();
@@ -83,17 +83,22 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
 
 /// The handshake for each Query, a RESPONSE for each RESERVE that wants one; those that tear down are counted.
 fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
-    let mut socket =
-        signalling(speaker.protocol, interface).context("the destination cannot open its sockets")?;
+    let mut socket = signalling(speaker.protocol, interface)
+        .context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
     let (mut outbox, mut answering) = (Effects::new(), Answering::new(speaker));
     while !shared.is_over.load(Ordering::Relaxed) {
-        let mut torn = 0;
+        let (mut steps, mut torn) = (0, 0);
         let count = socket.receive(|message| {
-            torn += u64::from(answering.hear(message.datagram.payload, &mut outbox));
+            match answering.hear(message.datagram.payload, &mut outbox) {
+                Heard::Nothing => {}
+                Heard::Step => steps += 1,
+                Heard::Last => torn += 1,
+            }
         })?;
         // Likewise.
         send(&mut socket, &mut outbox);
+        shared.steps.fetch_add(steps, Ordering::Relaxed);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);
         if count == 0 {
             nap(&socket)?;

@@ -21,7 +21,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::super::Supervision;
 use super::load::{Course, Load};
-use super::nsis::Asking;
+use super::nsis::{Asking, Heard};
 use super::prepared::Prepared;
 use super::speaker::{Protocol, SESSIONS, Speaker, Step};
 
@@ -31,6 +31,8 @@ const MESSAGES: usize = 64;
 pub(super) const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 /// What has not come when nothing more came for so long is lost.
 const QUIET: Duration = Duration::from_millis(300);
+/// How long answers are taken in that come too late to count.
+const STRAGGLERS: Duration = Duration::from_secs(5);
 /// Releases that are under way at a time after a burst: it is not they that are measured.
 const UNANSWERED: u64 = 500;
 /// A session is released so long after it was set up.
@@ -53,6 +55,8 @@ pub(super) const LONGEST: usize = 2_048;
 pub(super) struct Shared {
     /// Messages that came to the destination and have no answer.
     pub(super) arrived: AtomicU64,
+    /// And those after which a set-up goes on.
+    pub(super) steps: AtomicU64,
     pub(super) is_listening: AtomicBool,
     pub(super) is_over: AtomicBool,
 }
@@ -88,9 +92,19 @@ pub struct Sender<'s> {
     outbox: Effects<Infallible>,
     /// The next session to be set up.
     next: u32,
-    answered: u64,
+    count: Count,
+    /// Whether answers may still come that nobody awaits any more.
+    is_behind: bool,
+}
+
+/// What was counted since a load began.
+#[derive(Default)]
+struct Count {
     sent: u64,
     unsent: u64,
+    answered: u64,
+    /// Messages that were heard, after which a set-up goes on.
+    steps: u64,
     /// Messages of which nothing more is awaited.
     given_up: u64,
 }
@@ -113,9 +127,7 @@ impl<'s> Sender<'s> {
     ) -> Result<Sender<'s>> {
         let ear = match speaker.protocol {
             Protocol::Rsvp | Protocol::Yessir => Ear::Plain,
-            Protocol::Boomerang => {
-                Ear::Echoes(echoes().context("the sender cannot hear echoes")?)
-            }
+            Protocol::Boomerang => Ear::Echoes(echoes().context("the sender cannot hear echoes")?),
             Protocol::Nsis => Ear::Gist(Asking::new(speaker)),
         };
         Ok(Sender {
@@ -128,10 +140,8 @@ impl<'s> Sender<'s> {
             said: Vec::new(),
             outbox: Effects::new(),
             next: 0,
-            answered: 0,
-            sent: 0,
-            unsent: 0,
-            given_up: 0,
+            count: Count::default(),
+            is_behind: false,
         })
     }
 
@@ -140,7 +150,7 @@ impl<'s> Sender<'s> {
     /// # Errors
     /// A socket fails; it was interrupted.
     pub fn offer(&mut self, load: Load, supervision: &Supervision<'_>) -> Result<Course> {
-        let (sent, through, unsent) = (self.sent, self.through(), self.unsent);
+        self.begin(supervision)?;
         let in_time = match load {
             Load::Burst(count) => {
                 self.burst(count, supervision)?;
@@ -148,8 +158,33 @@ impl<'s> Sender<'s> {
             }
             Load::Rate { rate, window } => self.steadily(rate, window, supervision)?,
         };
-        let (sent, unsent) = (self.sent - sent, self.unsent - unsent);
-        Ok(Course { sent: sent + unsent, through: self.through() - through, in_time })
+        let Count { sent, unsent, .. } = self.count;
+        Ok(Course { sent: sent + unsent, through: self.through(), in_time })
+    }
+
+    /// Begins to count, once nothing comes any more of what was before.
+    fn begin(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        if std::mem::take(&mut self.is_behind) {
+            let start = Instant::now();
+            let (mut last, mut seen) = (start, self.progress());
+            while last.elapsed() < QUIET && start.elapsed() < STRAGGLERS {
+                if self.receive()? == 0 {
+                    self.nap()?;
+                }
+                if self.progress() > seen {
+                    (last, seen) = (Instant::now(), self.progress());
+                }
+                supervision.go_on()?;
+            }
+        }
+        self.count_anew();
+        Ok(())
+    }
+
+    fn count_anew(&mut self) {
+        self.count = Count::default();
+        self.shared.arrived.store(0, Ordering::Relaxed);
+        self.shared.steps.store(0, Ordering::Relaxed);
     }
 
     /// All set-ups as fast as they can be sent, then their releases.
@@ -181,6 +216,7 @@ impl<'s> Sender<'s> {
         how_long: Duration,
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
+        self.begin(supervision)?;
         let (first, refresh) = (self.next, self.speaker.protocol.refresh());
         self.prepare(first, count, &[Step::SetUp, refresh, Step::Release]);
         self.say_all(first, count, Step::SetUp, supervision)?;
@@ -211,6 +247,8 @@ impl<'s> Sender<'s> {
     /// # Errors
     /// A socket fails; it was interrupted.
     pub fn release(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
+        // Refreshes may have been answered more often than they were sent.
+        self.count_anew();
         let first = self.next;
         self.say_all(first, count, Step::Release, supervision)?;
         self.next = (first + count) % SESSIONS;
@@ -231,17 +269,7 @@ impl<'s> Sender<'s> {
                 continue;
             }
             self.flush();
-            let mut last = Instant::now();
-            while self.under_way() > UNANSWERED {
-                if self.receive()? > 0 {
-                    last = Instant::now();
-                } else if last.elapsed() < QUIET {
-                    self.nap()?;
-                } else {
-                    self.give_up();
-                }
-            }
-            supervision.go_on()?;
+            self.await_answers(UNANSWERED, supervision)?;
         }
         self.flush();
         self.settle(supervision)
@@ -265,8 +293,8 @@ impl<'s> Sender<'s> {
         while released < all {
             let since = start.elapsed();
             // Nor one whose messages wait for as long as a second: two belong to each pair.
-            let is_too_late = since > window.mul_f64(TOO_LATE)
-                || self.under_way() > 2 * u64::from(rate);
+            let is_too_late =
+                since > window.mul_f64(TOO_LATE) || self.under_way() > 2 * u64::from(rate);
             if begun < all && is_too_late {
                 (all, in_time) = (begun, false);
             }
@@ -299,32 +327,44 @@ impl<'s> Sender<'s> {
 
     /// Waits until all is through, or nothing more comes.
     fn settle(&mut self, supervision: &Supervision<'_>) -> Result<()> {
-        let (mut last, mut seen) = (Instant::now(), self.through());
-        while self.under_way() > 0 && last.elapsed() < QUIET {
+        self.await_answers(0, supervision)
+    }
+
+    /// Waits until no more than so many messages are under way; those of which nothing more comes are given up.
+    fn await_answers(&mut self, most: u64, supervision: &Supervision<'_>) -> Result<()> {
+        let (mut last, mut seen) = (Instant::now(), self.progress());
+        while self.under_way() > most {
             if self.receive()? == 0 {
                 self.nap()?;
             }
-            if self.through() > seen {
-                (last, seen) = (Instant::now(), self.through());
+            if self.progress() > seen {
+                (last, seen) = (Instant::now(), self.progress());
+            } else if last.elapsed() >= QUIET {
+                self.give_up();
             }
             supervision.go_on()?;
         }
-        self.give_up();
         Ok(())
     }
 
     /// Messages that may still come through.
     fn under_way(&self) -> u64 {
-        self.sent.saturating_sub(self.through() + self.given_up)
+        self.count.sent.saturating_sub(self.through() + self.count.given_up)
     }
 
     /// What is still under way is lost.
     fn give_up(&mut self) {
-        self.given_up += self.under_way();
+        self.is_behind |= self.under_way() > 0;
+        self.count.given_up += self.under_way();
     }
 
     fn through(&self) -> u64 {
-        self.answered + self.shared.arrived.load(Ordering::Relaxed)
+        self.count.answered + self.shared.arrived.load(Ordering::Relaxed)
+    }
+
+    /// All that has come of what was said.
+    fn progress(&self) -> u64 {
+        self.through() + self.count.steps + self.shared.steps.load(Ordering::Relaxed)
     }
 
     /// Writes what will be said of so many sessions.
@@ -344,34 +384,35 @@ impl<'s> Sender<'s> {
         let messages = said.iter().map(|&(number, step)| prepared.message(number, step));
         let mut unsent = 0;
         socket.send_all(messages, |_, _| unsent += 1);
-        self.sent += said.len() as u64 - unsent;
-        self.unsent += unsent;
+        self.count.sent += said.len() as u64 - unsent;
+        self.count.unsent += unsent;
         said.clear();
     }
 
     /// Takes answers in; gives how many.
     fn receive(&mut self) -> Result<u64> {
-        let Sender { socket, ear, outbox, .. } = self;
-        let mut answered = 0;
+        let Sender { socket, ear, outbox, count, .. } = self;
+        let before = count.answered;
         match ear {
             Ear::Plain => {
                 socket.receive(|message| {
-                    answered += u64::from(is_resv(message.datagram.payload));
+                    count.answered += u64::from(is_resv(message.datagram.payload));
                 })?;
             }
             Ear::Echoes(echoes) => {
-                echoes.receive(|packet| answered += u64::from(is_reply(packet)))?;
+                echoes.receive(|packet| count.answered += u64::from(is_reply(packet)))?;
             }
             Ear::Gist(asking) => {
-                socket.receive(|message| {
-                    answered += u64::from(asking.hear(message.datagram.payload, outbox));
+                socket.receive(|message| match asking.hear(message.datagram.payload, outbox) {
+                    Heard::Nothing => {}
+                    Heard::Step => count.steps += 1,
+                    Heard::Last => count.answered += 1,
                 })?;
                 // What cannot be sent is a set-up without an answer, and so counts as lost.
                 send(socket, outbox);
             }
         }
-        self.answered += answered;
-        Ok(answered)
+        Ok(count.answered - before)
     }
 
     fn nap(&self) -> Result<()> {

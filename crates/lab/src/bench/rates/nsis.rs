@@ -45,6 +45,17 @@ const HOPS_TO_ROUTER: u8 = 1;
 /// The name of the request that a RESPONSE is for: one in each session.
 const RII: u32 = 1;
 
+/// What an end has heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Nothing that a set-up or a release is made of.
+    Nothing,
+    /// What a set-up needs to go on.
+    Step,
+    /// That a set-up, or a release, has come through.
+    Last,
+}
+
 /// A host with GIST, to which a router is next.
 #[derive(Clone, Copy, Debug)]
 struct Host {
@@ -69,12 +80,7 @@ pub(super) struct Answering {
 }
 
 /// Writes a message of the sender that begins something into `octets`; gives how it leaves.
-pub(super) fn write(
-    speaker: &Speaker,
-    number: u32,
-    step: Step,
-    octets: &mut Vec<u8>,
-) -> Outgoing {
+pub(super) fn write(speaker: &Speaker, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
     let host = Host::new(speaker.sessions.sender);
     let (mri, session) = (mri(speaker, number), session(number));
     if step == Step::SetUp {
@@ -102,9 +108,9 @@ impl Asking {
         Asking { host, reserve, room: Vec::new() }
     }
 
-    /// Takes a datagram in: a Response is confirmed, and the RESERVE goes with the Confirm. Gives whether it was a RESPONSE that tells of
-    /// a success.
-    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> bool {
+    /// Takes a datagram in: a Response is confirmed, and the RESERVE goes with the Confirm. A RESPONSE that tells of a success is the last of
+    /// a set-up.
+    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
         match body(octets) {
             Some(Body::Response(Response { mri, session, nli, responder: Some(part), .. })) => {
                 let body = Body::Confirm(Confirm {
@@ -120,15 +126,17 @@ impl Asking {
                 });
                 let way = self.host.write(nli.interface_address, body, &mut self.room);
                 outbox.send_copy(way, &self.room);
-                false
+                Heard::Step
             }
             Some(Body::Data(data)) => match QosNslp::parse(data.nslp_data) {
-                Ok(QosNslp::Response(response)) => {
-                    matches!(response.info.outcome, Outcome::Success(_))
+                Ok(QosNslp::Response(response))
+                    if matches!(response.info.outcome, Outcome::Success(_)) =>
+                {
+                    Heard::Last
                 }
-                _ => false,
+                _ => Heard::Nothing,
             },
-            _ => false,
+            _ => Heard::Nothing,
         }
     }
 }
@@ -149,8 +157,8 @@ impl Answering {
         Answering { host, response, room: Vec::new() }
     }
 
-    /// Takes a datagram in: a Query, and a RESERVE that wants it, are answered. Gives whether it was a RESERVE that tears down.
-    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> bool {
+    /// Takes a datagram in: a Query, and a RESERVE that wants it, are answered. A RESERVE that tears down is the last of a release.
+    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
         match body(octets) {
             Some(Body::Query(query)) => {
                 let body = Body::Response(Response {
@@ -165,7 +173,7 @@ impl Answering {
                 });
                 let way = self.host.write(query.nli.interface_address, body, &mut self.room);
                 outbox.send_copy(way, &self.room);
-                false
+                Heard::Step
             }
             Some(Body::Confirm(Confirm { mri, session, nli, nslp_data: Some(data), .. })) => {
                 self.reserve(mri, session, nli.interface_address, data, outbox)
@@ -173,7 +181,7 @@ impl Answering {
             Some(Body::Data(Data { mri, session, nli: Some(nli), nslp_data, .. })) => {
                 self.reserve(mri, session, nli.interface_address, nslp_data, outbox)
             }
-            _ => false,
+            _ => Heard::Nothing,
         }
     }
 
@@ -184,14 +192,18 @@ impl Answering {
         from: IpAddr,
         octets: &[u8],
         outbox: &mut Effects<Infallible>,
-    ) -> bool {
-        let Ok(QosNslp::Reserve(reserve)) = QosNslp::parse(octets) else { return false };
-        if reserve.rii.is_some() {
-            let body = self.host.data(mri.inverted(), session, &self.response);
-            let way = self.host.write(from, body, &mut self.room);
-            outbox.send_copy(way, &self.room);
+    ) -> Heard {
+        let Ok(QosNslp::Reserve(reserve)) = QosNslp::parse(octets) else { return Heard::Nothing };
+        match reserve.rii {
+            Some(_) => {
+                let body = self.host.data(mri.inverted(), session, &self.response);
+                let way = self.host.write(from, body, &mut self.room);
+                outbox.send_copy(way, &self.room);
+                Heard::Step
+            }
+            None if reserve.tear => Heard::Last,
+            None => Heard::Nothing,
         }
-        reserve.tear
     }
 }
 
@@ -342,19 +354,20 @@ mod tests {
             let (mut octets, mut outbox) = (Vec::new(), Effects::new());
             let way = write(&speaker, number, Step::SetUp, &mut octets);
             assert_eq!((way.destination, way.router_alert), (to.into(), true));
-            assert!(!answering.hear(&octets, &mut outbox));
+            assert_eq!(answering.hear(&octets, &mut outbox), Heard::Step);
             let (whom, response) = only(&mut outbox);
             assert_eq!(whom, IpAddr::from(from));
-            assert!(!asking.hear(&response, &mut outbox));
+            assert_eq!(asking.hear(&response, &mut outbox), Heard::Step);
             let (whom, confirm) = only(&mut outbox);
             assert_eq!(whom, IpAddr::from(to));
-            assert!(!answering.hear(&confirm, &mut outbox));
+            assert_eq!(answering.hear(&confirm, &mut outbox), Heard::Step);
             let (_, answer) = only(&mut outbox);
-            assert!(asking.hear(&answer, &mut outbox), "a success");
-            for (step, is_release) in [(Step::Refresh, false), (Step::Release, true)] {
+            assert_eq!(asking.hear(&answer, &mut outbox), Heard::Last);
+            let others = [(Step::Refresh, Heard::Nothing), (Step::Release, Heard::Last)];
+            for (step, heard) in others {
                 let way = write(&speaker, number, step, &mut octets);
                 assert_eq!((way.destination, way.router_alert), (speaker.router.into(), false));
-                assert_eq!(answering.hear(&octets, &mut outbox), is_release);
+                assert_eq!(answering.hear(&octets, &mut outbox), heard);
                 assert!(outbox.is_empty(), "nobody wants an answer");
             }
         }
@@ -375,8 +388,9 @@ mod tests {
         let mut octets = Vec::new();
         write(&speaker, 1, Step::SetUp, &mut octets);
         for length in 0..octets.len() {
-            assert!(!Asking::new(&speaker).hear(&octets[..length], &mut outbox));
-            assert!(!Answering::new(&speaker).hear(&octets[..length], &mut outbox));
+            let cut = &octets[..length];
+            assert_eq!(Asking::new(&speaker).hear(cut, &mut outbox), Heard::Nothing);
+            assert_eq!(Answering::new(&speaker).hear(cut, &mut outbox), Heard::Nothing);
         }
         assert!(outbox.is_empty());
     }
