@@ -16,6 +16,7 @@ mod bpf_object;
 pub mod capabilities;
 pub mod clock;
 pub mod frames;
+pub mod inbox;
 pub mod link;
 pub mod mirror;
 pub mod multicast_router;

@@ -119,6 +119,11 @@ impl Network {
         self.address(self.receiver)
     }
 
+    /// The address that the first router has towards the sender.
+    pub fn first_router(&self) -> Result<Ipv4Addr> {
+        self.address(1)
+    }
+
     /// The control socket of a router's daemon.
     pub fn client(&self, router: usize) -> Result<Client> {
         Ok(Client::connect(self.testbed.control(router))?)

@@ -9,13 +9,17 @@
 //! answered, or came to the other end, and nobody's buffer ran over. All of it is served by one processor, or the daemon has one
 //! and the ends the other.
 //!
-//! - [`speaker`]: the messages of each protocol.
+//! - [`load`](mod@load): what is offered.
+//! - [`speaker`], [`nsis`](mod@nsis): the messages of each protocol, written beforehand ([`prepared`]) as far as they can be.
 //! - [`ends`], [`destination`]: the two ends.
 //! - [`line`](mod@line): the network, and who runs on which processor.
 
 mod destination;
 pub mod ends;
 pub mod line;
+pub mod load;
+mod nsis;
+mod prepared;
 pub mod speaker;
 
 use std::time::Duration;
@@ -25,15 +29,14 @@ use serde::Serialize;
 
 use super::Supervision;
 use super::search::Search;
-use ends::{Load, Sender};
+use ends::Sender;
 use line::{Line, Processors};
+use load::Load;
 use speaker::Protocol;
 
 /// What to measure of one protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Whose messages.
-    pub protocol: Protocol,
     /// Who runs where.
     pub processors: Processors,
     /// Which bursts are tried, in sessions; `None` for none.
@@ -44,13 +47,13 @@ pub struct Plan {
     pub window: Duration,
     /// For how long the largest one has to hold; a fifth less is tried as long as it does not.
     pub held: Duration,
-    /// How often all of it is done.
+    /// How often rates are looked for.
     pub repetitions: u32,
-    /// How often of that with bursts.
-    pub repetitions_of_bursts: u32,
+    /// For how long a rate has to hold in the end, once; `None` where that is not tried.
+    pub sustained: Option<Duration>,
 }
 
-/// What was found, an item for each repetition.
+/// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rates {
     /// Whose messages.
@@ -58,28 +61,46 @@ pub struct Rates {
     /// Who ran where.
     pub processors: Processors,
     /// Set-ups that came at once.
-    pub bursts: Vec<f64>,
-    /// Whether even the largest burst that was tried went through.
+    pub burst: Option<u32>,
+    /// Whether that was the largest burst that was tried.
     pub is_more: bool,
-    /// Messages a second, set-ups and releases.
-    pub rates: Vec<f64>,
-    /// Processor time of the daemon at the rate that held, microseconds for a message that changes something.
-    pub message_us: Vec<f64>,
-    /// Share of one processor that the daemon took then, 0 to 1.
-    pub processor: Vec<f64>,
+    /// The rates that held, one of each repetition in which one did.
+    pub held: Vec<Held>,
+    /// The rate that held in the end.
+    pub sustained: Option<Held>,
 }
 
-/// Makes a measurement, on a network of its own.
+/// A rate that held.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Held {
+    /// Pairs of a set-up and a release a second.
+    pub rate: f64,
+    /// Processor time of the daemon, microseconds a pair.
+    pub pair_us: f64,
+    /// Share of one processor that the daemon took, 0 to 1.
+    pub processor: f64,
+}
+
+/// Makes measurements of a protocol, one after the other on a network of their own.
 ///
 /// # Errors
 /// The network cannot be built, or something in it ends.
-pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Rates> {
+pub fn measure(
+    protocol: Protocol,
+    plans: &[Plan],
+    supervision: &Supervision<'_>,
+) -> Result<Vec<Rates>> {
     supervision.watcher.begin("the network starts", 1);
-    let line = Line::up(plan.protocol, line::NEVER)?;
-    line.pin(plan.processors)?;
-    line.with_ends(plan.processors, |sender| repeat(&line, sender, plan, supervision))
+    let line = Line::up(protocol, line::NEVER)?;
+    let one = |plan: &Plan| {
+        line.pin(plan.processors)?;
+        line.with_ends(plan.processors, |sender| repeat(&line, sender, protocol, plan, supervision))
+    };
+    plans.iter().map(one).collect()
 }
 
+/// A rate that does not hold is lowered by this.
+const FALL: f64 = 0.8;
 /// The refresh period of sessions that are to stand.
 const REFRESH: Duration = Duration::from_secs(1);
 /// Longer than state without a refresh holds, with three refreshes that may be lost: (3 + 0.5) 1.5 R (RFC 2205 section 3.7).
@@ -118,94 +139,98 @@ fn stands(
 fn repeat(
     line: &Line,
     sender: &mut Sender<'_>,
+    protocol: Protocol,
     plan: &Plan,
     supervision: &Supervision<'_>,
 ) -> Result<Rates> {
-    let (protocol, processors) = (plan.protocol, plan.processors);
-    let mut rates = Rates {
-        protocol,
-        processors,
-        bursts: Vec::new(),
-        is_more: false,
-        rates: Vec::new(),
-        message_us: Vec::new(),
-        processor: Vec::new(),
-    };
+    let mut offer = |load| attempt(line, sender, load, supervision);
     // Somebody may do something for the first time.
-    attempt(line, sender, Load::Burst(100), supervision)?;
-    let mut search = plan.rates;
-    for repetition in 0..plan.repetitions.max(1) {
-        if let Some(bursts) = plan.bursts.filter(|_| repetition < plan.repetitions_of_bursts) {
-            let largest =
-                bursts.largest(|count| attempt(line, sender, Load::Burst(count), supervision))?;
-            rates.is_more |= largest > bursts.last / 2;
-            rates.bursts.push(largest.into());
-        }
-        let largest = search.largest(|rate| {
-            attempt(line, sender, Load::Rate { rate, window: plan.window }, supervision)
-        })?;
-        let Some(held) = hold(line, sender, plan, largest, supervision)? else { continue };
-        rates.rates.push(2.0 * held.rate);
-        rates.message_us.push(held.message_us);
-        rates.processor.push(held.processor);
-        if repetition == 0 {
-            // The others begin not far below.
-            search.first = (held.rate as u32 / 2).max(search.first);
-        }
+    offer(Load::Burst(100))?;
+    let mut largest_burst =
+        |search: Search| search.largest(|count| Ok(offer(Load::Burst(count))?.is_some()));
+    let burst = plan.bursts.map(&mut largest_burst).transpose()?;
+    let is_more = plan.bursts.zip(burst).is_some_and(|(bursts, burst)| burst > bursts.last / 2);
+    let (mut search, mut found) = (plan.rates, Vec::new());
+    for _ in 0..plan.repetitions.max(1) {
+        let window = plan.window;
+        let largest = search.largest(|rate| Ok(offer(Load::Rate { rate, window })?.is_some()))?;
+        let Some(held) = hold(&mut offer, largest, plan.held)? else { continue };
+        found.push(held);
+        // The others begin not far below.
+        search.first = (held.rate * FALL) as u32;
     }
-    Ok(rates)
+    let sustained = match (plan.sustained, lowest(&found)) {
+        (Some(how_long), Some(rate)) => hold(&mut offer, rate, how_long)?,
+        _ => None,
+    };
+    Ok(Rates { protocol, processors: plan.processors, burst, is_more, held: found, sustained })
 }
 
-/// Whether a load goes through.
+/// The lowest of some rates, pairs a second.
+fn lowest(held: &[Held]) -> Option<u32> {
+    held.iter().map(|held| held.rate as u32).min()
+}
+
+/// Looks for a rate that holds for so long, from this one downwards; `None` where none of a few does.
+fn hold(
+    offer: &mut impl FnMut(Load) -> Result<Option<f64>>,
+    largest: u32,
+    how_long: Duration,
+) -> Result<Option<Held>> {
+    const ATTEMPTS: i32 = 4;
+    for attempt in 0..ATTEMPTS {
+        let rate = (f64::from(largest) * FALL.powi(attempt)) as u32;
+        if rate == 0 {
+            break;
+        }
+        if let Some(pair_us) = offer(Load::Rate { rate, window: how_long })? {
+            let rate = f64::from(rate);
+            // Of the window alone, without the wait for the last ones.
+            return Ok(Some(Held { rate, pair_us, processor: pair_us * rate / 1e6 }));
+        }
+    }
+    Ok(None)
+}
+
+/// What a load has cost the daemon, microseconds a session; `None` where it did not go through.
 fn attempt(
     line: &Line,
     sender: &mut Sender<'_>,
     load: Load,
     supervision: &Supervision<'_>,
-) -> Result<bool> {
+) -> Result<Option<f64>> {
     supervision.go_on()?;
     supervision.watcher.begin(&load.describe(), 1);
-    let before = line.lost()?;
+    let (lost, before) = (line.lost()?, line.sample()?);
     let course = sender.offer(load, supervision)?;
-    Ok(course.is_whole() && line.lost()? == before)
+    let (after, is_lost) = (line.sample()?, line.lost()? != lost);
+    let spent = after.processor.saturating_sub(before.processor);
+    let sessions = (course.sent / 2).max(1) as f64;
+    let is_through = course.is_whole() && !is_lost;
+    Ok(is_through.then_some(spent.as_secs_f64() * 1e6 / sessions))
 }
 
-/// The largest rate that holds.
-struct Held {
-    /// Pairs a second.
-    rate: f64,
-    message_us: f64,
-    processor: f64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Looks for a rate that holds, from this one downwards; `None` where none does.
-fn hold(
-    line: &Line,
-    sender: &mut Sender<'_>,
-    plan: &Plan,
-    largest: u32,
-    supervision: &Supervision<'_>,
-) -> Result<Option<Held>> {
-    /// A rate far below the first is none.
-    const ATTEMPTS: i32 = 8;
-    for attempt in 0..ATTEMPTS {
-        let rate = (f64::from(largest) * 0.8_f64.powi(attempt)) as u32;
-        if rate == 0 {
-            break;
-        }
-        supervision.go_on()?;
-        let load = Load::Rate { rate, window: plan.held };
-        supervision.watcher.begin(&load.describe(), 1);
-        let (lost, before) = (line.lost()?, line.sample()?);
-        let course = sender.offer(load, supervision)?;
-        let (after, is_lost) = (line.sample()?, line.lost()? != lost);
-        if course.is_whole() && !is_lost {
-            let spent = after.processor.saturating_sub(before.processor).as_secs_f64();
-            let message_us = spent * 1e6 / course.sent.max(1) as f64;
-            // Of the window alone, without the wait for the last ones.
-            let processor = message_us * 2.0 * f64::from(rate) / 1e6;
-            return Ok(Some(Held { rate: rate.into(), message_us, processor }));
-        }
+    #[test]
+    fn a_rate_is_lowered_until_it_holds() {
+        let mut tried = Vec::new();
+        let mut below = |limit| {
+            let how_long = Duration::from_secs(1);
+            let mut offer = |load| {
+                let Load::Rate { rate, window } = load else { panic!("{load:?}") };
+                assert_eq!(window, how_long);
+                tried.push(rate);
+                Ok((rate <= limit).then_some(20.0))
+            };
+            hold(&mut offer, 10_000, how_long).unwrap()
+        };
+        let held = below(7_000).expect("the third rate holds");
+        assert_eq!((held.rate, held.pair_us), (6_400.0, 20.0));
+        assert!((held.processor - 0.128).abs() < 1e-9);
+        assert_eq!(below(0), None);
+        assert_eq!(tried, [10_000, 8_000, 6_400, 10_000, 8_000, 6_400, 5_120]);
     }
-    Ok(None)
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use earmark_lab::bench::rates::ends::Load;
 use earmark_lab::bench::rates::line::{Line, NEVER, Processors};
+use earmark_lab::bench::rates::load::Load;
 use earmark_lab::bench::rates::speaker::Protocol;
 use earmark_lab::bench::{Supervision, Unwatched};
 

@@ -1,25 +1,28 @@
 //! The destination of a measurement of rates: answers what is to be answered, and counts what is not.
 
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use earmark_core::{Effects, Outgoing};
-use earmark_linux::SignallingSocket;
+use earmark_core::{Effects, InterfaceId, Outgoing};
+use earmark_linux::inbox::Inbox;
 use earmark_wire::rsvp::{Body, Message};
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::super::session::TTL;
-use super::ends::{LONGEST, NAP, RECEIVE_BUFFER, Shared, nap, send};
-use super::speaker::{Protocol, Speaker};
+use super::ends::{LONGEST, NAP, RECEIVE_BUFFER, Shared, nap, send, signalling};
+use super::nsis::{Answering, Heard};
+use super::prepared::Prepared;
+use super::speaker::{Protocol, Speaker, Step};
 
 /// The destination: answers until it is told to end.
-pub(super) fn answer(speaker: &Speaker, shared: &Shared) -> Result<()> {
+pub(super) fn answer(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
     match speaker.protocol {
-        Protocol::Rsvp => answer_paths(speaker, shared),
+        Protocol::Rsvp => answer_paths(speaker, interface, shared),
+        Protocol::Nsis => answer_reserves(speaker, interface, shared),
         // The kernel answers echoes.
         Protocol::Boomerang => wait(shared),
         Protocol::Yessir => count_reports(speaker.to, shared),
@@ -35,10 +38,11 @@ fn wait(shared: &Shared) -> Result<()> {
 }
 
 /// A Resv for each Path; PathTears are counted.
-fn answer_paths(speaker: &Speaker, shared: &Shared) -> Result<()> {
-    let mut socket = SignallingSocket::open().context("the destination cannot open its sockets")?;
+fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
+    let mut socket = signalling(speaker.protocol, interface)
+        .context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
-    let (mut outbox, mut room) = (Effects::new(), Vec::new());
+    let (mut outbox, mut prepared) = (Effects::new(), Prepared::default());
     let here = speaker.to.into();
     while !shared.is_over.load(Ordering::Relaxed) {
         let mut torn = 0;
@@ -47,18 +51,21 @@ fn answer_paths(speaker: &Speaker, shared: &Shared) -> Result<()> {
             match &message.body {
                 Body::Path(path) => {
                     let Some(number) = speaker.sessions.number(&path.session) else { return };
-                    speaker.sessions.resv(number, here, path.hop.lih, false, &mut room);
-                    let out = Outgoing {
-                        protocol: earmark_rsvp::PROTOCOL,
-                        interface: None,
-                        source: here,
-                        destination: path.hop.address,
-                        ttl: TTL,
-                        router_alert: false,
-                        encapsulated: false,
-                        neighbor: None,
-                    };
-                    outbox.send(out, room.len()).copy_from_slice(&room);
+                    // There is one router, so that a session has the same Resv each time.
+                    let (way, resv) = prepared.obtain(number, Step::SetUp, |octets| {
+                        speaker.sessions.resv(number, here, path.hop.lih, false, octets);
+                        Outgoing {
+                            protocol: earmark_rsvp::PROTOCOL,
+                            interface: None,
+                            source: here,
+                            destination: path.hop.address,
+                            ttl: TTL,
+                            router_alert: false,
+                            encapsulated: false,
+                            neighbor: None,
+                        }
+                    });
+                    outbox.send_copy(*way, resv);
                 }
                 Body::PathTear(_) => torn += 1,
                 _ => {}
@@ -74,30 +81,56 @@ fn answer_paths(speaker: &Speaker, shared: &Shared) -> Result<()> {
     Ok(())
 }
 
+/// The handshake for each Query, a RESPONSE for each RESERVE that wants one; those that tear down are counted.
+fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
+    let mut socket = signalling(speaker.protocol, interface)
+        .context("the destination cannot open its sockets")?;
+    shared.is_listening.store(true, Ordering::Relaxed);
+    let (mut outbox, mut answering) = (Effects::new(), Answering::new(speaker));
+    while !shared.is_over.load(Ordering::Relaxed) {
+        let (mut steps, mut torn) = (0, 0);
+        let count = socket.receive(|message| {
+            match answering.hear(message.datagram.payload, &mut outbox) {
+                Heard::Nothing => {}
+                Heard::Step => steps += 1,
+                Heard::Last => torn += 1,
+            }
+        })?;
+        // Likewise.
+        send(&mut socket, &mut outbox);
+        shared.steps.fetch_add(steps, Ordering::Relaxed);
+        shared.arrived.fetch_add(torn, Ordering::Relaxed);
+        if count == 0 {
+            nap(&socket)?;
+        }
+    }
+    Ok(())
+}
+
 /// Reports are counted, whatever they are.
 fn count_reports(here: Ipv4Addr, shared: &Shared) -> Result<()> {
-    let open = |port| -> io::Result<UdpSocket> {
+    let open = |port| -> io::Result<Inbox> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&std::net::SocketAddr::from((here, port)).into())?;
-        Ok(socket.into())
+        socket.bind(&SocketAddr::from((here, port)).into())?;
+        Inbox::new(socket, LONGEST, RECEIVE_BUFFER)
     };
-    let sockets: io::Result<Vec<UdpSocket>> = Speaker::ports().map(open).collect();
-    let sockets = sockets.context("the destination cannot open its sockets")?;
+    let inboxes: io::Result<Vec<Inbox>> = Speaker::ports().map(open).collect();
+    let mut inboxes = inboxes.context("the destination cannot open its sockets")?;
     shared.is_listening.store(true, Ordering::Relaxed);
-    let mut room = [0; LONGEST];
     while !shared.is_over.load(Ordering::Relaxed) {
         let mut count = 0;
-        for socket in &sockets {
-            while socket.recv(&mut room).is_ok() {
-                count += 1;
+        for inbox in &mut inboxes {
+            loop {
+                match inbox.receive(|_| {})? {
+                    0 => break,
+                    some => count += some as u64,
+                }
             }
         }
         shared.arrived.fetch_add(count, Ordering::Relaxed);
         if count == 0 {
             let mut waiting: Vec<PollFd<'_>> =
-                sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+                inboxes.iter().map(|inbox| PollFd::new(inbox, PollFlags::IN)).collect();
             match poll(&mut waiting, Some(&NAP)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

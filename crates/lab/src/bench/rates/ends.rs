@@ -4,21 +4,25 @@
 //! destination), or has come to the destination (PathTear; reports of YESSIR).
 
 use std::convert::Infallible;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use earmark_core::{Effect, Effects};
-use earmark_linux::SignallingSocket;
+use earmark_core::{Effect, Effects, InterfaceId};
+use earmark_linux::inbox::Inbox;
+use earmark_linux::{Gist, InterfaceSignalling, SignallingSocket};
 use earmark_wire::boomerang::Reservation;
 use earmark_wire::icmp::{Ends, HEADER, Kind};
-use earmark_wire::rsvp::{Body, Message};
+use earmark_wire::rsvp::iana::MessageType;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::super::Supervision;
+use super::load::{Course, Load};
+use super::nsis::{Asking, Heard};
+use super::prepared::Prepared;
 use super::speaker::{Protocol, SESSIONS, Speaker, Step};
 
 /// Messages that are sent before receiving has its turn.
@@ -27,6 +31,8 @@ const MESSAGES: usize = 64;
 pub(super) const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 /// What has not come when nothing more came for so long is lost.
 const QUIET: Duration = Duration::from_millis(300);
+/// How long answers are taken in that come too late to count.
+const STRAGGLERS: Duration = Duration::from_secs(5);
 /// Releases that are under way at a time after a burst: it is not they that are measured.
 const UNANSWERED: u64 = 500;
 /// A session is released so long after it was set up.
@@ -40,59 +46,17 @@ const TOO_LATE: f64 = 1.25;
 /// What was offered at a rate has to be through so soon afterwards, or it was not sustained but only put off.
 const SOON: Duration = Duration::from_millis(50);
 /// Octets of the kernel that may wait at an end.
-pub(super) const RECEIVE_BUFFER: usize = 32 << 20;
+pub(super) const RECEIVE_BUFFER: i32 = 32 << 20;
 /// Octets of the longest message of a test.
 pub(super) const LONGEST: usize = 2_048;
-
-/// What is offered.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// So many set-ups at once.
-    Burst(u32),
-    /// So many pairs of a set-up and a release a second, for so long.
-    Rate {
-        /// Pairs a second.
-        rate: u32,
-        /// For how long.
-        window: Duration,
-    },
-}
-
-impl Load {
-    /// For people.
-    pub fn describe(self) -> String {
-        match self {
-            Load::Burst(count) => format!("{count} set-ups at once"),
-            Load::Rate { rate, window } => {
-                format!("{rate} set-ups and releases a second for {:.1} s", window.as_secs_f64())
-            }
-        }
-    }
-}
-
-/// What became of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Course {
-    /// Messages that were sent.
-    pub sent: u64,
-    /// Those that came through.
-    pub through: u64,
-    /// Whether they were sent as fast as they should have been, and did not wait for long.
-    pub in_time: bool,
-}
-
-impl Course {
-    /// Whether the load went through.
-    pub fn is_whole(&self) -> bool {
-        self.through == self.sent && self.in_time
-    }
-}
 
 /// What both ends know of each other.
 #[derive(Default)]
 pub(super) struct Shared {
     /// Messages that came to the destination and have no answer.
     pub(super) arrived: AtomicU64,
+    /// And those after which a set-up goes on.
+    pub(super) steps: AtomicU64,
     pub(super) is_listening: AtomicBool,
     pub(super) is_over: AtomicBool,
 }
@@ -120,34 +84,64 @@ pub struct Sender<'s> {
     speaker: &'s Speaker,
     shared: &'s Shared,
     socket: SignallingSocket,
-    /// Hears echoes, where the protocol lives on them.
-    echoes: Option<Socket>,
+    ear: Ear,
+    prepared: Prepared,
+    /// What is sent next.
+    said: Vec<(u32, Step)>,
+    /// What has to be said before a set-up is answered.
     outbox: Effects<Infallible>,
-    message: Vec<u8>,
     /// The next session to be set up.
     next: u32,
-    answered: u64,
+    count: Count,
+    /// Whether answers may still come that nobody awaits any more.
+    is_behind: bool,
+}
+
+/// What was counted since a load began.
+#[derive(Default)]
+struct Count {
     sent: u64,
     unsent: u64,
+    answered: u64,
+    /// Messages that were heard, after which a set-up goes on.
+    steps: u64,
     /// Messages of which nothing more is awaited.
     given_up: u64,
 }
 
+/// How the sender hears answers.
+enum Ear {
+    /// Resvs; of YESSIR there is nothing to hear.
+    Plain,
+    /// Echoes, which are no signalling for a host without a daemon.
+    Echoes(Inbox),
+    /// Messages of GIST, some of which want an answer themselves.
+    Gist(Asking),
+}
+
 impl<'s> Sender<'s> {
-    pub(super) fn open(speaker: &'s Speaker, shared: &'s Shared) -> Result<Sender<'s>> {
-        let echoes = (speaker.protocol == Protocol::Boomerang).then(echoes).transpose();
+    pub(super) fn open(
+        speaker: &'s Speaker,
+        interface: InterfaceId,
+        shared: &'s Shared,
+    ) -> Result<Sender<'s>> {
+        let ear = match speaker.protocol {
+            Protocol::Rsvp | Protocol::Yessir => Ear::Plain,
+            Protocol::Boomerang => Ear::Echoes(echoes().context("the sender cannot hear echoes")?),
+            Protocol::Nsis => Ear::Gist(Asking::new(speaker)),
+        };
         Ok(Sender {
             speaker,
             shared,
-            socket: SignallingSocket::open().context("the sender cannot open its sockets")?,
-            echoes: echoes.context("the sender cannot hear echoes")?,
+            socket: signalling(speaker.protocol, interface)
+                .context("the sender cannot open its sockets")?,
+            ear,
+            prepared: Prepared::default(),
+            said: Vec::new(),
             outbox: Effects::new(),
-            message: Vec::new(),
             next: 0,
-            answered: 0,
-            sent: 0,
-            unsent: 0,
-            given_up: 0,
+            count: Count::default(),
+            is_behind: false,
         })
     }
 
@@ -156,7 +150,7 @@ impl<'s> Sender<'s> {
     /// # Errors
     /// A socket fails; it was interrupted.
     pub fn offer(&mut self, load: Load, supervision: &Supervision<'_>) -> Result<Course> {
-        let (sent, through, unsent) = (self.sent, self.through(), self.unsent);
+        self.begin(supervision)?;
         let in_time = match load {
             Load::Burst(count) => {
                 self.burst(count, supervision)?;
@@ -164,17 +158,45 @@ impl<'s> Sender<'s> {
             }
             Load::Rate { rate, window } => self.steadily(rate, window, supervision)?,
         };
-        let (sent, unsent) = (self.sent - sent, self.unsent - unsent);
-        Ok(Course { sent: sent + unsent, through: self.through() - through, in_time })
+        let Count { sent, unsent, .. } = self.count;
+        Ok(Course { sent: sent + unsent, through: self.through(), in_time })
+    }
+
+    /// Begins to count, once nothing comes any more of what was before.
+    fn begin(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        if std::mem::take(&mut self.is_behind) {
+            let start = Instant::now();
+            let (mut last, mut seen) = (start, self.progress());
+            while last.elapsed() < QUIET && start.elapsed() < STRAGGLERS {
+                if self.receive()? == 0 {
+                    self.nap()?;
+                }
+                if self.progress() > seen {
+                    (last, seen) = (Instant::now(), self.progress());
+                }
+                supervision.go_on()?;
+            }
+        }
+        self.count_anew();
+        Ok(())
+    }
+
+    fn count_anew(&mut self) {
+        self.count = Count::default();
+        self.shared.arrived.store(0, Ordering::Relaxed);
+        self.shared.steps.store(0, Ordering::Relaxed);
     }
 
     /// All set-ups as fast as they can be sent, then their releases.
     fn burst(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
         let first = self.next;
+        self.prepare(first, count, &[Step::SetUp, Step::Release]);
         for number in 0..count {
             self.say(first + number, Step::SetUp);
-            if self.outbox.len() >= MESSAGES {
+            if self.said.len() >= MESSAGES {
                 self.flush();
+                // Answers that nobody took would be lost here, and not in the router.
+                self.receive()?;
             }
         }
         self.flush();
@@ -194,7 +216,9 @@ impl<'s> Sender<'s> {
         how_long: Duration,
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
-        let first = self.next;
+        self.begin(supervision)?;
+        let (first, refresh) = (self.next, self.speaker.protocol.refresh());
+        self.prepare(first, count, &[Step::SetUp, refresh, Step::Release]);
         self.say_all(first, count, Step::SetUp, supervision)?;
         let period = self.speaker.sessions.refresh.as_secs_f64();
         let (start, mut said) = (Instant::now(), 0);
@@ -202,7 +226,7 @@ impl<'s> Sender<'s> {
             let due = (start.elapsed().as_secs_f64() / period * f64::from(count)) as u32;
             let until = due.min(said + MESSAGES as u32);
             for place in said..until {
-                self.say(first + place % count.max(1), Step::SetUp);
+                self.say(first + place % count.max(1), refresh);
             }
             let is_idle = said == until;
             said = until;
@@ -223,6 +247,8 @@ impl<'s> Sender<'s> {
     /// # Errors
     /// A socket fails; it was interrupted.
     pub fn release(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
+        // Refreshes may have been answered more often than they were sent.
+        self.count_anew();
         let first = self.next;
         self.say_all(first, count, Step::Release, supervision)?;
         self.next = (first + count) % SESSIONS;
@@ -239,21 +265,11 @@ impl<'s> Sender<'s> {
     ) -> Result<()> {
         for number in 0..count {
             self.say(first + number, step);
-            if self.outbox.len() < MESSAGES {
+            if self.said.len() < MESSAGES {
                 continue;
             }
             self.flush();
-            let mut last = Instant::now();
-            while self.under_way() > UNANSWERED {
-                if self.receive()? > 0 {
-                    last = Instant::now();
-                } else if last.elapsed() < QUIET {
-                    self.nap()?;
-                } else {
-                    self.give_up();
-                }
-            }
-            supervision.go_on()?;
+            self.await_answers(UNANSWERED, supervision)?;
         }
         self.flush();
         self.settle(supervision)
@@ -266,19 +282,25 @@ impl<'s> Sender<'s> {
         window: Duration,
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
-        let (first, start) = (self.next, Instant::now());
         let mut all = (window.as_secs_f64() * f64::from(rate)) as u32;
+        // A session is set up again when it has long been released.
+        let (first, span) = (self.next, all.min(rate).clamp(1, SESSIONS));
+        self.prepare(first, span, &[Step::SetUp, Step::Release]);
+        let start = Instant::now();
         let due = |since: Duration| (since.as_secs_f64() * f64::from(rate)) as u32;
         let most = MESSAGES as u32 / 2;
         let (mut begun, mut released, mut in_time) = (0, 0, true);
         while released < all {
             let since = start.elapsed();
-            if begun < all && since > window.mul_f64(TOO_LATE) {
+            // Nor one whose messages wait for as long as a second: two belong to each pair.
+            let is_too_late =
+                since > window.mul_f64(TOO_LATE) || self.under_way() > 2 * u64::from(rate);
+            if begun < all && is_too_late {
                 (all, in_time) = (begun, false);
             }
             let until = due(since).min(all).min(begun + most);
             for number in begun..until {
-                self.say(first + number, Step::SetUp);
+                self.say(first + number % span, Step::SetUp);
             }
             if begun < until && until == all {
                 in_time &= since <= window.mul_f64(LATE);
@@ -286,10 +308,10 @@ impl<'s> Sender<'s> {
             begun = begun.max(until);
             let until = due(since.saturating_sub(LIFE)).min(begun).min(released + most);
             for number in released..until {
-                self.say(first + number, Step::Release);
+                self.say(first + number % span, Step::Release);
             }
             released = released.max(until);
-            let is_idle = self.outbox.is_empty();
+            let is_idle = self.said.is_empty();
             self.flush();
             if self.receive()? == 0 && is_idle {
                 self.nap()?;
@@ -299,72 +321,104 @@ impl<'s> Sender<'s> {
         let sent = Instant::now();
         self.settle(supervision)?;
         in_time &= sent.elapsed() <= SOON;
-        self.next = (first + all) % SESSIONS;
+        self.next = (first + span) % SESSIONS;
         Ok(in_time)
     }
 
     /// Waits until all is through, or nothing more comes.
     fn settle(&mut self, supervision: &Supervision<'_>) -> Result<()> {
-        let (mut last, mut seen) = (Instant::now(), self.through());
-        while self.under_way() > 0 && last.elapsed() < QUIET {
+        self.await_answers(0, supervision)
+    }
+
+    /// Waits until no more than so many messages are under way; those of which nothing more comes are given up.
+    fn await_answers(&mut self, most: u64, supervision: &Supervision<'_>) -> Result<()> {
+        let (mut last, mut seen) = (Instant::now(), self.progress());
+        while self.under_way() > most {
             if self.receive()? == 0 {
                 self.nap()?;
             }
-            if self.through() > seen {
-                (last, seen) = (Instant::now(), self.through());
+            if self.progress() > seen {
+                (last, seen) = (Instant::now(), self.progress());
+            } else if last.elapsed() >= QUIET {
+                self.give_up();
             }
             supervision.go_on()?;
         }
-        self.give_up();
         Ok(())
     }
 
     /// Messages that may still come through.
     fn under_way(&self) -> u64 {
-        self.sent.saturating_sub(self.through() + self.given_up)
+        self.count.sent.saturating_sub(self.through() + self.count.given_up)
     }
 
     /// What is still under way is lost.
     fn give_up(&mut self) {
-        self.given_up += self.under_way();
+        self.is_behind |= self.under_way() > 0;
+        self.count.given_up += self.under_way();
     }
 
     fn through(&self) -> u64 {
-        self.answered + self.shared.arrived.load(Ordering::Relaxed)
+        self.count.answered + self.shared.arrived.load(Ordering::Relaxed)
     }
 
+    /// All that has come of what was said.
+    fn progress(&self) -> u64 {
+        self.through() + self.count.steps + self.shared.steps.load(Ordering::Relaxed)
+    }
+
+    /// Writes what will be said of so many sessions.
+    fn prepare(&mut self, first: u32, count: u32, steps: &[Step]) {
+        let numbers = (0..count).map(|number| (first + number) % SESSIONS);
+        self.prepared.prepare(self.speaker, numbers, steps);
+    }
+
+    /// Says something that was prepared.
     fn say(&mut self, number: u32, step: Step) {
-        let out = self.speaker.write(number % SESSIONS, step, &mut self.message);
-        self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
+        self.said.push((number % SESSIONS, step));
     }
 
     /// Hands the kernel what is to be sent.
     fn flush(&mut self) {
-        let count = self.outbox.len() as u64;
-        let unsent = send(&mut self.socket, &mut self.outbox);
-        self.sent += count - unsent;
-        self.unsent += unsent;
+        let Sender { socket, prepared, said, .. } = self;
+        let messages = said.iter().map(|&(number, step)| prepared.message(number, step));
+        let mut unsent = 0;
+        socket.send_all(messages, |_, _| unsent += 1);
+        self.count.sent += said.len() as u64 - unsent;
+        self.count.unsent += unsent;
+        said.clear();
     }
 
     /// Takes answers in; gives how many.
     fn receive(&mut self) -> Result<u64> {
-        let before = self.answered;
-        if let Some(echoes) = &self.echoes {
-            self.answered += hear(echoes)?;
-            return Ok(self.answered - before);
+        let Sender { socket, ear, outbox, count, .. } = self;
+        let before = count.answered;
+        match ear {
+            Ear::Plain => {
+                socket.receive(|message| {
+                    count.answered += u64::from(is_resv(message.datagram.payload));
+                })?;
+            }
+            Ear::Echoes(echoes) => {
+                echoes.receive(|packet| count.answered += u64::from(is_reply(packet)))?;
+            }
+            Ear::Gist(asking) => {
+                socket.receive(|message| match asking.hear(message.datagram.payload, outbox) {
+                    Heard::Nothing => {}
+                    Heard::Step => count.steps += 1,
+                    Heard::Last => count.answered += 1,
+                })?;
+                // What cannot be sent is a set-up without an answer, and so counts as lost.
+                send(socket, outbox);
+            }
         }
-        let answered = &mut self.answered;
-        self.socket.receive(|message| {
-            let message = Message::parse(message.datagram.payload);
-            *answered += u64::from(matches!(message.map(|it| it.body), Ok(Body::Resv(_))));
-        })?;
-        Ok(self.answered - before)
+        Ok(count.answered - before)
     }
 
     fn nap(&self) -> Result<()> {
-        match &self.echoes {
-            Some(echoes) => nap(echoes),
-            None => nap(&self.socket),
+        match &self.ear {
+            Ear::Echoes(echoes) => nap(echoes),
+            Ear::Plain | Ear::Gist(_) => nap(&self.socket),
         }
     }
 }
@@ -388,25 +442,25 @@ pub(super) fn nap(source: &impl AsFd) -> Result<()> {
     }
 }
 
-/// A socket that hears echoes.
-fn echoes() -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(socket2::Protocol::ICMPV4))?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    socket.set_nonblocking(true)?;
+/// The signalling socket of an end, which hears what its protocol wants heard.
+pub(super) fn signalling(protocol: Protocol, interface: InterfaceId) -> Result<SignallingSocket> {
+    let mut socket = SignallingSocket::open()?;
+    if protocol == Protocol::Nsis {
+        let how = InterfaceSignalling { gist: Gist::RouterAlert, ..InterfaceSignalling::default() };
+        socket.set_interface(interface, how)?;
+    }
     Ok(socket)
 }
 
-/// Replies of Boomerang that are waiting, up to a batch: how many.
-fn hear(mut echoes: &Socket) -> Result<u64> {
-    let (mut octets, mut count) = ([0; LONGEST], 0);
-    for _ in 0..MESSAGES {
-        match echoes.read(&mut octets) {
-            Ok(length) => count += u64::from(is_reply(&octets[..length])),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(count)
+/// A socket that hears echoes.
+fn echoes() -> io::Result<Inbox> {
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(socket2::Protocol::ICMPV4))?;
+    Inbox::new(socket, LONGEST, RECEIVE_BUFFER)
+}
+
+/// Whether a message of RSVP is a Resv, by its common header (RFC 2205 section 3.1.1).
+fn is_resv(message: &[u8]) -> bool {
+    message.get(1).is_some_and(|code| MessageType::from_code(*code) == MessageType::Resv)
 }
 
 /// Whether an IP packet is a reply with a message of Boomerang in it.
@@ -415,18 +469,4 @@ fn is_reply(packet: &[u8]) -> bool {
     let message = packet.get(header..).unwrap_or_default();
     message.first() == Some(&Ends::V4.code(Kind::Reply))
         && message.get(HEADER..).is_some_and(|data| Reservation::parse(data).is_ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_load_is_whole_when_all_of_it_came_through_in_time() {
-        let course = Course { sent: 10, through: 10, in_time: true };
-        assert!(course.is_whole());
-        assert!(!Course { through: 9, ..course }.is_whole());
-        assert!(!Course { in_time: false, ..course }.is_whole());
-        assert_eq!(Load::Burst(7).describe(), "7 set-ups at once");
-    }
 }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use earmark_core::InterfaceId;
+use earmark_linux::link;
+use earmark_linux::netns::Namespace;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
@@ -12,6 +15,7 @@ use super::super::network::{Network, Set};
 use super::super::process::Sample;
 use super::destination;
 use super::ends::{Sender, Shared};
+use super::nsis::VALIDITY;
 use super::speaker::{Protocol, SESSIONS, Speaker};
 use crate::testbed::Settings;
 
@@ -22,6 +26,17 @@ pub const NEVER: Duration = Duration::from_secs(300);
 /// Nobody is kept from changing many sessions a second.
 const LIMITS: &str =
     "max_sessions = 4000000\nmax_per_source = 4000000\nchanges_per_second = 4000000000\n";
+
+/// Likewise with NSIS.
+fn nsis_settings(refresh: Duration) -> String {
+    format!(
+        "refresh = \"{}ms\"\nvalidity = \"{}s\"\nmax_states = 4000000\nmax_states_per_peer = 4000000\n\
+         queries_per_second = 4000000000\nmax_sessions = 4000000\nmax_sessions_per_peer = 4000000\n\
+         changes_per_second = 4000000000\n",
+        refresh.as_millis(),
+        VALIDITY.as_secs()
+    )
+}
 
 /// Who runs on which processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -104,13 +119,15 @@ impl Line {
         let settings = Settings {
             boomerang: LIMITS.to_owned(),
             yessir: LIMITS.to_owned(),
+            nsis: nsis_settings(refresh),
             interface,
             ..Settings::default()
         };
         let set = Set { routers: 1, refresh, reduction: false, settings };
         let network = Network::of(program, &set, SESSIONS)?;
         let sessions = network.sessions(SESSIONS, refresh)?;
-        let speaker = Speaker { protocol, sessions, to: network.destination()? };
+        let (to, router) = (network.destination()?, network.first_router()?);
+        let speaker = Speaker { protocol, sessions, to, router };
         Ok(Line { network, speaker })
     }
 
@@ -138,20 +155,23 @@ impl Line {
         let [source, destination] = self.network.ends();
         std::thread::scope(|scope| {
             let answering = scope.spawn(move || -> Result<()> {
+                let interface = interface(destination)?;
                 destination.run_in(|| {
                     put(None, place)?;
-                    destination::answer(&self.speaker, shared)
+                    destination::answer(&self.speaker, interface, shared)
                 })?
             });
-            let outcome = source.run_in(|| {
-                put(None, place)?;
-                shared.await_listener()?;
-                work(&mut Sender::open(&self.speaker, shared)?)
+            let outcome = interface(source).and_then(|interface| {
+                source.run_in(|| {
+                    put(None, place)?;
+                    shared.await_listener()?;
+                    work(&mut Sender::open(&self.speaker, interface, shared)?)
+                })?
             });
             shared.end();
             let answered = answering.join().expect("nothing there panics");
             // Why the other end failed is why nothing came through.
-            answered.and_then(|()| outcome?)
+            answered.and_then(|()| outcome)
         })
     }
 
@@ -179,6 +199,11 @@ impl Line {
     pub fn lost(&self) -> Result<u64> {
         self.network.lost_in_routers()
     }
+}
+
+/// The one interface of an end.
+fn interface(end: &Namespace) -> Result<InterfaceId> {
+    link::index(end, "eth0")?.context("an end without a link")
 }
 
 #[cfg(test)]

@@ -16,9 +16,10 @@ use earmark_wire::yessir::{
 use serde::Serialize;
 
 use super::super::session::{Sessions, TTL};
+use super::nsis;
 
 /// Sessions that are there to be set up; they are used again once they were released.
-pub(super) const SESSIONS: u32 = 200_000;
+pub(super) const SESSIONS: u32 = 262_144;
 /// Sessions to one destination port, which differ in the port of their source: one of RTP and one of RTCP each.
 const OF_ONE_PORT: u32 = 25_000;
 const FIRST_SOURCE_PORT: u16 = 10_000;
@@ -26,7 +27,7 @@ const FIRST_PORT: u16 = 5_000;
 /// Octets of an APP packet before its data.
 const APP_HEADER: usize = 12;
 /// What a session asks for, bit/s; each way with Boomerang.
-const RATE: u32 = 8_000;
+pub(super) const RATE: u32 = 8_000;
 
 /// A protocol of which rates are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -38,18 +39,27 @@ pub enum Protocol {
     Boomerang,
     /// A sender report, and a BYE; nobody answers.
     Yessir,
+    /// Handshakes of GIST in datagrams, a RESERVE, answered by RESPONSE; a RESERVE that tears down.
+    Nsis,
 }
 
 /// What a message is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     SetUp,
+    Refresh,
     Release,
+}
+
+impl Step {
+    /// How many there are.
+    pub(super) const COUNT: usize = 3;
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 3] = [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir];
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
 
     /// For people.
     pub fn name(self) -> &'static str {
@@ -57,15 +67,30 @@ impl Protocol {
             Protocol::Rsvp => "RSVP",
             Protocol::Boomerang => "Boomerang",
             Protocol::Yessir => "YESSIR",
+            Protocol::Nsis => "NSIS",
         }
     }
 
     /// Reservations of a session on the links of a router.
     pub fn claims_of_a_session(self) -> u32 {
         match self {
-            Protocol::Rsvp | Protocol::Yessir => 1,
+            Protocol::Rsvp | Protocol::Yessir | Protocol::Nsis => 1,
             // One each way.
             Protocol::Boomerang => 2,
+        }
+    }
+
+    /// Messages that a router passes on, or takes and answers with one of its own, for a set-up and its release.
+    pub fn messages_of_a_pair(self) -> u32 {
+        match self {
+            // Path, Resv, PathTear.
+            Protocol::Rsvp => 3,
+            // Two loops, out and back.
+            Protocol::Boomerang => 4,
+            // A report, a BYE.
+            Protocol::Yessir => 2,
+            // Query, Confirm with RESERVE, Response, RESPONSE, RESERVE.
+            Protocol::Nsis => 5,
         }
     }
 
@@ -74,6 +99,15 @@ impl Protocol {
             Protocol::Rsvp => "rsvp",
             Protocol::Boomerang => "boomerang",
             Protocol::Yessir => "yessir",
+            Protocol::Nsis => "nsis",
+        }
+    }
+
+    /// What refreshes a session: where nothing shorter does, what has set it up.
+    pub(super) fn refresh(self) -> Step {
+        match self {
+            Protocol::Rsvp | Protocol::Boomerang | Protocol::Yessir => Step::SetUp,
+            Protocol::Nsis => Step::Refresh,
         }
     }
 }
@@ -85,6 +119,8 @@ pub(super) struct Speaker {
     pub(super) sessions: Sessions,
     /// The destination's own address.
     pub(super) to: Ipv4Addr,
+    /// That of the router towards the sender.
+    pub(super) router: Ipv4Addr,
 }
 
 impl Speaker {
@@ -94,12 +130,18 @@ impl Speaker {
             Protocol::Rsvp => self.rsvp(number, step, octets),
             Protocol::Boomerang => self.boomerang(number, step, octets),
             Protocol::Yessir => self.yessir(number, step, octets),
+            Protocol::Nsis => nsis::write(self, number, step, octets),
         }
     }
 
     /// The destination ports that sessions of YESSIR go to: those of RTCP.
     pub(super) fn ports() -> impl Iterator<Item = u16> {
         (0..SESSIONS.div_ceil(OF_ONE_PORT)).map(|place| port(FIRST_PORT, place) + 1)
+    }
+
+    /// The ports of a session that others share the destination with: where it comes from, and where it goes to.
+    pub(super) fn ports_of(number: u32) -> [u16; 2] {
+        [port(FIRST_SOURCE_PORT, number % OF_ONE_PORT), port(FIRST_PORT, number / OF_ONE_PORT)]
     }
 
     fn out(&self, protocol: u8, destination: Ipv4Addr, router_alert: bool) -> Outgoing {
@@ -123,7 +165,7 @@ impl Speaker {
 
     fn rsvp(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
         match step {
-            Step::SetUp => self.sessions.path(number, octets),
+            Step::SetUp | Step::Refresh => self.sessions.path(number, octets),
             Step::Release => self.sessions.path_tear(number, octets),
         }
         let (session, _) = self.sessions.names(number);
@@ -133,9 +175,10 @@ impl Speaker {
 
     fn boomerang(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
         let rates = match step {
-            Step::SetUp => Rates { forward: RATE, reverse: RATE },
+            Step::SetUp | Step::Refresh => Rates { forward: RATE, reverse: RATE },
             Step::Release => Rates::ZERO,
         };
+        let [source_port, destination_port] = Speaker::ports_of(number);
         let reservation = Reservation {
             transaction_id: number,
             flags: Flags(0),
@@ -144,8 +187,8 @@ impl Speaker {
             classifier: Keys {
                 source: self.sessions.sender.into(),
                 destination: self.to.into(),
-                source_port: source_port(number),
-                destination_port: port(FIRST_PORT, number / OF_ONE_PORT),
+                source_port,
+                destination_port,
                 protocol: udp::PROTOCOL,
                 tos: 0,
                 flags: 0,
@@ -185,19 +228,13 @@ impl Speaker {
         octets.clear();
         octets.resize(udp::HEADER + rtcp::buffer_len(packets), 0);
         rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("the buffer is long enough");
-        let ports = udp::Repr {
-            source: self.sessions.sender.into(),
-            destination: self.to.into(),
-            source_port: source_port(number) + 1,
-            destination_port: port(FIRST_PORT, number / OF_ONE_PORT) + 1,
-        };
+        // RTCP's are the next ones.
+        let [source_port, destination_port] = Speaker::ports_of(number).map(|port| port + 1);
+        let (source, destination) = (self.sessions.sender.into(), self.to.into());
+        let ports = udp::Repr { source, destination, source_port, destination_port };
         ports.emit(octets).expect("the buffer is long enough");
         self.out(udp::PROTOCOL, self.to, true)
     }
-}
-
-fn source_port(number: u32) -> u16 {
-    port(FIRST_SOURCE_PORT, number % OF_ONE_PORT)
 }
 
 /// Even ports, of which the next one is RTCP's.
@@ -235,21 +272,22 @@ fn request(number: u32, ssrc: u32, interval: u8) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use earmark_wire::rsvp::{Body, Message};
 
     use super::*;
 
-    fn speaker(protocol: Protocol) -> Speaker {
+    pub(in super::super) fn speaker(protocol: Protocol) -> Speaker {
         let sessions = Sessions {
             count: SESSIONS,
             sender: [10, 0, 0, 1].into(),
             refresh: Duration::from_secs(30),
             reduction: false,
         };
-        Speaker { protocol, sessions, to: [10, 0, 1, 2].into() }
+        let (to, router) = ([10, 0, 1, 2].into(), [10, 0, 0, 2].into());
+        Speaker { protocol, sessions, to, router }
     }
 
     #[test]
@@ -278,6 +316,6 @@ mod tests {
             assert_eq!(count(Step::SetUp, &mut octets), 3);
             assert_eq!(count(Step::Release, &mut octets), 4);
         }
-        assert_eq!(Speaker::ports().count(), 8);
+        assert_eq!(Speaker::ports().count(), 11);
     }
 }

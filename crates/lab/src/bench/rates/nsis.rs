@@ -1,0 +1,397 @@
+//! What both ends say in NSIS: messages of GIST in datagrams, with those of QoS NSLP in them. Neither end keeps anything of a session:
+//! what there is to say follows from what has come.
+//!
+//! ```text
+//!   s                                r1                                d
+//!     Query ------------------------->
+//!     <---------------------- Response
+//!     Confirm, RESERVE -------------->  Query ------------------------->
+//!                                       <---------------------- Response
+//!                                       Confirm, RESERVE -------------->
+//!     <---------------------- RESPONSE  <---------------------- RESPONSE
+//!     RESERVE, tear ----------------->  RESERVE, tear ----------------->
+//! ```
+//!
+//! A router gives up the routing state of a session together with its reservation (RFC 5974 section 5.4.1, RFC 5971 section
+//! 4.4.4), so that every set-up begins with the handshakes.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use earmark_core::{Effects, Outgoing};
+use earmark_wire::gist::{
+    Body, Confirm, Continuation, Data, Direction, Extensions, MAGIC_LEN, Message as Gist, Mode,
+    Mri, NetworkLayerInformation, PathCoupled, Query, ResponderPart, Response, Returned, SessionId,
+    datagram, emit_magic,
+};
+use earmark_wire::intserv::TokenBucket;
+use earmark_wire::qos_nslp::iana::{NSLPID, Success};
+use earmark_wire::qos_nslp::{
+    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message as QosNslp, Outcome, Reserve,
+    Response as QosResponse, Rsn,
+};
+use earmark_wire::qspec::iana::MessageSequence;
+use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
+use earmark_wire::udp;
+
+use super::super::session::TTL;
+use super::speaker::{RATE, Speaker, Step};
+
+/// How long routing state holds: longer than any measurement, so that none is refreshed meanwhile.
+pub(super) const VALIDITY: Duration = Duration::from_secs(3_600);
+/// The router is a neighbour of both ends.
+const HOPS_TO_ROUTER: u8 = 1;
+/// The name of the request that a RESPONSE is for: one in each session.
+const RII: u32 = 1;
+
+/// What an end has heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Nothing that a set-up or a release is made of.
+    Nothing,
+    /// What a set-up needs to go on.
+    Step,
+    /// That a set-up, or a release, has come through.
+    Last,
+}
+
+/// A host with GIST, to which a router is next.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    address: IpAddr,
+    identity: [u8; 4],
+}
+
+/// What the sender does about what it hears.
+#[derive(Debug)]
+pub(super) struct Asking {
+    host: Host,
+    reserve: Vec<u8>,
+    room: Vec<u8>,
+}
+
+/// What the destination does about it.
+#[derive(Debug)]
+pub(super) struct Answering {
+    host: Host,
+    response: Vec<u8>,
+    room: Vec<u8>,
+}
+
+/// Writes a message of the sender that begins something into `octets`; gives how it leaves.
+pub(super) fn write(speaker: &Speaker, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
+    let host = Host::new(speaker.sessions.sender);
+    let (mri, session) = (mri(speaker, number), session(number));
+    if step == Step::SetUp {
+        let body = Body::Query(Query {
+            nat_traversal: None,
+            mri,
+            session,
+            nli: host.nli(Direction::Downstream),
+            query_cookie: &number.to_be_bytes(),
+            stack: None,
+            nslp_data: None,
+        });
+        let way = host.write(speaker.to.into(), body, octets);
+        // It follows the flow, and whoever takes part takes it up.
+        return Outgoing { router_alert: true, ..way };
+    }
+    let reserve = reserve(step, speaker.sessions.refresh);
+    host.write(speaker.router.into(), host.data(mri, session, &reserve), octets)
+}
+
+impl Asking {
+    pub(super) fn new(speaker: &Speaker) -> Asking {
+        let host = Host::new(speaker.sessions.sender);
+        let reserve = reserve(Step::SetUp, speaker.sessions.refresh);
+        Asking { host, reserve, room: Vec::new() }
+    }
+
+    /// Takes a datagram in: a Response is confirmed, and the RESERVE goes with the Confirm. A RESPONSE that tells of a success is the last of
+    /// a set-up.
+    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
+        match body(octets) {
+            Some(Body::Response(Response { mri, session, nli, responder: Some(part), .. })) => {
+                let body = Body::Confirm(Confirm {
+                    mri: mri.inverted(),
+                    session,
+                    nli: self.host.nli(Direction::Downstream),
+                    returned: Some(Returned {
+                        cookie: part.cookie,
+                        proposal: None,
+                        configuration: None,
+                    }),
+                    nslp_data: Some(&self.reserve),
+                });
+                let way = self.host.write(nli.interface_address, body, &mut self.room);
+                outbox.send_copy(way, &self.room);
+                Heard::Step
+            }
+            Some(Body::Data(data)) => match QosNslp::parse(data.nslp_data) {
+                Ok(QosNslp::Response(response))
+                    if matches!(response.info.outcome, Outcome::Success(_)) =>
+                {
+                    Heard::Last
+                }
+                _ => Heard::Nothing,
+            },
+            _ => Heard::Nothing,
+        }
+    }
+}
+
+impl Answering {
+    pub(super) fn new(speaker: &Speaker) -> Answering {
+        let host = Host::new(speaker.to);
+        let message = QosNslp::Response(QosResponse {
+            flags: GenericFlags::default(),
+            answers: Some(Answers::Rii(RII)),
+            info: InfoSpec::new(Outcome::Success(Success::Reservation)),
+            summary: None,
+            qspec: None,
+            extra: Extra::NONE,
+        });
+        let mut response = vec![0; message.buffer_len()];
+        message.emit(&mut response).expect("the buffer is long enough");
+        Answering { host, response, room: Vec::new() }
+    }
+
+    /// Takes a datagram in: a Query, and a RESERVE that wants it, are answered. A RESERVE that tears down is the last of a release.
+    pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
+        match body(octets) {
+            Some(Body::Query(query)) => {
+                let body = Body::Response(Response {
+                    nat_traversal: None,
+                    mri: query.mri.inverted(),
+                    session: query.session,
+                    nli: self.host.nli(Direction::Upstream),
+                    query_cookie: query.query_cookie,
+                    responder: Some(ResponderPart { cookie: &[0x52; 16], stack: None }),
+                    confirm_requested: true,
+                    nslp_data: None,
+                });
+                let way = self.host.write(query.nli.interface_address, body, &mut self.room);
+                outbox.send_copy(way, &self.room);
+                Heard::Step
+            }
+            Some(Body::Confirm(Confirm { mri, session, nli, nslp_data: Some(data), .. })) => {
+                self.reserve(mri, session, nli.interface_address, data, outbox)
+            }
+            Some(Body::Data(Data { mri, session, nli: Some(nli), nslp_data, .. })) => {
+                self.reserve(mri, session, nli.interface_address, nslp_data, outbox)
+            }
+            _ => Heard::Nothing,
+        }
+    }
+
+    fn reserve(
+        &mut self,
+        mri: Mri,
+        session: SessionId,
+        from: IpAddr,
+        octets: &[u8],
+        outbox: &mut Effects<Infallible>,
+    ) -> Heard {
+        let Ok(QosNslp::Reserve(reserve)) = QosNslp::parse(octets) else { return Heard::Nothing };
+        match reserve.rii {
+            Some(_) => {
+                let body = self.host.data(mri.inverted(), session, &self.response);
+                let way = self.host.write(from, body, &mut self.room);
+                outbox.send_copy(way, &self.room);
+                Heard::Step
+            }
+            None if reserve.tear => Heard::Last,
+            None => Heard::Nothing,
+        }
+    }
+}
+
+impl Host {
+    fn new(address: Ipv4Addr) -> Host {
+        Host { address: address.into(), identity: address.octets() }
+    }
+
+    /// What it says of itself in a message that goes this way (RFC 5971 section 5.2.2).
+    fn nli(&self, direction: Direction) -> NetworkLayerInformation<'_> {
+        NetworkLayerInformation {
+            peer_identity: &self.identity,
+            ip_ttl: match direction {
+                Direction::Downstream => TTL,
+                Direction::Upstream => HOPS_TO_ROUTER,
+            },
+            interface_address: self.address,
+            routing_state_validity: VALIDITY.as_millis() as u32,
+        }
+    }
+
+    fn data<'a>(&'a self, mri: Mri, session: SessionId, nslp_data: &'a [u8]) -> Body<'a> {
+        Body::Data(Data {
+            nat_traversal: None,
+            mri,
+            session,
+            nli: Some(self.nli(mri.direction())),
+            nslp_data,
+            continuation: Continuation::NONE,
+            context_free: false,
+            explicitly_routed: false,
+        })
+    }
+
+    /// Writes a message and the header of its datagram into `octets`.
+    fn write(&self, to: IpAddr, body: Body<'_>, octets: &mut Vec<u8>) -> Outgoing {
+        let extensions = Extensions::NONE;
+        let message = Gist { hops: TTL, nslpid: NSLPID, source_is_peer: true, body, extensions };
+        octets.clear();
+        octets.resize(udp::HEADER + MAGIC_LEN + message.buffer_len(), 0);
+        let room = emit_magic(&mut octets[udp::HEADER..]).expect("the buffer is long enough");
+        message.emit(room).expect("the buffer is long enough");
+        let (source, port) = (self.address, earmark_nsis::PORT);
+        udp::Repr { source, destination: to, source_port: port, destination_port: port }
+            .emit(octets)
+            .expect("the buffer is long enough");
+        Outgoing {
+            protocol: udp::PROTOCOL,
+            interface: None,
+            source,
+            destination: to,
+            ttl: TTL,
+            router_alert: false,
+            encapsulated: false,
+            neighbor: None,
+        }
+    }
+}
+
+/// What a datagram says; `None` where it is no message of GIST.
+fn body(octets: &[u8]) -> Option<Body<'_>> {
+    let octets = datagram(octets.get(udp::HEADER..)?)?;
+    Gist::parse(octets, Mode::D).ok().map(|message| message.body)
+}
+
+fn session(number: u32) -> SessionId {
+    // As random as names of sessions are.
+    let name = u128::from(number) + 1;
+    SessionId(name.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
+}
+
+/// The flow of a session, towards its destination.
+fn mri(speaker: &Speaker, number: u32) -> Mri {
+    let [source_port, destination_port] = Speaker::ports_of(number);
+    Mri::PathCoupled(PathCoupled {
+        source: speaker.sessions.sender.into(),
+        destination: speaker.to.into(),
+        source_prefix: 32,
+        destination_prefix: 32,
+        protocol: Some(udp::PROTOCOL),
+        ds_field: None,
+        flow_label: None,
+        spi: None,
+        source_port: Some(source_port),
+        destination_port: Some(destination_port),
+        direction: Direction::Downstream,
+    })
+}
+
+/// A RESERVE: with a QSPEC and a wish for a RESPONSE, or one that only says that its session goes on or ends.
+fn reserve(step: Step, refresh: Duration) -> Vec<u8> {
+    let is_new = step == Step::SetUp;
+    let bucket = TokenBucket {
+        rate: (RATE / 8) as f32,
+        depth: 3_000.0,
+        peak: f32::INFINITY,
+        min_policed_unit: 100,
+        max_packet_size: 1_500,
+    };
+    let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
+    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
+    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
+    let mut wanted = vec![0; qspec.buffer_len()];
+    qspec.emit(&mut wanted).expect("the buffer is long enough");
+    let message = QosNslp::Reserve(Reserve {
+        flags: GenericFlags::default(),
+        tear: step == Step::Release,
+        replace: true,
+        rsn: Rsn { number: 0, epoch: 4_711 },
+        rii: is_new.then_some(RII),
+        refresh_period: Some(refresh.as_millis() as u32),
+        bound: BoundSessions::NONE,
+        summary: None,
+        binding: None,
+        info: None,
+        classifier: None,
+        qspec: is_new.then_some(&wanted[..]),
+        extra: Extra::NONE,
+    });
+    let mut octets = vec![0; message.buffer_len()];
+    message.emit(&mut octets).expect("the buffer is long enough");
+    octets
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::Effect;
+
+    use super::super::speaker::{Protocol, SESSIONS, tests::speaker};
+    use super::*;
+
+    /// The one message of an outbox, with its destination; nothing stays there.
+    fn only(outbox: &mut Effects<Infallible>) -> (IpAddr, Vec<u8>) {
+        let messages: Vec<_> = outbox.iter().cloned().collect();
+        let [Effect::Send(way, range)] = &messages[..] else { panic!("{messages:?}") };
+        let message = (way.destination, outbox.octets(range).to_vec());
+        outbox.clear();
+        message
+    }
+
+    /// Without a router between them, both ends understand each other.
+    #[test]
+    fn a_session_is_set_up_refreshed_and_released() {
+        for number in [0, 25_000, SESSIONS - 1] {
+            let speaker = speaker(Protocol::Nsis);
+            let (from, to) = (speaker.sessions.sender, speaker.to);
+            let (mut asking, mut answering) = (Asking::new(&speaker), Answering::new(&speaker));
+            let (mut octets, mut outbox) = (Vec::new(), Effects::new());
+            let way = write(&speaker, number, Step::SetUp, &mut octets);
+            assert_eq!((way.destination, way.router_alert), (to.into(), true));
+            assert_eq!(answering.hear(&octets, &mut outbox), Heard::Step);
+            let (whom, response) = only(&mut outbox);
+            assert_eq!(whom, IpAddr::from(from));
+            assert_eq!(asking.hear(&response, &mut outbox), Heard::Step);
+            let (whom, confirm) = only(&mut outbox);
+            assert_eq!(whom, IpAddr::from(to));
+            assert_eq!(answering.hear(&confirm, &mut outbox), Heard::Step);
+            let (_, answer) = only(&mut outbox);
+            assert_eq!(asking.hear(&answer, &mut outbox), Heard::Last);
+            let others = [(Step::Refresh, Heard::Nothing), (Step::Release, Heard::Last)];
+            for (step, heard) in others {
+                let way = write(&speaker, number, step, &mut octets);
+                assert_eq!((way.destination, way.router_alert), (speaker.router.into(), false));
+                assert_eq!(answering.hear(&octets, &mut outbox), heard);
+                assert!(outbox.is_empty(), "nobody wants an answer");
+            }
+        }
+    }
+
+    #[test]
+    fn sessions_have_names_of_their_own() {
+        let speaker = speaker(Protocol::Nsis);
+        let [one, other] = [7, 25_007].map(|number| (session(number), mri(&speaker, number)));
+        assert_ne!(one.0, other.0);
+        assert_ne!(one.1, other.1);
+    }
+
+    #[test]
+    fn what_is_no_message_is_not_answered() {
+        let speaker = speaker(Protocol::Nsis);
+        let mut outbox = Effects::new();
+        let mut octets = Vec::new();
+        write(&speaker, 1, Step::SetUp, &mut octets);
+        for length in 0..octets.len() {
+            let cut = &octets[..length];
+            assert_eq!(Asking::new(&speaker).hear(cut, &mut outbox), Heard::Nothing);
+            assert_eq!(Answering::new(&speaker).hear(cut, &mut outbox), Heard::Nothing);
+        }
+        assert!(outbox.is_empty());
+    }
+}

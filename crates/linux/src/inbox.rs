@@ -1,0 +1,71 @@
+//! A socket whose datagrams are taken many at a time: for a host that counts or answers more of them than it could ask for one by
+//! one.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use socket2::Socket;
+
+use crate::sys::socket::{Batch, set_option};
+
+/// Datagrams that are taken in one call.
+const BATCH: usize = 32;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Inbox {
+    socket: Socket,
+    batch: Batch<BATCH>,
+}
+
+impl Inbox {
+    /// Of a socket whose datagrams have at most `longest` octets; what is longer is cut. `waiting` octets of kernel memory may be
+    /// taken by those that wait: less where the settings of the kernel allow less, and this process may not have more.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn new(socket: Socket, longest: usize, waiting: i32) -> io::Result<Inbox> {
+        let size = |option| set_option(socket.as_fd(), libc::SOL_SOCKET, option, waiting);
+        size(libc::SO_RCVBUFFORCE).or_else(|_| size(libc::SO_RCVBUF))?;
+        Ok(Inbox { socket, batch: Batch::new(longest) })
+    }
+
+    /// Hands over what is waiting, up to a batch. Gives how many; never blocks.
+    ///
+    /// # Errors
+    /// The socket has failed.
+    pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<usize> {
+        let count = self.batch.receive(self.socket.as_fd())?;
+        self.batch.packets().for_each(|(datagram, _)| each(datagram));
+        Ok(count)
+    }
+}
+
+impl AsFd for Inbox {
+    /// Readable when datagrams are waiting.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn everything_that_waits_comes_in_order_and_long_ones_are_cut() {
+        let here = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = here.local_addr().unwrap();
+        let mut inbox = Inbox::new(here.into(), 3, 1 << 20).unwrap();
+        let from = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let count = BATCH as u8 + 5;
+        for number in 0..count {
+            from.send_to(&[number; 4], to).unwrap();
+        }
+        let mut heard = Vec::new();
+        while inbox.receive(|datagram| heard.push(datagram.to_vec())).unwrap() > 0 {}
+        assert_eq!(heard, (0..count).map(|number| vec![number; 3]).collect::<Vec<_>>());
+    }
+}
