@@ -13,6 +13,7 @@
 //!   the structures of earlier implementations ([`baselines`](mod@baselines)).
 //! - [`yessir`](mod@yessir): a new flow of YESSIR, step by step (Tables 2 and 3 of Pan and Schulzrinne).
 //! - [`gist`](mod@gist): octets, processor, memory and time of GIST (the paper of Fu and others).
+//! - [`rounds`](mod@rounds): how parts measure again and again, as another report would.
 //! - [`scale`](mod@scale): the largest bursts and rates of one router, protocol by protocol.
 //! - [`environment`]: the machine, and how quiet it was.
 //! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
@@ -31,6 +32,7 @@ pub mod passage;
 pub mod published;
 pub mod results;
 mod retry;
+mod rounds;
 mod scale;
 mod sessions;
 pub mod store;

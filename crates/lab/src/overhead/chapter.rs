@@ -214,6 +214,12 @@ impl Estimate {
         Some(Estimate { repetitions: values.len() as u64, ..of_parts })
     }
 
+    /// Likewise, of what batch after batch gave, where each is the mean or the median of many repetitions, of which there were so
+    /// many in all.
+    pub fn of_batches(batches: &[f64], repetitions: u64) -> Option<Estimate> {
+        Some(Estimate { repetitions, ..Estimate::over_time(batches)? })
+    }
+
     /// What was counted, and is the same each time.
     pub fn exact(value: f64) -> Estimate {
         Estimate { median: value, low: value, high: value, repetitions: 1 }
@@ -353,5 +359,7 @@ mod tests {
         let estimate = Estimate::over_time(&slower_and_slower).unwrap();
         let expected = Estimate { median: 9.25, low: 0.5, high: 18.0, repetitions: 20 };
         assert_eq!((estimate, Estimate::over_time(&[])), (expected, None));
+        let of_batches = Estimate::of_batches(&slower_and_slower, 500);
+        assert_eq!(of_batches, Some(Estimate { repetitions: 500, ..expected }));
     }
 }

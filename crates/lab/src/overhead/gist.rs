@@ -5,6 +5,9 @@
 //! - [`sessions`]: sessions between two nodes, and RSVP's beside them (Figures 8 to 10).
 //! - [`middle`]: how long messages stay in a router between two senders.
 //! - [`refreshing`]: what GIST's refresh interval costs (Table II).
+//!
+//! What is measured on networks is measured in rounds, each of which visits every level, load and interval with daemons of its own,
+//! so that what lies between two reports lies between two rounds, too.
 
 mod components;
 mod middle;
@@ -13,11 +16,20 @@ mod refreshing;
 mod scaled;
 mod sessions;
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::Order;
 use super::chapter::{Chapter, Entry, Estimate};
+use super::rounds::do_all;
 use crate::bench::Supervision;
+use middle::Middle;
+use refreshing::Refreshing;
+use sessions::Sessions;
+
+/// How often each network is measured.
+const ROUNDS: u32 = 4;
 
 /// What needs network namespaces.
 const OF_NETWORKS: [&str; 13] = [
@@ -49,9 +61,17 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         OF_NETWORKS.iter().for_each(|key| chapter.leave_out(*key, obstacle.as_str()));
         return Ok(chapter);
     }
-    chapter.append(sessions::measure(order, supervision)?);
-    chapter.append(middle::measure(order, supervision)?);
-    chapter.append(refreshing::measure(order, supervision)?);
+    let mut sessions = Sessions::new(order.quick);
+    let mut middle = Middle::new(order.quick);
+    let mut refreshing = Refreshing::new(order.quick);
+    do_all(ROUNDS, Duration::ZERO, supervision, |round| {
+        sessions.round(round, supervision)?;
+        middle.round(supervision)?;
+        refreshing.round(supervision)
+    })?;
+    chapter.append(sessions.tell());
+    chapter.append(middle.tell());
+    chapter.append(refreshing.tell());
     Ok(chapter)
 }
 

@@ -147,6 +147,12 @@ impl Clock {
         ticks * self.tick / 1e3
     }
 
+    /// Likewise, all of a message's steps together that end with such a mark.
+    pub(crate) fn steps_us(&self, message: &[Stamp], is_one: impl Fn(Checkpoint) -> bool) -> f64 {
+        let pairs = message.windows(2).filter(|pair| is_one(pair[1].checkpoint));
+        pairs.map(|pair| self.step_us(pair[0], pair[1])).sum()
+    }
+
     /// What a mark costs, nanoseconds.
     pub(crate) fn mark_ns(&self) -> f64 {
         self.mark * self.tick

@@ -7,34 +7,52 @@ mod lookups;
 mod tell;
 mod upkeep;
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::Order;
 use super::baselines::indexes;
 use super::chapter::Chapter;
 use super::environment::Environment;
+use super::rounds::{do_all, elsewhere};
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
-use load::Load;
+use load::{Costs, Load};
 use lookups::Lookups;
 use upkeep::Upkeep;
 
 /// Sessions that stand.
 const SESSIONS: [u32; 6] = [1, 100, 1_000, 10_000, 100_000, 1_000_000];
-/// Seconds of the sessions' time: together with set-up and warm-up less than the 180 s that routing state of GIST lives here, which
-/// nobody behind the router refreshes.
-const ROUNDS: u32 = 100;
+/// Seconds of the sessions' time that routers and structures are measured: a whole period of refreshes, and together with set-up and
+/// warm-up less than the 180 s that routing state of GIST lives here, which nobody behind the router refreshes.
+const SECONDS: u32 = 30;
+/// How often all routers and structures are made anew: by where their sessions lie in memory alone, slopes differ.
+const GENERATIONS: u32 = 4;
 /// How often messages and look-ups are measured in each of them.
 const VISITS: u32 = 6;
 /// Octets of memory from which on a million sessions of all four protocols are held at once: they take 2.6 GB.
 const LARGE: u64 = 7_000_000_000;
 
+/// What something took with so many sessions, in the order of time.
+struct Timed {
+    name: &'static str,
+    sessions: u32,
+    times: Vec<f64>,
+}
+
+impl Timed {
+    fn new(name: &'static str, sessions: u32) -> Timed {
+        Timed { name, sessions, times: Vec::new() }
+    }
+}
+
 /// All that is measured, round by round.
 #[derive(Default)]
 struct Measurements {
-    loads: Vec<Load>,
-    lookups: Vec<Lookups>,
-    upkeeps: Vec<Upkeep>,
+    loads: Vec<Costs>,
+    lookups: Vec<Timed>,
+    upkeeps: Vec<Timed>,
 }
 
 /// Measures all of it. Every round is one second of the sessions' time, and visits every router and every structure, so that what is
@@ -43,14 +61,19 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     let memory = Environment::of_this_machine().memory;
     let largest = if order.quick || memory < LARGE { 100_000 } else { 1_000_000 };
     let sizes: Vec<u32> = SESSIONS.into_iter().filter(|&sessions| sessions <= largest).collect();
-    let measurements = Measurements::of(&sizes, ROUNDS, supervision)?;
-    Ok(tell::tell(&measurements, ROUNDS))
+    let mut all = Measurements::default();
+    do_all(GENERATIONS, Duration::ZERO, supervision, |_| {
+        all.add(elsewhere(|| Measurements::of(&sizes, SECONDS, supervision))?);
+        Ok(())
+    })?;
+    Ok(tell::tell(&all, GENERATIONS * SECONDS))
 }
 
 impl Measurements {
+    /// Those of one generation of routers and structures.
     fn of(sizes: &[u32], rounds: u32, supervision: &Supervision<'_>) -> Result<Measurements> {
         let watcher = supervision.watcher;
-        let mut all = Measurements::default();
+        let (mut loads, mut lookups, mut upkeeps) = (Vec::new(), Vec::new(), Vec::new());
         for &sessions in sizes {
             for protocol in Protocol::ALL {
                 let name = protocol.name();
@@ -59,31 +82,48 @@ impl Measurements {
                     watcher.reached(count.into());
                     supervision.go_on()
                 };
-                all.loads.push(Load::new(protocol, sessions, go_on)?);
+                loads.push(Load::new(protocol, sessions, go_on)?);
             }
             let in_all = u64::from(sessions) * indexes().len() as u64;
             watcher.begin(&format!("sessions: structures with {sessions}"), in_all);
-            all.lookups.extend(lookups::all(sessions, |count| {
+            lookups.extend(lookups::all(sessions, |count| {
                 watcher.reached(count);
                 supervision.go_on()
             })?);
-            all.upkeeps.extend(upkeep::all(sessions, || supervision.go_on())?);
+            upkeeps.extend(upkeep::all(sessions, || supervision.go_on())?);
         }
         watcher.begin("sessions: rounds", rounds.into());
         for round in 1..=rounds {
-            for load in &mut all.loads {
+            for load in &mut loads {
                 supervision.go_on()?;
                 load.pass_a_second();
             }
             for _ in 0..VISITS {
                 supervision.go_on()?;
-                all.loads.iter_mut().try_for_each(Load::visit)?;
-                all.lookups.iter_mut().try_for_each(Lookups::round)?;
+                loads.iter_mut().try_for_each(Load::visit)?;
+                lookups.iter_mut().try_for_each(Lookups::round)?;
             }
-            all.upkeeps.iter_mut().try_for_each(Upkeep::round)?;
+            upkeeps.iter_mut().try_for_each(Upkeep::round)?;
             watcher.reached(round.into());
         }
-        Ok(all)
+        Ok(Measurements {
+            loads: loads.into_iter().map(|load| load.costs).collect(),
+            lookups: lookups.into_iter().map(|lookups: Lookups| lookups.timed).collect(),
+            upkeeps: upkeeps.into_iter().map(|upkeep: Upkeep| upkeep.timed).collect(),
+        })
+    }
+
+    /// Adds those of a later generation of the same.
+    fn add(&mut self, later: Measurements) {
+        if self.loads.is_empty() {
+            *self = later;
+            return;
+        }
+        self.loads.iter_mut().zip(later.loads).for_each(|(all, later)| all.add(later));
+        for (all, later) in [(&mut self.lookups, later.lookups), (&mut self.upkeeps, later.upkeeps)]
+        {
+            all.iter_mut().zip(later).for_each(|(all, later)| all.times.extend(later.times));
+        }
     }
 }
 
@@ -100,7 +140,13 @@ mod tests {
     fn every_published_figure_has_a_counterpart() {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
-        let measurements = Measurements::of(&[1, 20, 60], 4, &supervision).unwrap();
+        let generation = || Measurements::of(&[1, 20, 60], 2, &supervision).unwrap();
+        let mut measurements = Measurements::default();
+        measurements.add(generation());
+        measurements.add(generation());
+        let times = measurements.lookups.iter().map(|lookups| lookups.times.len() as u32);
+        assert!(times.eq([2 * 2 * VISITS; 18]));
+        assert!(measurements.loads.iter().all(|load| load.upkeep.len() == 4));
         let chapter = tell::tell(&measurements, 4);
         let keys = published::measurements().map(|(key, _)| key);
         for key in keys.filter(|key| published::is_under(key, "budapest.table9_session_load")) {

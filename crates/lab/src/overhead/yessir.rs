@@ -7,24 +7,60 @@ mod sockets;
 mod steps;
 mod tell;
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::Order;
 use super::chapter::Chapter;
+use super::marks::{self, Marks};
 use super::published;
+use super::rounds::{do_all, elsewhere};
 use crate::bench::Supervision;
-use clock::Clock;
 use flows::Flows;
 use steps::Steps;
 
 /// Flows that stand, beyond those of the paper.
 const BEYOND: [u32; 3] = [30_000, 100_000, 1_000_000];
+/// From so many flows on they are not made anew in every round: that takes seconds.
+const LARGE: u32 = 1_000_000;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    rounds: u32,
+    /// In every so many rounds a large router is made, and gives the values of all of these.
+    large_every: u32,
+    /// Rounds begin no sooner after each other.
+    apart: Duration,
+    batches: Batches,
+}
+
+/// Batches of a round.
+#[derive(Clone, Copy, Debug)]
+struct Batches {
+    of_flows: u32,
+    of_steps: u32,
+}
+
+const QUICK: Plan = Plan {
+    rounds: 8,
+    large_every: 4,
+    apart: Duration::from_secs(2),
+    batches: Batches { of_flows: 60, of_steps: 40 },
+};
+const FULL: Plan = Plan {
+    rounds: 24,
+    large_every: 3,
+    apart: Duration::from_secs(5),
+    batches: Batches { of_flows: 100, of_steps: 60 },
+};
 
 /// All that is measured, round by round.
 struct Measurements {
-    clock: Clock,
     flows: Vec<Flows>,
     steps: Steps,
+    rounds: u32,
 }
 
 /// Measures all of it. Every round visits every size and every step, so that what is compared was measured side by side.
@@ -32,32 +68,33 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     let sizes =
         published::numbers("pan.table2_flow_build.flows").into_iter().map(|flows| flows as u32);
     let sizes: Vec<u32> = sizes.chain(BEYOND).collect();
-    let rounds = if order.quick { 1_500 } else { 6_000 };
-    Ok(tell::tell(&Measurements::of(&sizes, rounds, supervision)?))
+    let plan = if order.quick { QUICK } else { FULL };
+    Ok(tell::tell(&Measurements::of(&sizes, &plan, supervision)?))
 }
 
 impl Measurements {
-    fn of(sizes: &[u32], rounds: u32, supervision: &Supervision<'_>) -> Result<Measurements> {
-        let watcher = supervision.watcher;
-        let mut flows = Vec::new();
-        for &size in sizes {
-            watcher.begin(&format!("yessir: {size} flows"), size.into());
-            flows.push(Flows::new(size, |count| {
-                watcher.reached(count.into());
-                supervision.go_on()
-            })?);
-        }
-        let mut all = Measurements { clock: Clock::calibrated(), flows, steps: Steps::new()? };
-        watcher.begin("yessir: rounds", rounds.into());
-        for round in 0..rounds {
-            supervision.go_on()?;
-            for flows in &mut all.flows {
-                flows.round(&all.clock, round)?;
+    fn of(sizes: &[u32], plan: &Plan, supervision: &Supervision<'_>) -> Result<Measurements> {
+        let mut flows: Vec<Flows> = sizes.iter().map(|&size| Flows::new(size)).collect();
+        let mut steps = Steps::default();
+        let mut clock = {
+            let marks = Marks::begin();
+            marks::Clock::calibrate(&marks)?
+        };
+        let go_on = || supervision.go_on();
+        supervision.watcher.begin("yessir: rounds", plan.rounds.into());
+        do_all(plan.rounds, plan.apart, supervision, |round| {
+            for flows in &mut flows {
+                let rounds = match flows.resident {
+                    LARGE.. if round.is_multiple_of(plan.large_every) => plan.large_every,
+                    LARGE.. => continue,
+                    _ => 1,
+                };
+                elsewhere(|| flows.rounds(rounds, plan.batches, &go_on))?;
             }
-            all.steps.round(&all.clock, round)?;
-            watcher.reached(u64::from(round) + 1);
-        }
-        Ok(all)
+            clock.weigh_marks(&Marks::begin())?;
+            elsewhere(|| steps.round(&clock, plan.batches))
+        })?;
+        Ok(Measurements { flows, steps, rounds: plan.rounds })
     }
 }
 
@@ -74,7 +111,9 @@ mod tests {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         let sizes: Vec<u32> = (1..=11).collect();
-        let chapter = tell::tell(&Measurements::of(&sizes, 2, &supervision).unwrap());
+        let batches = Batches { of_flows: 1, of_steps: 1 };
+        let plan = Plan { rounds: 2, large_every: 1, apart: Duration::ZERO, batches };
+        let chapter = tell::tell(&Measurements::of(&sizes, &plan, &supervision).unwrap());
         let mine = |key: &str| {
             ["pan.table2_flow_build", "pan.table3_yessir"]
                 .iter()
@@ -90,6 +129,14 @@ mod tests {
             !table.rows.is_empty() && table.rows.iter().all(|row| row.len() == table.columns.len())
         }));
         interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(Measurements::of(&sizes, 1, &supervision).is_err(), "it was interrupted");
+        assert!(Measurements::of(&sizes, &plan, &supervision).is_err(), "it was interrupted");
+    }
+
+    /// Where a large router is not made in every round, it has as many values all the same.
+    #[test]
+    fn all_sizes_have_as_many_values() {
+        for Plan { rounds, large_every, .. } in [QUICK, FULL] {
+            assert!(rounds >= 8 && rounds.is_multiple_of(large_every));
+        }
     }
 }

@@ -18,6 +18,8 @@ use crate::bench::router::COUNTED;
 const MOST_AT_ONCE: usize = 8;
 /// How often to look whether one has ended.
 const LOOK: Duration = Duration::from_millis(20);
+/// By how much longer the environment of each draw is, octets: no multiple of any way of a cache that is simulated.
+const LONGER: u64 = 1_184;
 /// Callers that are kept apart: more than there are.
 const CALLERS: u32 = 40;
 
@@ -163,8 +165,11 @@ pub(super) fn arguments(plan: &Plan) -> Vec<String> {
     ]
 }
 
+/// Where the stack lies, and so what shares a place of a cache with it, goes by how long the environment is: whoever starts this
+/// program, runs of one draw have the same, and those of another draw another, as those of another machine have.
 fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Running> {
     let Job { plan, caches } = job;
+    let longer = "-".repeat((plan.seed * LONGER) as usize);
     let file = |kind: &str| directory.0.join(format!("{place}.{kind}"));
     Command::new("valgrind")
         .args(["--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"])
@@ -177,6 +182,9 @@ fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Runn
         .arg(format!("--callgrind-out-file={}", file("counts").display()))
         .arg(std::env::current_exe()?)
         .args(arguments(plan))
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .env("EARMARK_DRAW", longer)
         .stdin(Stdio::null())
         .stdout(File::create(file("json"))?)
         .stderr(File::create(file("errors"))?)

@@ -8,7 +8,6 @@ use crate::bench::Supervision;
 use crate::bench::nsis::passing::{self, Passings, Plan};
 use crate::bench::nsis::standing::validity;
 use crate::bench::nsis::{Chain, Set, Times, Transport};
-use crate::overhead::Order;
 use crate::overhead::chapter::{Cell, Chapter, Estimate, Table};
 use crate::overhead::environment::Environment;
 use crate::overhead::published;
@@ -23,17 +22,89 @@ const KINDS: [Kind; 2] = [
     ("Data", "data", |passings| &passings.data),
 ];
 
-/// Measures both loads.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let scaled = Scaled { by: if order.quick { 125 } else { 25 } };
-    let rounds = if order.quick { 1 } else { 2 };
-    let mut results: [Vec<Passings>; 2] = Default::default();
-    for _ in 0..rounds {
-        for (load, results) in LOADS.into_iter().zip(&mut results) {
-            let result = one(scaled, load, supervision);
+/// What the rounds have found.
+pub(super) struct Middle {
+    scaled: Scaled,
+    /// Parts of the time that each load is looked at in a round.
+    parts: u32,
+    results: [Vec<Passings>; 2],
+}
+
+impl Middle {
+    /// Nothing was measured yet.
+    pub(super) fn new(quick: bool) -> Middle {
+        let parts = if quick { 2 } else { 4 };
+        Middle { scaled: Scaled::of_report(quick), parts, results: Default::default() }
+    }
+
+    /// Measures both loads, each on a network of its own.
+    pub(super) fn round(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        for (load, results) in LOADS.into_iter().zip(&mut self.results) {
+            let result = one(self.scaled, load, self.parts, supervision);
             results.push(result.with_context(|| format!("two senders, {load} sessions"))?);
         }
+        Ok(())
     }
+
+    pub(super) fn tell(&self) -> Chapter {
+        let Middle { scaled, ref results, .. } = *self;
+        let mut chapter = introduction(scaled);
+        let columns = [
+            "message",
+            "sessions, as published",
+            "ms in the router",
+            "published ms",
+            "thousand cycles",
+            "published thousand cycles",
+        ];
+        let mut table = Table::new("gist-middle", "Time of a message in a router", &columns);
+        let mhz = Environment::of_this_machine().mhz;
+        let then_mhz = published::number("gist.cpu_mhz");
+        for (load, results) in LOADS.into_iter().zip(results) {
+            for (name, kind, of) in KINDS {
+                let key = format!("gist.gist_{kind}_processing_ms_{load}");
+                let then = published::number(&key);
+                let parts = results.iter().flat_map(of).filter(|times| times.count > 0);
+                let medians: Vec<f64> = parts.map(|times| times.p50_ms).collect();
+                let Some(time) = Estimate::over_time(&medians) else {
+                    chapter
+                        .leave_out(key, "no such message passed the router while it was watched");
+                    continue;
+                };
+                table.row([
+                    name.into(),
+                    f64::from(load).into(),
+                    time.into(),
+                    then.into(),
+                    Cell::from(mhz.map(|mhz| time.times(mhz))),
+                    then.zip(then_mhz).map(|(then, mhz)| then * mhz).into(),
+                ]);
+                let note = format!("the median message, {}", scaled.note());
+                noted(&mut chapter, &key, "ms", vec![time], &note);
+            }
+        }
+        chapter.table(table);
+        chapter.table(router(scaled, results));
+        chapter
+    }
+}
+
+fn one(scaled: Scaled, load: u32, parts: u32, supervision: &Supervision<'_>) -> Result<Passings> {
+    supervision.watcher.begin("the network starts", 1);
+    let set = Set { second_sender: true, ..Set::new(2, Transport::Datagram) };
+    let chain = Chain::up(&Set { validity: validity(scaled.refresh()), ..set })?;
+    let plan = Plan {
+        sessions: scaled.sessions(load),
+        ping: scaled.ping(),
+        settle: scaled.refresh() / 2,
+        window: scaled.refresh(),
+        parts,
+    };
+    passing::measure_on(&chain, &plan, supervision)
+}
+
+/// What was done.
+fn introduction(scaled: Scaled) -> Chapter {
     let mut chapter = Chapter::default();
     chapter.heading("Two senders over one router (section IV-C)");
     chapter.text(format!(
@@ -43,56 +114,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
          a message also waits for a processor.",
         scaled.note()
     ));
-    let columns = [
-        "message",
-        "sessions, as published",
-        "ms in the router",
-        "published ms",
-        "thousand cycles",
-        "published thousand cycles",
-    ];
-    let mut table = Table::new("gist-middle", "Time of a message in a router", &columns);
-    let mhz = Environment::of_this_machine().mhz;
-    let then_mhz = published::number("gist.cpu_mhz");
-    for (load, results) in LOADS.into_iter().zip(&results) {
-        for (name, kind, of) in KINDS {
-            let key = format!("gist.gist_{kind}_processing_ms_{load}");
-            let then = published::number(&key);
-            let parts = results.iter().flat_map(of).filter(|times| times.count > 0);
-            let Some(time) = Estimate::of(&parts.map(|times| times.p50_ms).collect::<Vec<_>>())
-            else {
-                chapter.leave_out(key, "no such message passed the router while it was watched");
-                continue;
-            };
-            table.row([
-                name.into(),
-                f64::from(load).into(),
-                time.into(),
-                then.into(),
-                Cell::from(mhz.map(|mhz| time.times(mhz))),
-                then.zip(then_mhz).map(|(then, mhz)| then * mhz).into(),
-            ]);
-            let note = format!("the median message, {}", scaled.note());
-            noted(&mut chapter, &key, "ms", vec![time], &note);
-        }
-    }
-    chapter.table(table);
-    chapter.table(router(scaled, &results));
-    Ok(chapter)
-}
-
-fn one(scaled: Scaled, load: u32, supervision: &Supervision<'_>) -> Result<Passings> {
-    supervision.watcher.begin("the network starts", 1);
-    let set = Set { second_sender: true, ..Set::new(2, Transport::Datagram) };
-    let chain = Chain::up(&Set { validity: validity(scaled.refresh()), ..set })?;
-    let plan = Plan {
-        sessions: scaled.sessions(load),
-        ping: scaled.ping(),
-        settle: scaled.refresh() / 2,
-        window: scaled.refresh(),
-        parts: 6,
-    };
-    passing::measure_on(&chain, &plan, supervision)
+    chapter
 }
 
 /// What else was seen of the router.

@@ -9,7 +9,6 @@ use super::scaled::Scaled;
 use crate::bench::Supervision;
 use crate::bench::nsis::standing::{self, Plan};
 use crate::bench::nsis::{Chain, Set, Transport};
-use crate::overhead::Order;
 use crate::overhead::chapter::{Axis, Chapter, Estimate, Figure, Kind, Point, Series, Table};
 use crate::overhead::published;
 
@@ -18,46 +17,74 @@ const SESSIONS: u32 = 15_000;
 const INTERVALS: &str = "gist.table2_refresh_cpu.interval_s";
 const KEY: &str = "gist.table2_refresh_cpu.cpu_pct";
 
-/// Measures every interval, again and again.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let (period, rounds, parts) =
-        if order.quick { (Duration::from_secs(1), 1, 5) } else { (Duration::from_secs(6), 2, 6) };
-    let intervals = published::numbers(INTERVALS);
-    supervision.watcher.begin("the network starts", 1);
-    // The other end grants whatever this one proposes.
-    let chain = Chain::up(&Set::new(1, Transport::Tcp))?;
-    let mut shares = vec![Vec::new(); intervals.len()];
-    for _ in 0..rounds {
-        for (interval, shares) in intervals.iter().zip(&mut shares) {
-            let percent = one(&chain, *interval, period, parts, supervision);
+/// What the rounds have found.
+pub(super) struct Refreshing {
+    /// What each interval becomes.
+    period: Duration,
+    /// Parts of the time that each is looked at in a round.
+    parts: u32,
+    intervals: Vec<f64>,
+    /// Of each interval percent of a processor, part by part.
+    shares: Vec<Vec<f64>>,
+}
+
+impl Refreshing {
+    /// Nothing was measured yet.
+    pub(super) fn new(quick: bool) -> Refreshing {
+        let intervals = published::numbers(INTERVALS);
+        let (period, parts) =
+            if quick { (Duration::from_millis(500), 2) } else { (Duration::from_secs(3), 4) };
+        let shares = vec![Vec::new(); intervals.len()];
+        Refreshing { period, parts, intervals, shares }
+    }
+
+    /// Measures every interval, on a network of its own.
+    pub(super) fn round(&mut self, supervision: &Supervision<'_>) -> Result<()> {
+        supervision.watcher.begin("the network starts", 1);
+        // The other end grants whatever this one proposes.
+        let chain = Chain::up(&Set::new(1, Transport::Tcp))?;
+        for (interval, shares) in self.intervals.iter().zip(&mut self.shares) {
+            let percent = one(&chain, *interval, self.period, self.parts, supervision);
             shares.extend(percent.with_context(|| format!("GIST refreshed every {interval} s"))?);
         }
+        Ok(())
     }
-    let mut chapter = Chapter::default();
-    chapter.heading("The refresh interval of GIST (Table II)");
-    let seconds = period.as_secs_f64();
-    let way = format!(
-        "so many fewer sessions, and so much shorter intervals, that GIST's becomes {seconds:.0} s: as many messages a second as with 15 000 sessions"
-    );
-    chapter.text(format!(
-        "One node pings another over TCP, as with 15 000 sessions that are pinged every 30 s, while GIST's own interval is longer and \
-         longer. Each row has {way}. Refreshes of GIST are datagrams, a Query and a Response, and a Confirm over the connection; what \
-         they cost is the difference between the rows."
-    ));
-    let columns = ["interval s, as published", "sessions here", "% of a processor", "published %"];
-    let mut table = Table::new("gist-refreshing", "Processor by GIST's refresh interval", &columns);
-    let then = published::numbers(KEY);
-    let mut values = Vec::new();
-    for ((interval, shares), then) in intervals.iter().zip(&shares).zip(&then) {
-        let Some(share) = Estimate::of(shares) else { continue };
-        let sessions = scaled(*interval, period).sessions(SESSIONS);
-        table.row([(*interval).into(), f64::from(sessions).into(), share.into(), (*then).into()]);
-        values.push(share);
+
+    pub(super) fn tell(&self) -> Chapter {
+        let Refreshing { period, ref intervals, ref shares, .. } = *self;
+        let mut chapter = Chapter::default();
+        chapter.heading("The refresh interval of GIST (Table II)");
+        let seconds = period.as_secs_f64();
+        let way = format!(
+            "so many fewer sessions, and so much shorter intervals, that GIST's becomes {seconds} s: as many messages a second as with 15 000 sessions"
+        );
+        chapter.text(format!(
+            "One node pings another over TCP, as with 15 000 sessions that are pinged every 30 s, while GIST's own interval is longer and \
+             longer. Each row has {way}. Refreshes of GIST are datagrams, a Query and a Response, and a Confirm over the connection; what \
+             they cost is the difference between the rows."
+        ));
+        let columns =
+            ["interval s, as published", "sessions here", "% of a processor", "published %"];
+        let mut table =
+            Table::new("gist-refreshing", "Processor by GIST's refresh interval", &columns);
+        let then = published::numbers(KEY);
+        let mut values = Vec::new();
+        for ((interval, shares), then) in intervals.iter().zip(shares).zip(&then) {
+            let Some(share) = Estimate::over_time(shares) else { continue };
+            let sessions = scaled(*interval, period).sessions(SESSIONS);
+            table.row([
+                (*interval).into(),
+                f64::from(sessions).into(),
+                share.into(),
+                (*then).into(),
+            ]);
+            values.push(share);
+        }
+        chapter.table(table);
+        chapter.figure(figure(intervals, &values, &then));
+        noted(&mut chapter, KEY, "% of a processor", values, &way);
+        chapter
     }
-    chapter.table(table);
-    chapter.figure(figure(&intervals, &values, &then));
-    noted(&mut chapter, KEY, "% of a processor", values, &way);
-    Ok(chapter)
 }
 
 /// By how much an interval is made shorter.
@@ -112,11 +139,12 @@ mod tests {
 
     #[test]
     fn every_interval_becomes_the_period() {
-        let period = Duration::from_secs(1);
-        for interval in published::numbers(INTERVALS) {
-            let scaled = scaled(interval, period);
-            assert_eq!(f64::from(scaled.by), interval);
-            assert!(scaled.sessions(SESSIONS) > 50);
+        for Refreshing { period, intervals, .. } in [true, false].map(Refreshing::new) {
+            for interval in intervals {
+                let scaled = scaled(interval, period);
+                assert_eq!(f64::from(scaled.by) * period.as_secs_f64(), interval);
+                assert!(scaled.sessions(SESSIONS) > 25);
+            }
         }
         assert_eq!(published::numbers(INTERVALS).len(), published::numbers(KEY).len());
     }

@@ -15,6 +15,11 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
+    /// As a report has time for: each round takes a refresh period of GIST for each level.
+    pub(super) fn of_report(quick: bool) -> Scaled {
+        Scaled { by: if quick { 250 } else { 50 } }
+    }
+
     /// Sessions in place of so many published ones.
     pub(super) fn sessions(self, published: u32) -> u32 {
         published / self.by

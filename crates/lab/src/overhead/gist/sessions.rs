@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::noted;
 use super::scaled::{Scaled, pings_a_second};
+use super::{ROUNDS, noted};
 use crate::bench::nsis::standing::{self, Held, Level, Plan, validity};
 use crate::bench::nsis::{Chain, Set, Transport};
 use crate::bench::{Supervision, network, resident};
-use crate::overhead::Order;
 use crate::overhead::chapter::{Axis, Cell, Chapter, Estimate, Figure, Kind, Point, Series, Table};
 use crate::overhead::environment::Environment;
 use crate::overhead::published;
@@ -21,8 +20,10 @@ const QUICK: [u32; 4] = [20_000, 45_000, 55_000, 60_000];
 const FULL: [u32; 5] = [20_000, 30_000, 45_000, 55_000, 60_000];
 /// The level at which reservations are set up one after the other: the paper did with 15 000 to 25 000.
 const SET_UP_AT: u32 = 20_000;
-/// The last level.
+/// The last level, and how many sessions the paper held at the same time.
 const TOP: u32 = 60_000;
+/// More than that.
+const MORE: u32 = 95_000;
 
 /// What one kind of transport came to.
 struct Run {
@@ -31,36 +32,66 @@ struct Run {
     levels: Vec<Level>,
 }
 
-/// Measures each transport, RSVP, and how many sessions are held.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    let mut chapter = Chapter::default();
-    chapter.heading("Sessions between two nodes (Figures 8 to 10)");
-    let scaled = Scaled { by: if order.quick { 125 } else { 25 } };
-    let mut runs: Vec<Run> = Vec::new();
-    for _ in 0..if order.quick { 1 } else { 2 } {
+/// What the rounds have found.
+pub(super) struct Sessions {
+    quick: bool,
+    scaled: Scaled,
+    runs: Vec<Run>,
+    held: Vec<Held>,
+}
+
+impl Sessions {
+    /// Nothing was measured yet.
+    pub(super) fn new(quick: bool) -> Sessions {
+        let scaled = Scaled::of_report(quick);
+        Sessions { quick, scaled, runs: Vec::new(), held: Vec::new() }
+    }
+
+    /// Measures each transport, RSVP, and how many sessions are held, each on a network of its own.
+    pub(super) fn round(&mut self, round: u32, supervision: &Supervision<'_>) -> Result<()> {
+        let Sessions { quick, scaled, .. } = *self;
         for transport in Transport::ALL {
-            let levels = climb(order, scaled, transport, supervision)
-                .with_context(|| format!("GIST over {}", transport.name()))?;
-            match runs.iter_mut().find(|run| run.transport == Some(transport)) {
-                Some(run) => join(&mut run.levels, levels),
-                None => {
-                    runs.push(Run { name: transport.name(), transport: Some(transport), levels });
-                }
+            // Of TLS nothing was published, nor is there time for what takes long in each round.
+            if transport == Transport::Tls && quick && round > 0 {
+                continue;
             }
+            let levels = climb(quick, scaled, transport, supervision)
+                .with_context(|| format!("GIST over {}", transport.name()))?;
+            self.add(transport.name(), Some(transport), levels);
+        }
+        let levels = rsvp(quick, scaled, supervision).context("RSVP")?;
+        self.add("RSVP", None, levels);
+        if quick && !round.is_multiple_of(2) {
+            return Ok(());
+        }
+        self.held.push(hold(TOP, supervision)?);
+        if !quick && round == 0 {
+            self.held.push(hold(MORE, supervision)?);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: &'static str, transport: Option<Transport>, levels: Vec<Level>) {
+        match self.runs.iter_mut().find(|run| run.transport == transport) {
+            Some(run) => join(&mut run.levels, levels),
+            None => self.runs.push(Run { name, transport, levels }),
         }
     }
-    let levels = rsvp(order, scaled, supervision).context("RSVP")?;
-    runs.push(Run { name: "RSVP", transport: None, levels });
-    let held = hold(order, supervision)?;
-    tell(&mut chapter, scaled, &runs);
-    chapter.table(table(scaled, &runs));
-    chapter.figure(processor(scaled, &runs));
-    chapter.figure(round_trips(scaled, &runs));
-    give_processor(&mut chapter, scaled, &runs);
-    give_round_trips(&mut chapter, scaled, &runs);
-    give_set_ups(&mut chapter, &runs);
-    give_held(&mut chapter, &held);
-    Ok(chapter)
+
+    pub(super) fn tell(&self) -> Chapter {
+        let Sessions { scaled, ref runs, ref held, .. } = *self;
+        let mut chapter = Chapter::default();
+        chapter.heading("Sessions between two nodes (Figures 8 to 10)");
+        introduce(&mut chapter, scaled, runs);
+        chapter.table(table(scaled, runs));
+        chapter.figure(processor(scaled, runs));
+        chapter.figure(round_trips(scaled, runs));
+        give_processor(&mut chapter, scaled, runs);
+        give_round_trips(&mut chapter, scaled, runs);
+        give_set_ups(&mut chapter, runs);
+        give_held(&mut chapter, held);
+        chapter
+    }
 }
 
 /// Adds what was measured later to the levels that there are.
@@ -74,28 +105,28 @@ fn join(levels: &mut [Level], later: Vec<Level>) {
 }
 
 fn climb(
-    order: &Order,
+    quick: bool,
     scaled: Scaled,
     transport: Transport,
     supervision: &Supervision<'_>,
 ) -> Result<Vec<Level>> {
     supervision.watcher.begin("the network starts", 1);
     let chain = Chain::up(&Set { validity: validity(scaled.refresh()), ..Set::new(1, transport) })?;
-    let published: &[u32] = if order.quick { &QUICK } else { &FULL };
+    let published: &[u32] = if quick { &QUICK } else { &FULL };
     let plan = Plan {
         levels: published.iter().map(|sessions| scaled.sessions(*sessions)).collect(),
         ping: scaled.ping(),
         settle: scaled.refresh() / 2,
         window: scaled.refresh(),
-        parts: if order.quick { 6 } else { 9 },
-        set_ups: Some((scaled.sessions(SET_UP_AT), if order.quick { 60 } else { 400 })),
+        parts: parts(quick),
+        set_ups: Some((scaled.sessions(SET_UP_AT), if quick { 20 } else { 200 })),
     };
     standing::measure_on(&chain, &plan, supervision)
 }
 
 /// As many sessions of RSVP, each refreshed every 30 s by Path and by Resv, over one router, which is looked at.
-fn rsvp(order: &Order, scaled: Scaled, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
-    let published: &[u32] = if order.quick { &[TOP] } else { &[SET_UP_AT, TOP] };
+fn rsvp(quick: bool, scaled: Scaled, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
+    let published: &[u32] = if quick { &[TOP] } else { &[SET_UP_AT, TOP] };
     let refresh = scaled.ping();
     let mut levels = Vec::new();
     for &sessions in published {
@@ -109,7 +140,7 @@ fn rsvp(order: &Order, scaled: Scaled, supervision: &Supervision<'_>) -> Result<
             host_refresh: refresh,
             warm_up: refresh * 2,
             window: scaled.refresh(),
-            parts: if order.quick { 6 } else { 9 },
+            parts: parts(quick),
             patience: Duration::from_secs(60),
         };
         let residents = resident::measure(&plan, supervision)?;
@@ -125,25 +156,22 @@ fn rsvp(order: &Order, scaled: Scaled, supervision: &Supervision<'_>) -> Result<
     Ok(levels)
 }
 
-/// As many sessions at the same time as the paper had, or more, in datagrams, not scaled.
-fn hold(order: &Order, supervision: &Supervision<'_>) -> Result<Vec<Held>> {
-    let counts: &[u32] = if order.quick { &[TOP] } else { &[TOP, TOP, TOP, 95_000] };
-    let rate = 12_000;
-    let mut held = Vec::new();
-    for &sessions in counts {
-        supervision.watcher.begin("the network starts", 1);
-        let chain = Chain::up(&Set::new(1, Transport::Datagram))?;
-        held.push(standing::hold_on(&chain, sessions, rate, supervision)?);
-    }
-    Ok(held)
+/// So many sessions at the same time, in datagrams, not scaled.
+fn hold(sessions: u32, supervision: &Supervision<'_>) -> Result<Held> {
+    /// Sessions that begin in a second.
+    const RATE: u32 = 12_000;
+    supervision.watcher.begin("the network starts", 1);
+    let chain = Chain::up(&Set::new(1, Transport::Datagram))?;
+    standing::hold_on(&chain, sessions, RATE, supervision)
 }
 
-fn tell(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
+fn introduce(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
     chapter.text(format!(
         "One node pings another over one hop, in datagrams (D-mode), over TCP (C-mode) and over TLS, {}; the second one is a daemon, \
          and is what is looked at. In the same run as many sessions of RSVP stood over one router, each refreshed by a Path and a Resv \
          every {:.2} s; it passes each of them on, which an end does not. One pair of Earmark's nodes shares two processors, with the \
-         kernel's work in their time.",
+         kernel's work in their time. Intervals are over {ROUNDS} rounds with daemons of their own, between which all else of this \
+         chapter is measured that needs a network.",
         scaled.note(),
         scaled.ping().as_secs_f64()
     ));
@@ -157,8 +185,14 @@ fn tell(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
     ));
 }
 
+/// Of values in the order in which they were measured.
 fn estimate_of(values: impl Iterator<Item = f64>) -> Option<Estimate> {
-    Estimate::of(&values.collect::<Vec<_>>())
+    Estimate::over_time(&values.collect::<Vec<_>>())
+}
+
+/// Parts of the time that a level is looked at in a round.
+fn parts(quick: bool) -> u32 {
+    if quick { 2 } else { 4 }
 }
 
 /// Percent of a processor.
@@ -343,8 +377,10 @@ fn give_set_ups(chapter: &mut Chapter, runs: &[Run]) {
         let times: Vec<f64> = times.copied().collect();
         let batches = times.chunks_exact(BATCH);
         let medians = batches.filter_map(|batch| Some(Estimate::of(batch)?.median));
-        let Some(time) = estimate_of(medians) else { continue };
-        let (count, then) = (times.len() as f64, published::number(key));
+        let medians: Vec<f64> = medians.collect();
+        let count = times.len();
+        let Some(time) = Estimate::of_batches(&medians, count as u64) else { continue };
+        let (count, then) = (count as f64, published::number(key));
         table.row([run.name.into(), count.into(), time.into(), then.into()]);
         if run.transport == Some(Transport::Tcp) {
             let note = "over TCP, one hop, QoS NSLP: from the wish to the answer, the handshake of GIST in it; published is a range";

@@ -200,6 +200,11 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
+/// Of medians of rounds.
+fn of_rounds(medians: &[f64]) -> Option<Estimate> {
+    Estimate::of_batches(medians, medians.len() as u64 * u64::from(BATCH))
+}
+
 /// Microseconds of a set-up and a release in the kernel, some times.
 fn by_test_runner(into: &mut [Vec<f64>; 2], supervision: &Supervision<'_>) -> Result<()> {
     for _ in 0..TEST_RUNS {
@@ -266,7 +271,7 @@ fn tell(
                 "release, out" => Some(release),
                 _ => None,
             };
-            let [outer, inner] = [&times.interfaces, &times.inside].map(|us| Estimate::of(us));
+            let [outer, inner] = [&times.interfaces, &times.inside].map(|us| of_rounds(us));
             let inner = if way.daemon { inner } else { by_kernel };
             let key = published_key(way.protocol, times.message);
             let then = |part: &str| published::number(&format!("{}.{part}", key.as_deref()?));
@@ -278,7 +283,7 @@ fn tell(
                 then_1.into(),
                 inner.into(),
                 then_2.into(),
-                Cell::from(Estimate::of(&times.traffic_control)),
+                Cell::from(of_rounds(&times.traffic_control)),
                 mhz.and_then(|mhz| Some(inner?.times(mhz))).into(),
                 then_2.map(|us| us * theirs).into(),
             ]);

@@ -3,18 +3,19 @@
 //! A group's messages are those of its last sender and its last receiver, when all others are there already: what they cost
 //! shows what the router does about the others.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use earmark_wire::rsvp::Style;
 
-use super::steps::{TRIES, elsewhere};
+use super::steps::TRIES;
 use crate::bench::Supervision;
 use crate::bench::router::group::{Group, MOST, Said};
 use crate::bench::router::{Protocol, Router};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Axis, Chapter, Estimate, Figure, Kind, Series, Table};
 use crate::overhead::marks::{Clock, Marks, Stamp, by_message, middle, record};
+use crate::overhead::rounds::{do_all, elsewhere};
 
 const RECEIVERS: [u32; 7] = [1, 2, 4, 8, 16, 32, MOST];
 const STYLES: [(Style, &str); 3] =
@@ -77,8 +78,7 @@ fn rounds(
     supervision.watcher.begin("messages: styles and receivers", rounds.into());
     let marks = Marks::begin();
     let mut clock = Clock::calibrate(&marks)?;
-    for done in 0..rounds {
-        let begun = Instant::now();
+    do_all(rounds, apart, supervision, |_| {
         clock.weigh_marks(&marks)?;
         for case in &mut *cases {
             supervision.go_on()?;
@@ -87,12 +87,8 @@ fn rounds(
                 tries += 1;
             }
         }
-        supervision.watcher.reached(u64::from(done) + 1);
-        if done + 1 < rounds {
-            std::thread::sleep(apart.saturating_sub(begun.elapsed()));
-        }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// One round of a case: a batch of groups is set up but for the last of each, whose messages are timed; `false` where it was
@@ -120,8 +116,7 @@ fn round(case: &mut Case, marks: &Marks, clock: &Clock, undisturbed: bool) -> Re
         if undisturbed && !is_undisturbed {
             return Ok(false);
         }
-        let took = by_message(&stamps)
-            .map(|message| message.windows(2).map(|pair| clock.step_us(pair[0], pair[1])).sum());
+        let took = by_message(&stamps).map(|message| clock.steps_us(message, |_| true));
         let took: Vec<f64> = took.collect();
         ensure!(took.len() == BATCH as usize, "{} of {BATCH} messages have marks", took.len());
         *mean = middle(took);

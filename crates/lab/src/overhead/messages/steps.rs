@@ -7,7 +7,7 @@
 mod published;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use earmark_core::checkpoint::Checkpoint;
@@ -17,6 +17,7 @@ use crate::bench::router::{Protocol, Router};
 use crate::overhead::Order;
 use crate::overhead::chapter::{Chapter, Estimate};
 use crate::overhead::marks::{Clock, Marks, Stamp, by_message, middle, record};
+use crate::overhead::rounds::{do_all, elsewhere};
 
 /// Rounds, each with a router of its own.
 const ROUNDS: u32 = 8;
@@ -55,7 +56,8 @@ struct Times {
 
 impl Times {
     fn estimate(&self, steps: Steps) -> Option<Estimate> {
-        Estimate::of(self.rounds.get(&steps)?)
+        let rounds = self.rounds.get(&steps)?;
+        Estimate::of_batches(rounds, rounds.len() as u64 * u64::from(BATCH))
     }
 }
 
@@ -90,8 +92,7 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
     };
     let times = Protocol::ALL.into_iter().map(nothing).collect();
     let mut found = Found { times, marks_ns: Vec::new(), again: 0, disturbed: 0 };
-    for done in 0..rounds {
-        let begun = Instant::now();
+    do_all(rounds, apart, supervision, |_| {
         clock.weigh_marks(&marks)?;
         found.marks_ns.push(clock.mark_ns());
         for (protocol, times) in &mut found.times {
@@ -103,19 +104,9 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
             found.again += tries - 1;
             found.disturbed += u32::from(tries == TRIES);
         }
-        supervision.watcher.reached(u64::from(done) + 1);
-        if done + 1 < rounds {
-            std::thread::sleep(apart.saturating_sub(begun.elapsed()));
-        }
-    }
+        Ok(())
+    })?;
     Ok(found)
-}
-
-/// Does some work on a thread of its own, and so with a stack and a heap elsewhere: by where memory lies alone times differ by some
-/// hundredths, which else would be the same all through one run and other in the next.
-pub(super) fn elsewhere<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let done = std::thread::scope(|scope| scope.spawn(work).join());
-    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// One round of a protocol; `false` where it was disturbed though it may not be, and nothing was noted.
@@ -165,10 +156,7 @@ fn note(messages: &[&[Stamp]], clock: &Clock, times: &mut Times, groups: &[Steps
     sets.sort_unstable();
     sets.dedup();
     for steps in sets {
-        let all = messages.iter().map(|message| {
-            let pairs = message.windows(2).filter(|pair| steps.has(pair[1].checkpoint));
-            pairs.map(|pair| clock.step_us(pair[0], pair[1])).sum()
-        });
+        let all = messages.iter().map(|message| clock.steps_us(message, |step| steps.has(step)));
         times.rounds.entry(steps).or_default().push(middle(all.collect()));
     }
 }

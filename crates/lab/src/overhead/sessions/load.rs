@@ -20,19 +20,45 @@ const WARM_UP_S: u32 = 15;
 /// Messages that are written at once.
 const CHUNK: u32 = 1_000;
 
-/// A router, its sessions, and what was measured of it.
-pub(super) struct Load {
+/// What was measured of a router with so many sessions.
+pub(super) struct Costs {
     pub(super) protocol: Protocol,
     pub(super) sessions: u32,
+    /// Kinds of messages, and the microseconds that one takes, visit by visit.
+    pub(super) kinds: Vec<(Message, Vec<f64>)>,
+    /// Microseconds that the router is busy with its timers in a second, second by second.
+    pub(super) upkeep: Vec<f64>,
+}
+
+/// A router, its sessions, and what was measured of it.
+pub(super) struct Load {
+    pub(super) costs: Costs,
     router: Router,
     /// Seconds that have passed, in the router's time.
     seconds: u32,
     /// How often new sessions have come and gone.
     rounds: u32,
-    /// Kinds of messages, and the microseconds that one takes, visit by visit.
-    pub(super) kinds: Vec<(Message, Vec<f64>)>,
-    /// Microseconds that the router is busy with its timers in a second, second by second.
-    pub(super) upkeep: Vec<f64>,
+}
+
+impl Costs {
+    fn new(protocol: Protocol, sessions: u32) -> Costs {
+        let kinds = protocol.messages_of_both_ends();
+        let kinds = kinds.into_iter().map(|kind| (kind, Vec::new())).collect();
+        Costs { protocol, sessions, kinds, upkeep: Vec::new() }
+    }
+
+    /// Adds what was measured later of a router like this one.
+    pub(super) fn add(&mut self, later: Costs) {
+        let kinds = self.kinds.iter_mut().zip(later.kinds);
+        kinds.for_each(|((_, all), (_, later))| all.extend(later));
+        self.upkeep.extend(later.upkeep);
+    }
+
+    /// Sessions that stand while messages of this kind are timed, on average.
+    pub(super) fn resident(&self, kind: &Message) -> f64 {
+        let on_top = if kind.step == Step::Refresh { 0 } else { BATCH / 2 };
+        f64::from(self.sessions + on_top)
+    }
 }
 
 impl Load {
@@ -42,11 +68,8 @@ impl Load {
         sessions: u32,
         mut go_on: impl FnMut(u32) -> Result<()>,
     ) -> Result<Load> {
-        let router = Router::new(protocol);
-        let kinds = protocol.messages_of_both_ends();
-        let kinds = kinds.into_iter().map(|kind| (kind, Vec::new())).collect();
-        let mut load =
-            Load { protocol, sessions, router, seconds: 0, rounds: 0, kinds, upkeep: Vec::new() };
+        let (costs, router) = (Costs::new(protocol, sessions), Router::new(protocol));
+        let mut load = Load { costs, router, seconds: 0, rounds: 0 };
         for second in 0..REFRESH_S {
             go_on(load.share(second).0)?;
             load.deliver(Step::SetUp, second, 0);
@@ -65,7 +88,7 @@ impl Load {
     /// Sessions whose turn it is in this second: from the first, up to but without the second.
     fn share(&self, second: u32) -> (u32, u32) {
         let turn = u64::from(second % REFRESH_S);
-        let end = |turn: u64| (turn * u64::from(self.sessions) / u64::from(REFRESH_S)) as u32;
+        let end = |turn: u64| (turn * u64::from(self.costs.sessions) / u64::from(REFRESH_S)) as u32;
         (end(turn), end(turn + 1))
     }
 
@@ -73,7 +96,7 @@ impl Load {
     fn deliver(&mut self, step: Step, second: u32, round: u32) {
         let (first, end) = self.share(second);
         for start in (first..end).step_by(CHUNK as usize) {
-            for kind in self.protocol.runs(step).flatten() {
+            for kind in self.costs.protocol.runs(step).flatten() {
                 let chunk = start..end.min(start + CHUNK);
                 let arrivals: Vec<_> =
                     chunk.map(|session| kind.of(&self.router, session, round)).collect();
@@ -94,7 +117,7 @@ impl Load {
         self.refresh();
         let start = Instant::now();
         self.router.advance(Duration::from_secs(1));
-        self.upkeep.push(start.elapsed().as_secs_f64() * 1e6);
+        self.costs.upkeep.push(start.elapsed().as_secs_f64() * 1e6);
     }
 
     /// Each kind of message comes.
@@ -102,12 +125,14 @@ impl Load {
     /// # Errors
     /// A session was lost, or one too many has stayed.
     pub(super) fn visit(&mut self) -> Result<()> {
-        let mut times = vec![Vec::new(); self.kinds.len()];
+        let Costs { sessions, kinds, .. } = &mut self.costs;
+        let sessions = *sessions;
+        let mut times = vec![Vec::new(); kinds.len()];
         for _ in 0..TIMES {
             self.rounds += 1;
             let round = self.rounds;
-            for ((kind, _), times) in self.kinds.iter().zip(&mut times) {
-                let (router, sessions) = (&mut self.router, self.sessions);
+            for ((kind, _), times) in kinds.iter().zip(&mut times) {
+                let router = &mut self.router;
                 let nanos = match kind.step {
                     Step::Refresh => {
                         let known = far_apart(sessions, BATCH.min(sessions), round);
@@ -122,23 +147,17 @@ impl Load {
                 times.push(nanos / 1e3);
             }
         }
-        for ((_, all), times) in self.kinds.iter_mut().zip(times) {
+        for ((_, all), times) in kinds.iter_mut().zip(times) {
             all.extend(Estimate::of(&times).map(|of_visit| of_visit.median));
         }
         self.expect()
     }
 
     fn expect(&self) -> Result<()> {
-        let (there, sessions) = (self.router.sessions(self.protocol), self.sessions);
-        let name = self.protocol.name();
+        let Costs { protocol, sessions, .. } = self.costs;
+        let (there, name) = (self.router.sessions(protocol), protocol.name());
         ensure!(there == sessions as usize, "{name}: {there} sessions instead of {sessions}");
         Ok(())
-    }
-
-    /// Sessions that stand while messages of this kind are timed, on average.
-    pub(super) fn resident(&self, kind: &Message) -> f64 {
-        let on_top = if kind.step == Step::Refresh { 0 } else { BATCH / 2 };
-        f64::from(self.sessions + on_top)
     }
 }
 
@@ -166,10 +185,14 @@ mod tests {
             load.visit().unwrap();
             load.visit().unwrap();
             assert_eq!(load.router.remains(protocol), remains, "{protocol:?}");
-            assert_eq!(load.kinds.len(), protocol.messages_of_both_ends().len());
-            assert!(load.kinds.iter().all(|(_, times)| times.len() == 2));
-            assert!(load.kinds.iter().flat_map(|(_, times)| times).all(|&time| time > 0.0));
-            assert_eq!(load.upkeep.len(), 1);
+            let Costs { kinds, upkeep, .. } = &load.costs;
+            assert_eq!(kinds.len(), protocol.messages_of_both_ends().len());
+            assert!(kinds.iter().all(|(_, times)| times.len() == 2));
+            assert!(kinds.iter().flat_map(|(_, times)| times).all(|&time| time > 0.0));
+            assert_eq!(upkeep.len(), 1);
+            let mut all = Costs::new(protocol, 40);
+            all.add(load.costs);
+            assert!(all.kinds.iter().all(|(_, times)| times.len() == 2) && all.upkeep.len() == 1);
         }
     }
 
@@ -177,13 +200,10 @@ mod tests {
     fn every_session_has_its_turn_once_in_a_period() {
         for sessions in [1, 29, 30, 100] {
             let load = Load {
-                protocol: Protocol::Yessir,
-                sessions,
+                costs: Costs::new(Protocol::Yessir, sessions),
                 router: Router::new(Protocol::Yessir),
                 seconds: 0,
                 rounds: 0,
-                kinds: Vec::new(),
-                upkeep: Vec::new(),
             };
             let shares: Vec<(u32, u32)> = (7..37).map(|second| load.share(second)).collect();
             let all: u32 = shares.iter().map(|(first, end)| end - first).sum();

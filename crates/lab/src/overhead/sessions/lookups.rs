@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
+use super::Timed;
 use crate::bench::messages::STRIDE;
 use crate::overhead::baselines::{Index, Key, indexes};
 
@@ -15,12 +16,10 @@ const CHUNK: u32 = 10_000;
 
 /// A structure with its sessions, and what was measured of it.
 pub(super) struct Lookups {
-    pub(super) name: &'static str,
-    pub(super) sessions: u32,
+    /// Nanoseconds of one look-up, round by round.
+    pub(super) timed: Timed,
     index: Box<dyn Index>,
     looked_up: u32,
-    /// Nanoseconds of one look-up, round by round.
-    pub(super) times: Vec<f64>,
 }
 
 /// Every structure with so many sessions, of which there is at least one. `go_on` hears how many have been entered in all.
@@ -34,7 +33,7 @@ pub(super) fn all(sessions: u32, mut go_on: impl FnMut(u64) -> Result<()>) -> Re
                 go_on(entered)?;
             }
         }
-        Ok(Lookups { name, sessions, index, looked_up: 0, times: Vec::new() })
+        Ok(Lookups { timed: Timed::new(name, sessions), index, looked_up: 0 })
     };
     indexes().into_iter().map(fill).collect()
 }
@@ -45,15 +44,15 @@ impl Lookups {
     /// # Errors
     /// One was not found.
     pub(super) fn round(&mut self) -> Result<()> {
-        let place = |n: u32| u64::from(n) * STRIDE % u64::from(self.sessions);
+        let place = |n: u32| u64::from(n) * STRIDE % u64::from(self.timed.sessions);
         let numbers = self.looked_up..self.looked_up + BATCH;
         self.looked_up = numbers.end;
         let keys: Vec<Key> = numbers.map(|n| Key::numbered(place(n) as u32)).collect();
         let start = Instant::now();
         let found = keys.iter().filter(|&key| black_box(self.index.find(key)).is_some()).count();
         let took = start.elapsed();
-        ensure!(found == keys.len(), "{}: {found} of {} found", self.name, keys.len());
-        self.times.push(took.as_secs_f64() * 1e9 / f64::from(BATCH));
+        ensure!(found == keys.len(), "{}: {found} of {} found", self.timed.name, keys.len());
+        self.timed.times.push(took.as_secs_f64() * 1e9 / f64::from(BATCH));
         Ok(())
     }
 }
@@ -71,7 +70,8 @@ mod tests {
                 lookups.round().unwrap();
                 lookups.round().unwrap();
                 assert_eq!(lookups.looked_up, 2 * BATCH);
-                assert!(lookups.times.len() == 2 && lookups.times.iter().all(|&time| time > 0.0));
+                let times = &lookups.timed.times;
+                assert!(times.len() == 2 && times.iter().all(|&time| time > 0.0));
             }
         }
         assert!(all(1, |_| anyhow::bail!("interrupted")).is_err());

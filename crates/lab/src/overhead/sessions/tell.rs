@@ -1,8 +1,8 @@
 //! The chapter: what a session costs by each of these measures, beside what the Budapest paper found.
 
-use super::Measurements;
 use super::line::slope_of_parts;
-use super::load::{BATCH, Load};
+use super::load::{BATCH, Costs};
+use super::{Measurements, SECONDS};
 use crate::bench::router::{Message, Protocol};
 use crate::overhead::chapter::{
     Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table, parts,
@@ -32,7 +32,8 @@ pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
     chapter.text(format!(
         "How much longer a router takes over a message for each session that it holds. One router without I/O holds 1 to {largest} \
          sessions of one protocol, each refreshed every 30 s; {BATCH} more are set up on top of them, refreshed and released, message \
-         by message, again and again in {rounds} seconds of the sessions' time. New sessions meet tables that are as cold as that \
+         by message, again and again in {rounds} seconds of the sessions' time, of which {SECONDS} at a time have routers and \
+         structures of their own. New sessions meet tables that are as cold as that \
          many sessions make them, and refreshes are about sessions far from each other."
     ));
     table_9(&mut chapter, all);
@@ -160,7 +161,7 @@ fn messages(chapter: &mut Chapter, all: &Measurements) {
 
 fn of_sizes(all: &Measurements, protocol: Protocol, message: &Message) -> Vec<(f64, Estimate)> {
     let loads = all.loads.iter().filter(|load| load.protocol == protocol);
-    let value = |load: &Load| {
+    let value = |load: &Costs| {
         let (_, times) = load.kinds.iter().find(|(kind, _)| kind.name == message.name)?;
         Some((f64::from(load.sessions), Estimate::over_time(times)?))
     };

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
+use super::Timed;
 use crate::bench::messages::STRIDE;
 use crate::overhead::baselines::timers::{self, Timers};
 
@@ -21,16 +22,14 @@ const SECOND: u64 = 1_000;
 
 /// A structure with the timers of so many sessions, and what was measured of it.
 pub(super) struct Upkeep {
-    pub(super) name: &'static str,
-    pub(super) sessions: u32,
+    /// Microseconds of work in a second, round by round.
+    pub(super) timed: Timed,
     timers: Box<dyn Timers>,
     now: u64,
     /// Refreshes that came, and that were sent.
     came: u64,
     sent: u64,
     fired: Vec<u32>,
-    /// Microseconds of work in a second, round by round.
-    pub(super) times: Vec<f64>,
 }
 
 fn refresh_of(session: u32) -> u32 {
@@ -48,9 +47,8 @@ fn lifetime_of(session: u32) -> u32 {
 /// What `go_on` says.
 pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<Upkeep>> {
     let with_timers = |(name, timers): (&'static str, Box<dyn Timers>)| {
-        let fired = Vec::new();
-        let mut upkeep =
-            Upkeep { name, sessions, timers, now: START, came: 0, sent: 0, fired, times: vec![] };
+        let (timed, fired) = (Timed::new(name, sessions), Vec::new());
+        let mut upkeep = Upkeep { timed, timers, now: START, came: 0, sent: 0, fired };
         for session in 0..sessions {
             // Each at its own time of the period that has just passed.
             let place = u64::from(session) * STRIDE % u64::from(sessions);
@@ -62,7 +60,7 @@ pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<U
             go_on()?;
             upkeep.round()?;
         }
-        upkeep.times.clear();
+        upkeep.timed.times.clear();
         Ok(upkeep)
     };
     timers::all(2 * sessions as usize, START).into_iter().map(with_timers).collect()
@@ -82,13 +80,13 @@ impl Upkeep {
             self.came += 1;
         }
         self.pass_until(end)?;
-        self.times.push(start.elapsed().as_secs_f64() * 1e6);
+        self.timed.times.push(start.elapsed().as_secs_f64() * 1e6);
         Ok(())
     }
 
     /// The next refresh that comes, and of which session: those that come one after the other are far from each other.
     fn next_refresh(&self) -> Option<(u64, u32)> {
-        let sessions = u64::from(self.sessions);
+        let sessions = u64::from(self.timed.sessions);
         let at = START + (self.came * REFRESH).checked_div(sessions)?;
         Some((at, (self.came % sessions * STRIDE % sessions) as u32))
     }
@@ -104,7 +102,12 @@ impl Upkeep {
             self.now = next;
             self.timers.expire(next, &mut self.fired);
             for timer in self.fired.drain(..) {
-                ensure!(timer.is_multiple_of(2), "{}: session {} ended", self.name, timer / 2);
+                ensure!(
+                    timer.is_multiple_of(2),
+                    "{}: session {} ended",
+                    self.timed.name,
+                    timer / 2
+                );
                 self.timers.arm(timer, next, REFRESH);
                 self.sent += 1;
             }
@@ -123,9 +126,10 @@ mod tests {
             for _ in 0..180 {
                 upkeep.round().unwrap();
             }
-            assert_eq!((upkeep.came, upkeep.times.len()), (420, 180), "{}", upkeep.name);
+            let Timed { name, times, .. } = &upkeep.timed;
+            assert_eq!((upkeep.came, times.len()), (420, 180), "{name}");
             // A structure of whole seconds is up to one late each time.
-            assert!((405..=420).contains(&upkeep.sent), "{}: {}", upkeep.name, upkeep.sent);
+            assert!((405..=420).contains(&upkeep.sent), "{name}: {}", upkeep.sent);
         }
         assert!(all(1, || anyhow::bail!("interrupted")).is_err());
     }

@@ -1,11 +1,17 @@
 //! Operations that are timed one by one, as the figures of Pan and Schulzrinne were: their mean and their standard deviation.
+//!
+//! A mean is that of the operations of a round without the least and the greatest tenth, and a standard deviation that without the
+//! least and the greatest hundredth: else both would tell of the few that an interrupt of the machine came between.
 
 use std::time::Instant;
 
 use crate::overhead::chapter::Estimate;
+use crate::overhead::marks::middle;
 
 /// How often the clock is read to find what that costs.
 const READINGS: u32 = 1_000;
+/// Of so many operations the least and the greatest do not count for the standard deviation.
+const HUNDRED: usize = 100;
 
 /// The clock, and what it adds to whatever is timed by it.
 #[derive(Clone, Copy, Debug)]
@@ -13,26 +19,29 @@ pub(super) struct Clock {
     cost_us: f64,
 }
 
-/// Mean and standard deviation of operations in a batch, microseconds.
+/// Mean and standard deviation of the operations of a round, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Batch {
-    pub(super) mean: f64,
-    pub(super) deviation: f64,
+struct Round {
+    mean: f64,
+    deviation: f64,
 }
 
-/// What batch after batch has found.
+/// What round after round has found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    batches: Vec<Batch>,
+    rounds: Vec<Round>,
+    /// Operations of the round that is under way, microseconds.
+    times: Vec<f64>,
+    /// Operations of all rounds that are over.
+    operations: u64,
 }
 
 impl Clock {
-    /// Finds out what reading the clock costs.
+    /// Finds out what reading the clock costs now, on this thread.
     pub(super) fn calibrated() -> Clock {
         let clock = Clock { cost_us: 0.0 };
         let readings = (0..READINGS).map(|_| clock.time(|| ()));
-        let cost_us = Estimate::of(&readings.collect::<Vec<f64>>()).map_or(0.0, |cost| cost.median);
-        Clock { cost_us }
+        Clock { cost_us: middle(readings.collect()) }
     }
 
     /// What the clock costs, microseconds.
@@ -52,48 +61,61 @@ impl Clock {
     /// Times an operation on each of these.
     pub(super) fn each<I, T>(
         &self,
+        into: &mut Tally,
         items: impl IntoIterator<Item = I>,
         mut operation: impl FnMut(I) -> T,
-    ) -> Batch {
-        let times: Vec<f64> = items.into_iter().map(|item| self.time(|| operation(item))).collect();
-        Batch::of(&times)
+    ) {
+        into.times.extend(items.into_iter().map(|item| self.time(|| operation(item))));
     }
 }
 
-impl Batch {
-    /// Of at least two times.
-    pub(super) fn of(times: &[f64]) -> Batch {
-        let count = times.len() as f64;
-        let mean = times.iter().sum::<f64>() / count;
-        let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
-        Batch { mean, deviation: (squares / (count - 1.0)).sqrt() }
+impl Round {
+    /// Of these operations; `None` where there are fewer than two.
+    fn of(times: &mut [f64]) -> Option<Round> {
+        times.sort_unstable_by(f64::total_cmp);
+        let hundredth = times.len() / HUNDRED;
+        let most = &times[hundredth..times.len() - hundredth];
+        if most.len() < 2 {
+            return None;
+        }
+        let count = most.len() as f64;
+        let mean = most.iter().sum::<f64>() / count;
+        let squares: f64 = most.iter().map(|time| (time - mean).powi(2)).sum();
+        Some(Round { mean: middle(times.to_vec()), deviation: (squares / (count - 1.0)).sqrt() })
     }
 }
 
 impl Tally {
-    /// Another batch.
-    pub(super) fn add(&mut self, batch: Batch) {
-        self.batches.push(batch);
+    /// Another operation, microseconds.
+    pub(super) fn add(&mut self, time: f64) {
+        self.times.push(time);
     }
 
-    /// The mean of an operation: of the batches' means.
+    /// The round is over: its operations become one value.
+    pub(super) fn end_round(&mut self) {
+        self.operations += self.times.len() as u64;
+        self.rounds.extend(Round::of(&mut self.times));
+        self.times.clear();
+    }
+
+    /// The mean of an operation: of the rounds' means.
     pub(super) fn mean(&self) -> Option<Estimate> {
-        self.estimate(|batch| batch.mean)
+        self.estimate(self.means())
     }
 
-    /// The standard deviation of an operation within a batch.
+    /// The standard deviation of an operation within a round.
     pub(super) fn deviation(&self) -> Option<Estimate> {
-        self.estimate(|batch| batch.deviation)
+        self.estimate(self.rounds.iter().map(|round| round.deviation))
     }
 
-    /// A number of each batch.
-    pub(super) fn estimate(&self, of: impl Fn(&Batch) -> f64) -> Option<Estimate> {
-        Estimate::over_time(&self.batches.iter().map(of).collect::<Vec<f64>>())
+    /// Of a number of each round.
+    pub(super) fn estimate(&self, rounds: impl Iterator<Item = f64>) -> Option<Estimate> {
+        Estimate::of_batches(&rounds.collect::<Vec<f64>>(), self.operations)
     }
 
-    /// The means of the batches, in their order.
+    /// The means of the rounds, in their order.
     pub(super) fn means(&self) -> impl Iterator<Item = f64> {
-        self.batches.iter().map(|batch| batch.mean)
+        self.rounds.iter().map(|round| round.mean)
     }
 }
 
@@ -104,23 +126,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_have_their_mean_and_deviation() {
-        let batch = Batch::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert_eq!(batch.mean, 3.0);
-        assert!((batch.deviation - 2.5_f64.sqrt()).abs() < 1e-12);
+    fn rounds_have_their_mean_and_deviation() {
+        let round = Round::of(&mut [5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!(round.mean, 3.0);
+        assert!((round.deviation - 2.5_f64.sqrt()).abs() < 1e-12);
+        assert_eq!((Round::of(&mut []), Round::of(&mut [1.0])), (None, None));
         let mut tally = Tally::default();
         assert_eq!(tally.mean(), None);
-        tally.add(batch);
-        tally.add(Batch { mean: 5.0, deviation: 0.0 });
-        assert_eq!(tally.mean().map(|mean| mean.median), Some(4.0));
-        assert_eq!(tally.means().collect::<Vec<f64>>(), [3.0, 5.0]);
+        for times in [[1.0, 3.0], [3.0, 5.0]] {
+            times.into_iter().for_each(|time| tally.add(time));
+            tally.end_round();
+        }
+        let mean = tally.mean().unwrap();
+        assert_eq!((mean.median, mean.low, mean.high, mean.repetitions), (3.0, 2.0, 4.0, 4));
+        assert_eq!(tally.means().collect::<Vec<f64>>(), [2.0, 4.0]);
+    }
+
+    /// An operation that an interrupt came between changes neither, and one in ten that is slow has its part in the deviation.
+    #[test]
+    fn a_few_that_were_disturbed_do_not_count() {
+        let quiet: Vec<f64> = (0..200).map(|n| f64::from(n % 2)).collect();
+        let mut disturbed = quiet.clone();
+        (disturbed[7], disturbed[150]) = (9_000.0, 400.0);
+        let [quiet, disturbed] = [quiet, disturbed].map(|mut times| Round::of(&mut times).unwrap());
+        assert!((quiet.mean - disturbed.mean).abs() < 0.01, "{disturbed:?}");
+        assert!((quiet.deviation - disturbed.deviation).abs() < 0.01, "{disturbed:?}");
+        let mut some_slow: Vec<f64> = (0..200).map(|n| f64::from(n / 180 * 9)).collect();
+        assert!(Round::of(&mut some_slow).unwrap().deviation > 2.0);
     }
 
     #[test]
     fn what_takes_time_takes_it_without_the_clock() {
         let clock = Clock::calibrated();
         assert!(clock.cost_us() > 0.0);
-        let sleep = |_| std::thread::sleep(Duration::from_millis(1));
-        assert!(clock.each(0..3, sleep).mean > 900.0);
+        let mut tally = Tally::default();
+        clock.each(&mut tally, 0..3, |_| std::thread::sleep(Duration::from_millis(1)));
+        tally.end_round();
+        assert!(tally.means().all(|mean| mean > 900.0) && tally.means().count() == 1);
     }
 }

@@ -3,46 +3,84 @@
 use anyhow::{Result, ensure};
 use earmark_linux::heap;
 
+use super::Batches;
 use super::clock::{Clock, Tally};
 use crate::bench::router::{Arrival, Protocol, Router};
 use crate::overhead::baselines::chains::Chains;
 use crate::overhead::baselines::keyed::Keyed;
 use crate::overhead::baselines::{Index, Key};
 
-/// New flows of a round. They are gone before the next.
+/// New flows of a batch. They are gone before the next.
 const BATCH: u32 = 25;
 /// Flows that are entered between two looks at whether to go on.
 const CHUNK: u32 = 10_000;
 
-/// A router and two structures with so many flows, and what was measured of them.
+/// So many flows that stand, and what was measured of new ones among them.
 pub(super) struct Flows {
     pub(super) resident: u32,
-    router: Router,
     /// Octets of heap that a flow takes; `None` where nobody counts.
     pub(super) octets: Option<f64>,
     /// A new flow in the router: the whole message.
     pub(super) build: Tally,
     /// A new flow in our index alone,
-    pub(super) keyed: Structure,
+    pub(super) keyed: Tally,
     /// and in a table of 1 537 chains.
-    pub(super) chains: Structure,
+    pub(super) chains: Tally,
 }
 
-/// A structure in which flows are looked up and entered.
-pub(super) struct Structure {
-    index: Box<dyn Index>,
-    pub(super) build: Tally,
+/// A router and two structures with their flows.
+struct Standing {
+    router: Router,
+    keyed: Box<dyn Index>,
+    chains: Box<dyn Index>,
+    /// Octets of heap that a flow of the router takes.
+    octets: Option<f64>,
 }
 
 impl Flows {
-    /// So many flows stand. `go_on` hears how many there are.
-    pub(super) fn new(resident: u32, mut go_on: impl FnMut(u32) -> Result<()>) -> Result<Flows> {
+    /// Nothing was measured yet.
+    pub(super) fn new(resident: u32) -> Flows {
+        let [build, keyed, chains] = std::array::from_fn(|_| Tally::default());
+        Flows { resident, octets: None, build, keyed, chains }
+    }
+
+    /// Flows that stand are made anew, and in so many rounds some come, and go again.
+    ///
+    /// # Errors
+    /// One did not come, or has stayed; what `go_on` says.
+    pub(super) fn rounds(
+        &mut self,
+        rounds: u32,
+        batches: Batches,
+        go_on: &impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut standing = Standing::new(self.resident, go_on)?;
+        self.octets = standing.octets;
+        for round in 0..rounds {
+            go_on()?;
+            let clock = Clock::calibrated();
+            for batch in 0..batches.of_flows {
+                let first = self.resident + (round * batches.of_flows + batch) * BATCH;
+                standing.build(&clock, &mut self.build, first, self.resident)?;
+                build(&mut *standing.keyed, &clock, &mut self.keyed, first, BATCH);
+                build(&mut *standing.chains, &clock, &mut self.chains, first, BATCH);
+            }
+            [&mut self.build, &mut self.keyed, &mut self.chains]
+                .into_iter()
+                .for_each(Tally::end_round);
+        }
+        Ok(())
+    }
+}
+
+impl Standing {
+    fn new(resident: u32, go_on: &impl Fn() -> Result<()>) -> Result<Standing> {
         let before = heap::in_use();
         let mut router = Router::new(Protocol::Yessir);
         let [set_up, ..] = Protocol::Yessir.messages() else { unreachable!("it has messages") };
         for number in 0..resident {
             if number.is_multiple_of(CHUNK) {
-                go_on(number)?;
+                go_on()?;
             }
             router.deliver_all(&[set_up.of(&router, number, 0)]);
         }
@@ -51,32 +89,24 @@ impl Flows {
             after.saturating_sub(before) as f64 / f64::from(resident)
         };
         let octets = before.zip(heap::in_use()).map(take);
-        let keyed = Structure::filled(Box::new(Keyed::new()), resident);
-        let chains = Structure::filled(Box::new(Chains::of_yessir()), resident);
-        Ok(Flows { resident, router, octets, build: Tally::default(), keyed, chains })
+        let keyed = filled(Box::new(Keyed::new()), resident);
+        let chains = filled(Box::new(Chains::of_yessir()), resident);
+        Ok(Standing { router, keyed, chains, octets })
     }
 
-    /// Some flows come, and go again.
-    ///
-    /// # Errors
-    /// One did not come, or has stayed.
-    pub(super) fn round(&mut self, clock: &Clock, round: u32) -> Result<()> {
-        let first = self.resident + round * BATCH;
+    /// Flows from this one on come to the router beside those that are resident, and go again.
+    fn build(&mut self, clock: &Clock, into: &mut Tally, first: u32, resident: u32) -> Result<()> {
         let kinds = Protocol::Yessir.messages();
         let messages = |router: &Router, kind: usize| -> Vec<Arrival> {
             (first..first + BATCH).map(|number| kinds[kind].of(router, number, 0)).collect()
         };
         let new = messages(&self.router, 0);
         let router = &mut self.router;
-        self.build
-            .add(clock.each(&new, |arrival| router.deliver_all(std::slice::from_ref(arrival))));
-        self.expect(self.resident + BATCH)?;
+        clock.each(into, &new, |arrival| router.deliver_all(std::slice::from_ref(arrival)));
+        self.expect(resident + BATCH)?;
         let gone = messages(&self.router, kinds.len() - 1);
         self.router.deliver_all(&gone);
-        self.expect(self.resident)?;
-        self.keyed.round(clock, first);
-        self.chains.round(clock, first);
-        Ok(())
+        self.expect(resident)
     }
 
     fn expect(&self, flows: u32) -> Result<()> {
@@ -86,49 +116,63 @@ impl Flows {
     }
 }
 
-impl Structure {
-    /// A structure with so many flows.
-    pub(super) fn filled(mut index: Box<dyn Index>, flows: u32) -> Structure {
-        for number in 0..flows {
-            index.enter(Key::numbered(number));
-        }
-        Structure { index, build: Tally::default() }
+/// A structure with so many flows.
+pub(super) fn filled(mut index: Box<dyn Index>, flows: u32) -> Box<dyn Index> {
+    for number in 0..flows {
+        index.enter(Key::numbered(number));
     }
+    index
+}
 
-    /// Flows from this one on are looked for in vain, and entered; then they go.
-    pub(super) fn round(&mut self, clock: &Clock, first: u32) {
-        let keys: Vec<Key> = (first..first + BATCH).map(Key::numbered).collect();
-        let index = &mut self.index;
-        self.build.add(clock.each(&keys, |key| index.find(key).or(Some(index.enter(*key)))));
-        for key in &keys {
-            index.remove(key);
-        }
+/// So many flows from this one on are looked for in vain, and entered; then they go.
+pub(super) fn build(
+    index: &mut dyn Index,
+    clock: &Clock,
+    into: &mut Tally,
+    first: u32,
+    count: u32,
+) {
+    let keys: Vec<Key> = (first..first + count).map(Key::numbered).collect();
+    clock.each(into, &keys, |key| index.find(key).or(Some(index.enter(*key))));
+    for key in &keys {
+        index.remove(key);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
     fn flows_are_built_among_those_that_stand() {
-        let clock = Clock::calibrated();
-        let mut told = Vec::new();
-        let go_on = |count| {
-            told.push(count);
+        let looks = Cell::new(0);
+        let go_on = || {
+            looks.set(looks.get() + 1);
             Ok(())
         };
-        let mut flows = Flows::new(40, go_on).unwrap();
-        assert_eq!(told, [0]);
-        for round in 0..3 {
-            flows.round(&clock, round).unwrap();
+        let mut flows = Flows::new(40);
+        let batches = Batches { of_flows: 2, of_steps: 1 };
+        flows.rounds(2, batches, &go_on).unwrap();
+        flows.rounds(1, batches, &go_on).unwrap();
+        assert_eq!(looks.get(), 5, "twice there was something to be made, and three rounds");
+        for tally in [&flows.build, &flows.keyed, &flows.chains] {
+            assert!(tally.means().count() == 3 && tally.means().all(|mean| mean > 0.0));
+            let repetitions = tally.mean().map(|mean| mean.repetitions);
+            assert_eq!(repetitions, Some(3 * 2 * u64::from(BATCH)));
         }
-        assert_eq!(flows.build.means().count(), 3);
-        assert!(flows.build.means().all(|mean| mean > 0.0));
-        for structure in [&flows.keyed, &flows.chains] {
-            assert_eq!(structure.build.means().count(), 3);
-            assert!(structure.index.find(&Key::numbered(39)).is_some());
-            assert!(structure.index.find(&Key::numbered(40)).is_none(), "it went");
-        }
+        assert!(flows.rounds(1, batches, &|| anyhow::bail!("interrupted")).is_err());
+    }
+
+    #[test]
+    fn what_came_to_a_structure_goes_again() {
+        let mut index = filled(Box::new(Keyed::new()), 40);
+        let mut tally = Tally::default();
+        build(&mut *index, &Clock::calibrated(), &mut tally, 40, 5);
+        assert!(index.find(&Key::numbered(39)).is_some());
+        assert!((40..45).all(|number| index.find(&Key::numbered(number)).is_none()));
+        tally.end_round();
+        assert_eq!(tally.mean().map(|mean| mean.repetitions), Some(5));
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use earmark_wire::udp;
 
-use super::clock::{Batch, Clock};
+use super::clock::{Clock, Tally};
 use crate::bench::router::Arrival;
 
 /// When to give a message up.
@@ -57,11 +57,11 @@ impl Sockets {
     pub(super) fn pass(
         &self,
         clock: &Clock,
+        into: &mut Tally,
         messages: &[Arrival],
         mut treat: impl FnMut(&Arrival, Send<'_>) -> Result<()>,
-    ) -> Result<Batch> {
+    ) -> Result<()> {
         let mut room = [0; LONGEST];
-        let mut times = Vec::with_capacity(messages.len());
         let lost = "a message was lost on the loopback interface";
         for message in messages {
             let payload = &message.octets()[udp::HEADER..];
@@ -71,7 +71,7 @@ impl Sockets {
                 let payload = packet.get(udp::HEADER..).unwrap_or_default();
                 self.outbound.send_to(payload, self.to_sink).map(|_| ())
             };
-            times.push(clock.time(|| {
+            into.add(clock.time(|| {
                 done = self.inbound.recv(&mut room).context(lost).and_then(|length| {
                     ensure!(length == payload.len(), lost);
                     treat(message, &mut send)
@@ -80,7 +80,7 @@ impl Sockets {
             done?;
             self.sink.recv(&mut room).context(lost)?;
         }
-        Ok(Batch::of(&times))
+        Ok(())
     }
 }
 
@@ -98,11 +98,14 @@ mod tests {
         let router = Router::new(Protocol::Yessir);
         let set_up = &Protocol::Yessir.messages()[0];
         let messages: Vec<Arrival> = (0..3).map(|n| set_up.of(&router, n, 0)).collect();
-        let mut sent = 0;
-        let batch = sockets.pass(&clock, &messages, |message, send| {
+        let (mut sent, mut tally) = (0, Tally::default());
+        let treat = |message: &Arrival, send: Send<'_>| {
             sent += message.octets().len();
             Ok(send(message.octets())?)
-        });
-        assert!(batch.unwrap().mean > 0.0 && sent > 0);
+        };
+        sockets.pass(&clock, &mut tally, &messages, treat).unwrap();
+        tally.end_round();
+        let mean = tally.mean().unwrap();
+        assert!(mean.median > 0.0 && mean.repetitions == 3 && sent > 0);
     }
 }

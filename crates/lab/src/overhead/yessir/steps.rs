@@ -1,53 +1,50 @@
-//! Table 3: the steps of a signed request for a new flow, each for itself; and the whole of it, without and with the kernel's part.
+//! Table 3: the steps of a signed request for a new flow, and the whole of it, without and with the kernel's part.
+//!
+//! Look-up and creation of the flow and its admission are steps that the engine marks itself (checkpoint 3); the check of the digest
+//! and the look-up of the route, which it marks as one, are timed each for itself.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
-use anyhow::{Result, anyhow, ensure};
-use earmark_core::admission::{
-    ClaimId, Demand, Ledger, LinkCapacity, Owner, Protocol as Owning, Service,
-};
+use anyhow::{Result, ensure};
+use earmark_core::checkpoint::Checkpoint;
 use earmark_core::random::RandomStreams;
-use earmark_core::{Flow, Hop, InterfaceId, Prefix, Rate, Route, RouteTable, Routes};
+use earmark_core::{Hop, InterfaceId, Prefix, Route, RouteTable, Routes};
 use earmark_wire::udp;
 use earmark_wire::yessir::{Auth, Report};
 use earmark_yessir::Stream;
 use earmark_yessir::auth::Key as Secret;
 
+use super::Batches;
 use super::clock::{Clock, Tally};
-use super::flows::Structure;
+use super::flows::{build, filled};
 use super::sockets::{Send, Sockets};
 use crate::bench::router::{Arrival, Protocol, Router, SIGNED, signing_key};
+use crate::overhead::baselines::Index;
 use crate::overhead::baselines::keyed::Keyed;
 use crate::overhead::chapter::Estimate;
+use crate::overhead::marks::{self, Marks, Stamp, by_message, record};
 
 /// Flows that stand. The paper does not tell how many stood; up to so many its Table 2 is flat.
 pub(super) const RESIDENT: u32 = 1_000;
-/// New flows of a round. They are gone before the next.
+/// New flows of a batch. They are gone before the next.
 const BATCH: u32 = 50;
 /// Routes of a router in the backbone, among which a look-up is not a matter of course.
 pub(super) const MANY_ROUTES: u32 = 65_000;
 const LINK: InterfaceId = InterfaceId(2);
-const DEMAND: Demand = Demand {
-    service: Service::ControlledLoad,
-    rate: Rate::from_bps(64_000),
-    burst: 3_000,
-    max_packet: 1_500,
-};
 
-/// Everything that takes part, and what was measured of it.
+/// What was measured, step by step.
+#[derive(Default)]
 pub(super) struct Steps {
-    router: Router,
-    secret: Secret,
-    index: Structure,
-    few_routes: RouteTable,
-    many_routes: RouteTable,
-    ledger: Ledger,
-    sockets: Sockets,
     /// Whether the message is whose it says.
     pub(super) integrity: Tally,
+    /// Looking a flow up in vain, and creating it: with its timer, and the limits of its source.
+    pub(super) look_up: Tally,
+    /// Likewise in the index alone.
+    pub(super) look_up_alone: Tally,
     pub(super) route: Tally,
     pub(super) route_of_many: Tally,
+    /// What the flow takes of the link is noted, and claimed in the ledger.
     pub(super) admission: Tally,
     /// All of it in the router.
     pub(super) total: Tally,
@@ -55,6 +52,19 @@ pub(super) struct Steps {
     pub(super) system_calls: Tally,
     /// and with it.
     pub(super) through: Tally,
+    /// What reading the clock has cost, microseconds, round by round.
+    pub(super) clock_us: Vec<f64>,
+}
+
+/// Everything that takes part in a round.
+struct Bench {
+    router: Router,
+    secret: Secret,
+    index: Box<dyn Index>,
+    few_routes: RouteTable,
+    many_routes: RouteTable,
+    sockets: Sockets,
+    stamps: Vec<Stamp>,
 }
 
 /// What the digest of a message is about.
@@ -66,91 +76,84 @@ struct Signed<'a> {
 }
 
 impl Steps {
-    /// Everything with its flows.
+    /// Everything is made anew, and some flows come, step by step and then whole, and go again.
     ///
     /// # Errors
-    /// There are no sockets.
-    pub(super) fn new() -> Result<Steps> {
-        let mut router = Router::that_wants_signatures();
-        for number in 0..RESIDENT {
-            router.deliver_all(&[SIGNED[0].of(&router, number, 0)]);
+    /// A flow did not come, a message was lost, or there are no sockets.
+    pub(super) fn round(&mut self, marks_clock: &marks::Clock, batches: Batches) -> Result<()> {
+        let mut bench = Bench::new()?;
+        let clock = Clock::calibrated();
+        self.clock_us.push(clock.cost_us());
+        for batch in 0..batches.of_steps {
+            self.batch(&mut bench, &clock, marks_clock, batch)?;
         }
-        let mut ledger = Ledger::new();
-        let bandwidth = Rate::from_mbps(400_000);
-        ledger.set_link(LINK, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 });
-        for number in 0..RESIDENT {
-            claim(&mut ledger, number)?;
-        }
-        Ok(Steps {
-            router,
-            secret: signing_key(),
-            index: Structure::filled(Box::new(Keyed::new()), RESIDENT),
-            few_routes: table(
-                ["10.0.0.0/8", "172.16.0.0/12"].map(|text| text.parse().expect("a prefix")),
-            ),
-            many_routes: table(backbone()),
-            ledger,
-            sockets: Sockets::open()?,
-            integrity: Tally::default(),
-            route: Tally::default(),
-            route_of_many: Tally::default(),
-            admission: Tally::default(),
-            total: Tally::default(),
-            system_calls: Tally::default(),
-            through: Tally::default(),
-        })
+        self.all().into_iter().for_each(Tally::end_round);
+        Ok(())
     }
 
-    /// Looking a flow up in vain, and entering it.
-    pub(super) fn look_up(&self) -> &Tally {
-        &self.index.build
+    fn all(&mut self) -> [&mut Tally; 9] {
+        [
+            &mut self.integrity,
+            &mut self.look_up,
+            &mut self.look_up_alone,
+            &mut self.route,
+            &mut self.route_of_many,
+            &mut self.admission,
+            &mut self.total,
+            &mut self.system_calls,
+            &mut self.through,
+        ]
     }
 
-    /// Some flows come, step by step and then whole, and go again.
-    ///
-    /// # Errors
-    /// A flow did not come, or a message was lost.
-    pub(super) fn round(&mut self, clock: &Clock, round: u32) -> Result<()> {
-        let first = RESIDENT + round * BATCH;
+    fn batch(
+        &mut self,
+        bench: &mut Bench,
+        clock: &Clock,
+        marks_clock: &marks::Clock,
+        batch: u32,
+    ) -> Result<()> {
+        let first = RESIDENT + batch * BATCH;
         let numbers = first..first + BATCH;
-        let new: Vec<Arrival> =
-            numbers.clone().map(|number| SIGNED[0].of(&self.router, number, round)).collect();
+        let of = |number| SIGNED[0].of(&bench.router, number, batch);
+        let new: Vec<Arrival> = numbers.map(of).collect();
         let signed: Vec<Signed<'_>> = new.iter().filter_map(Signed::read).collect();
         ensure!(signed.len() == new.len(), "YESSIR: messages that cannot be read");
-        let secret = &self.secret;
-        self.integrity.add(clock.each(&signed, |message| message.is_genuine(secret)));
-        self.index.round(clock, first);
+        let secret = &bench.secret;
+        clock.each(&mut self.integrity, &signed, |message| message.is_genuine(secret));
+        build(&mut *bench.index, clock, &mut self.look_up_alone, first, BATCH);
         let destinations = || signed.iter().map(|message| message.stream.destination);
-        self.route.add(clock.each(destinations(), |to| self.few_routes.lookup(black_box(to))));
-        self.route_of_many
-            .add(clock.each(destinations(), |to| self.many_routes.lookup(black_box(to))));
-        let (ledger, mut claims) = (&mut self.ledger, Vec::with_capacity(BATCH as usize));
-        self.admission.add(clock.each(numbers, |number| claims.push(claim(ledger, number))));
-        for claim in claims {
-            ledger.release(claim?);
-        }
-        let router = &mut self.router;
-        self.total
-            .add(clock.each(&new, |arrival| router.deliver_all(std::slice::from_ref(arrival))));
-        self.part(round)?;
+        let (few, many) = (&bench.few_routes, &bench.many_routes);
+        clock.each(&mut self.route, destinations(), |to| few.lookup(black_box(to)));
+        clock.each(&mut self.route_of_many, destinations(), |to| many.lookup(black_box(to)));
+        self.marked(bench, marks_clock, &new)?;
+        bench.part(batch)?;
+        let router = &mut bench.router;
+        let deliver = |arrival| router.deliver_all(std::slice::from_ref(arrival));
+        clock.each(&mut self.total, &new, deliver);
+        bench.part(batch)?;
         let calls = |arrival: &Arrival, send: Send<'_>| Ok(send(arrival.octets())?);
-        self.system_calls.add(self.sockets.pass(clock, &new, calls)?);
-        let router = &mut self.router;
+        bench.sockets.pass(clock, &mut self.system_calls, &new, calls)?;
+        let router = &mut bench.router;
         let through = |arrival: &Arrival, send: Send<'_>| {
             router.deliver_all(std::slice::from_ref(arrival));
             Ok(router.sent().try_for_each(send)?)
         };
-        self.through.add(self.sockets.pass(clock, &new, through)?);
-        self.part(round)
+        bench.sockets.pass(clock, &mut self.through, &new, through)?;
+        bench.part(batch)
     }
 
-    /// All flows that have come in this round go.
-    fn part(&mut self, round: u32) -> Result<()> {
-        let count = || self.router.sessions(Protocol::Yessir);
-        ensure!(count() == (RESIDENT + BATCH) as usize, "YESSIR: {} flows", count());
-        let first = RESIDENT + round * BATCH;
-        for number in first..first + BATCH {
-            self.router.deliver_all(&[SIGNED[1].of(&self.router, number, round)]);
+    /// The steps that the engine marks.
+    fn marked(&mut self, bench: &mut Bench, clock: &marks::Clock, new: &[Arrival]) -> Result<()> {
+        let marks = Marks::begin();
+        let Bench { router, stamps, .. } = bench;
+        record(&marks, stamps, || router.deliver_all(new))?;
+        drop(marks);
+        ensure!(by_message(stamps).count() == new.len(), "YESSIR: messages without marks");
+        for message in by_message(stamps) {
+            let is_look_up =
+                |step| matches!(step, Checkpoint::FindSession | Checkpoint::CreateSession);
+            self.look_up.add(clock.steps_us(message, is_look_up));
+            self.admission.add(clock.steps_us(message, |step| step == Checkpoint::Admission));
         }
         Ok(())
     }
@@ -158,10 +161,41 @@ impl Steps {
     /// What the whole takes beyond the steps: the differences, round by round.
     pub(super) fn rest(&self) -> Option<Estimate> {
         let mut rest: Vec<f64> = self.total.means().collect();
-        for step in [&self.integrity, self.look_up(), &self.route, &self.admission] {
+        for step in [&self.integrity, &self.look_up, &self.route, &self.admission] {
             rest.iter_mut().zip(step.means()).for_each(|(rest, step)| *rest -= step);
         }
-        Estimate::over_time(&rest)
+        self.total.estimate(rest.into_iter())
+    }
+}
+
+impl Bench {
+    /// Everything with its flows.
+    fn new() -> Result<Bench> {
+        let mut router = Router::that_wants_signatures();
+        for number in 0..RESIDENT {
+            router.deliver_all(&[SIGNED[0].of(&router, number, 0)]);
+        }
+        let few = ["10.0.0.0/8", "172.16.0.0/12"].map(|text| text.parse().expect("a prefix"));
+        Ok(Bench {
+            router,
+            secret: signing_key(),
+            index: filled(Box::new(Keyed::new()), RESIDENT),
+            few_routes: table(few),
+            many_routes: table(backbone()),
+            sockets: Sockets::open()?,
+            stamps: Vec::new(),
+        })
+    }
+
+    /// All flows that have come in this batch go.
+    fn part(&mut self, batch: u32) -> Result<()> {
+        let count = self.router.sessions(Protocol::Yessir);
+        ensure!(count == (RESIDENT + BATCH) as usize, "YESSIR: {count} flows");
+        let first = RESIDENT + batch * BATCH;
+        for number in first..first + BATCH {
+            self.router.deliver_all(&[SIGNED[1].of(&self.router, number, batch)]);
+        }
+        Ok(())
     }
 }
 
@@ -184,22 +218,6 @@ impl<'a> Signed<'a> {
     fn is_genuine(&self, secret: &Secret) -> bool {
         secret.digest(&self.stream, self.ssrc, self.data, self.auth.sequence) == self.auth.digest
     }
-}
-
-fn claim(ledger: &mut Ledger, number: u32) -> Result<ClaimId> {
-    let flow = Flow {
-        destination: Ipv4Addr::from_bits(0x0a00_0000 + number).into(),
-        source: Some(Ipv4Addr::new(172, 16, 0, 1).into()),
-        protocol: 17,
-        destination_port: 5_000,
-        source_port: 4_000,
-        flow_label: 0,
-        destination_open: 0,
-        source_open: 0,
-    };
-    let owner = Owner { protocol: Owning::Yessir, block: number };
-    let claim = ledger.claim(LINK, owner, &flow, DEMAND);
-    claim.map_err(|refusal| anyhow!("YESSIR: the ledger refuses a flow: {:?}", refusal.reason))
 }
 
 fn table(prefixes: impl IntoIterator<Item = Prefix>) -> RouteTable {
@@ -228,18 +246,25 @@ mod tests {
 
     #[test]
     fn every_step_is_measured_and_flows_go_again() {
-        let clock = Clock::calibrated();
-        let mut steps = Steps::new().unwrap();
-        for round in 0..3 {
-            steps.round(&clock, round).unwrap();
+        let clock = marks::Clock::calibrate(&Marks::begin()).unwrap();
+        let batches = Batches { of_flows: 1, of_steps: 2 };
+        let mut steps = Steps::default();
+        for _ in 0..3 {
+            steps.round(&clock, batches).unwrap();
         }
-        assert_eq!(steps.router.sessions(Protocol::Yessir), RESIDENT as usize);
-        let claims = steps.ledger.links().map(|(_, link)| link.claims).sum::<u32>();
-        assert_eq!(claims, RESIDENT);
-        for tally in [&steps.integrity, steps.look_up(), &steps.total, &steps.through] {
-            assert!(tally.means().count() == 3 && tally.means().all(|mean| mean > 0.0));
+        for tally in steps.all() {
+            assert!(tally.means().count() == 3);
+            let repetitions = tally.mean().map(|mean| mean.repetitions);
+            assert_eq!(repetitions, Some(3 * 2 * u64::from(BATCH)));
         }
-        assert_eq!(steps.rest().map(|rest| rest.repetitions), Some(3));
+        for tally in [&steps.integrity, &steps.look_up, &steps.admission, &steps.through] {
+            assert!(tally.means().all(|mean| mean > 0.0));
+        }
+        assert_eq!((steps.rest().is_some(), steps.clock_us.len()), (true, 3));
+        let mut bench = Bench::new().unwrap();
+        steps.batch(&mut bench, &Clock::calibrated(), &clock, 7).unwrap();
+        assert_eq!(bench.router.sessions(Protocol::Yessir), RESIDENT as usize);
+        assert!(bench.part(7).is_err(), "they have gone");
     }
 
     #[test]

@@ -23,9 +23,20 @@ pub(super) fn tell(all: &Measurements) -> Chapter {
          clock costs is taken off the means.",
     );
     chapter.text(format!(
-        "Reading the clock costs {:.1} ns here, and its own jitter is in the standard deviations of what takes little longer.",
-        1e3 * all.clock.cost_us()
+        "{} rounds lie apart in time, each with routers, tables and sockets of its own on a thread of its own; of a million flows fewer \
+         routers are made, each of which gives the values of several rounds. A round gives the mean of its operations without the least \
+         and the greatest tenth, and their standard deviation without the least and the greatest hundredth, which are those that an \
+         interrupt came between; intervals are over rounds.",
+        all.rounds
     ));
+    if let Some(clock) = Estimate::of(&all.steps.clock_us) {
+        chapter.text(format!(
+            "Reading the clock cost {:.1} to {:.1} ns, measured in each round; its own jitter is in the standard deviations of what \
+             takes little longer.",
+            1e3 * clock.low,
+            1e3 * clock.high
+        ));
+    }
     table_2(&mut chapter, all);
     table_3(&mut chapter, &all.steps);
     entries(&mut chapter, &all.steps);
@@ -64,8 +75,8 @@ fn table_2(chapter: &mut Chapter, all: &Measurements) {
             sd.get(place).copied().into(),
             ours.zip(here).map(|(ours, mhz)| ours.times(mhz)).into(),
             theirs.zip(then).map(|(us, mhz)| us * mhz).into(),
-            flows.keyed.build.mean().into(),
-            flows.chains.build.mean().into(),
+            flows.keyed.mean().into(),
+            flows.chains.mean().into(),
         ]);
     }
     figure_2(chapter, all, [&flows, &mean, &sd]);
@@ -107,8 +118,8 @@ fn figure_2(chapter: &mut Chapter, all: &Measurements, [flows, mean, sd]: [&[f64
         kind: Kind::Lines,
         series: vec![
             line("Earmark, the whole message", &|flows| flows.build.mean()),
-            line("its index alone", &|flows| flows.keyed.build.mean()),
-            line("1 537 chains alone, here", &|flows| flows.chains.build.mean()),
+            line("its index alone", &|flows| flows.keyed.mean()),
+            line("1 537 chains alone, here", &|flows| flows.chains.mean()),
             then,
         ],
     });
@@ -145,7 +156,8 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
     };
     let of = |tally: &Tally| [tally.mean(), tally.deviation()];
     row("message integrity", "message_integrity", of(&steps.integrity));
-    row("flow look-up and creation", "flow_lookup_creation", of(steps.look_up()));
+    row("flow look-up and creation", "flow_lookup_creation", of(&steps.look_up));
+    row("likewise, the index alone", "", of(&steps.look_up_alone));
     row("route look-up", "route_lookup", of(&steps.route));
     row(&format!("likewise, {MANY_ROUTES} routes"), "", of(&steps.route_of_many));
     row("admission control", "admission_control", of(&steps.admission));
@@ -155,9 +167,10 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
     row("recv, user space, sendto", "kernel_io", of(&steps.through));
     chapter.table(table);
     chapter.text(format!(
-        "{RESIDENT} flows stand. Integrity is HMAC-SHA-256 over stream and request (what the paper's check was it does not tell), look-up \
-         and creation are those of the index alone, routes are the two that the router has, and admission is a claim in the ledger. Each \
-         of these is timed by itself; user space is the router with the whole signed request, and the rest is the difference. The \
+        "{RESIDENT} flows stand. Look-up and creation, with the flow's timer and the limits of its source, and admission, a claim in the \
+         ledger and its place on the link, are steps that the engine itself marks. Integrity is HMAC-SHA-256 over stream and request (what \
+         the paper's check was it does not tell), and routes are the two that the router has: these are timed apart, as the index \
+         alone is. User space is the router with the whole signed request, without marks, and the rest is the difference. The \
          dearest step then was the route; here the daemon keeps a copy of the kernel's table and looks there. Now the check of \
          the digest is the dearest of the named ones. The messages of the last two rows go over UDP sockets of the loopback interface, \
          one at a time, and the kernel's part of that is more than all of ours. The published 97.8 us reach from driver to driver and \
@@ -170,9 +183,13 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
 fn entries(chapter: &mut Chapter, steps: &Steps) {
     let pairs = [
         ("message_integrity", &steps.integrity, "HMAC-SHA-256, cut to 16 octets"),
-        ("flow_lookup_creation", steps.look_up(), "the index alone, without timer and reservation"),
+        (
+            "flow_lookup_creation",
+            &steps.look_up,
+            "with the flow's timer and the limits of its source, without its reservation",
+        ),
         ("route_lookup", &steps.route, "in the daemon's copy of the table, two routes"),
-        ("admission_control", &steps.admission, "a claim in the ledger"),
+        ("admission_control", &steps.admission, "a claim in the ledger, and its place on the link"),
         (
             "kernel_io",
             &steps.through,
@@ -191,9 +208,9 @@ fn entries(chapter: &mut Chapter, steps: &Steps) {
 /// Set-ups a second and flows.
 fn capacity(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("How many flows");
-    let rates: Vec<f64> =
-        all.steps.through.means().filter(|&us| us > 0.0).map(|us| 1e6 / us).collect();
-    let Some(rate) = Estimate::over_time(&rates) else { return };
+    let through = &all.steps.through;
+    let rates = through.means().filter(|&us| us > 0.0).map(|us| 1e6 / us);
+    let Some(rate) = through.estimate(rates) else { return };
     let memory = Environment::of_this_machine().memory as f64;
     let largest = all.flows.iter().max_by_key(|flows| flows.resident);
     let most = largest.and_then(|flows| flows.octets).map(|octets| memory / octets);
