@@ -174,6 +174,7 @@ impl Boomerang {
     }
 
     /// What a rate claims of a link.
+    #[inline]
     pub(crate) fn demand(&self, rate: u32) -> Demand {
         let burst = u64::try_from(self.config.burst.as_micros()).unwrap_or(u64::MAX);
         let octets = u64::from(rate).saturating_mul(burst) / 8_000_000;
@@ -302,6 +303,7 @@ impl Boomerang {
     }
 
     /// Has the timer of a session go off no later than the first of what it has ends.
+    #[inline]
     pub(crate) fn rearm(&mut self, index: Index) {
         let session = &self.store.sessions[index as usize];
         let first = session.first_end();
@@ -312,6 +314,7 @@ impl Boomerang {
     }
 
     /// Has the timer of a session go off at a time.
+    #[inline]
     pub(crate) fn arm(&mut self, index: Index, at: Time) {
         let Store { sessions, timers, .. } = &mut self.store;
         let timer = &mut sessions[index as usize].timer;

@@ -13,6 +13,7 @@ use crate::store::Asker;
 impl Boomerang {
     /// Whether a message may change a session of its initiating node, or make a new one. Gives what was found out about
     /// that node, so that nobody has to look again.
+    #[inline]
     pub(crate) fn may_change(
         &mut self,
         now: Time,

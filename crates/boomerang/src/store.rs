@@ -165,6 +165,7 @@ impl Store {
     }
 
     /// Counts one more session of an initiating node, of which this was found out a moment ago.
+    #[inline]
     pub(crate) fn join(&mut self, asker: Asker, address: IpAddr) -> Index {
         if let Some(index) = asker.source {
             debug_assert_eq!(self.sources[index as usize].address, address);

@@ -224,6 +224,7 @@ impl Yessir {
     }
 
     /// The reports of a stream, where they go with the data because nobody else sees to them.
+    #[inline]
     fn reports(&self, holder: Holder) -> Option<Flow> {
         let Holder::Session(session) = holder else { return None };
         let Session { stream, extra, .. } = self.store.session(session);

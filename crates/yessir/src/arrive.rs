@@ -123,7 +123,12 @@ impl Yessir {
         places: &Places,
         sequence: Option<u64>,
     ) -> Result<(), DropReason> {
-        let ways = Ways::of(turn.context, passing.incoming, passing.source, passing.destination)?;
+        let ways = Ways::of(
+            turn.context,
+            passing.incoming,
+            passing.datagram.source,
+            passing.datagram.destination,
+        )?;
         mark(Checkpoint::Route);
         let command = if report.goodbye { Command::Release } else { message.generic.command };
         match command {
@@ -163,7 +168,7 @@ impl Yessir {
         sequence: Option<u64>,
         ways: Ways<'_>,
     ) {
-        let asked = self.config.asked(message.flowspec.as_ref(), passing.source.is_ipv6());
+        let asked = self.config.asked(message.flowspec.as_ref(), passing.datagram.source.is_ipv6());
         let session = asked.and_then(|asked| {
             let request = Request {
                 stream: *stream,
@@ -292,7 +297,12 @@ impl Yessir {
         if datagram.ttl <= 1 {
             return self.ignore(turn, datagram, DropReason::TtlExpired);
         }
-        let ways = Ways::of(turn.context, passing.incoming, passing.source, passing.destination);
+        let ways = Ways::of(
+            turn.context,
+            passing.incoming,
+            passing.datagram.source,
+            passing.datagram.destination,
+        );
         match ways {
             Ok(ways) => {
                 for (interface, _) in ways.iter(turn.context.interfaces) {

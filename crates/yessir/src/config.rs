@@ -58,6 +58,7 @@ impl Config {
     }
 
     /// Likewise, in milliseconds.
+    #[inline]
     pub(crate) fn lifetime_ms(&self, interval: u16) -> u32 {
         let interval = match interval {
             0 => self.interval,

@@ -33,10 +33,14 @@ impl Yessir {
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface),
-            source: passing.source,
-            destination: passing.destination,
-            ttl: if passing.incoming.is_some() { passing.ttl - 1 } else { passing.ttl },
-            router_alert: passing.router_alert,
+            source: passing.datagram.source,
+            destination: passing.datagram.destination,
+            ttl: if passing.incoming.is_some() {
+                passing.datagram.ttl - 1
+            } else {
+                passing.datagram.ttl
+            },
+            router_alert: passing.datagram.router_alert,
             encapsulated: false,
             neighbor: None,
         };
@@ -93,7 +97,7 @@ impl Yessir {
 }
 
 /// LINK_INFO as it leaves, with what this node has to say of the way.
-#[inline]
+#[inline(always)]
 fn further(
     info: &LinkInfo,
     context: &Context<'_>,
@@ -101,7 +105,7 @@ fn further(
     interface: &Interface,
 ) -> LinkInfo {
     match passing.incoming {
-        Some(_) => a_hop_further(info, passing.ttl, context, interface),
+        Some(_) => a_hop_further(info, passing.datagram.ttl, context, interface),
         None => composed(info, context, interface),
     }
 }
@@ -113,7 +117,7 @@ fn note(
     interface: &Interface,
     failure: &Failure,
 ) -> Option<FailureNote> {
-    let address = interface.address_like(passing.destination);
+    let address = interface.address_like(passing.datagram.destination);
     let hop = message.link_info.map_or(UNKNOWN_HOP, |info| {
         // The hops before, and this one, if it is not the sender's own host.
         u16::from(info.hops) + u16::from(passing.incoming.is_some())
@@ -130,7 +134,7 @@ fn note(
 #[inline]
 fn complete(passing: &Passing<'_>, packet: &mut [u8]) {
     if passing.checksum == Checksum::LeftToHardware {
-        let done = complete_checksum(packet, passing.source, passing.destination);
+        let done = complete_checksum(packet, passing.datagram.source, passing.datagram.destination);
         debug_assert!(done.is_ok(), "it was a packet when it came");
     }
 }

@@ -49,11 +49,8 @@ pub(crate) struct Turn<'t, 'c, E> {
 pub(crate) struct Passing<'a> {
     /// Where it came in; `None` for one of this host.
     pub(crate) incoming: Option<InterfaceId>,
-    pub(crate) source: IpAddr,
-    pub(crate) destination: IpAddr,
     /// As it came, or as it shall leave this host.
-    pub(crate) ttl: u8,
-    pub(crate) router_alert: bool,
+    pub(crate) datagram: &'a Datagram<'a>,
     pub(crate) packet: udp::Packet<'a>,
     pub(crate) checksum: udp::Checksum,
     /// What is known of it already.
@@ -70,25 +67,22 @@ pub(crate) struct Hint {
 }
 
 impl<'a> Passing<'a> {
+    /// One that came in.
     #[inline]
-    pub(crate) fn of(datagram: &Datagram<'_>, packet: udp::Packet<'a>, hint: Hint) -> Passing<'a> {
-        Passing {
-            incoming: Some(datagram.interface),
-            source: datagram.source,
-            destination: datagram.destination,
-            ttl: datagram.ttl,
-            router_alert: datagram.router_alert,
-            packet,
-            checksum: packet.verify(datagram.source, datagram.destination),
-            hint,
-        }
+    pub(crate) fn of(
+        datagram: &'a Datagram<'a>,
+        packet: udp::Packet<'a>,
+        hint: Hint,
+    ) -> Passing<'a> {
+        let checksum = packet.verify(datagram.source, datagram.destination);
+        Passing { incoming: Some(datagram.interface), datagram, packet, checksum, hint }
     }
 }
 
 impl Passing<'_> {
     /// The stream that it is about, by its ports.
     pub(crate) fn stream(&self, multiplexed: bool) -> Result<Stream, DropReason> {
-        stream_of(self.source, self.destination, &self.packet, multiplexed)
+        stream_of(self.datagram.source, self.datagram.destination, &self.packet, multiplexed)
     }
 }
 

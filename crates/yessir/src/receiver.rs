@@ -96,7 +96,7 @@ impl Yessir {
         let Ok(stream) = passing.stream(message.generic.multiplexed) else { return false };
         let Some(index) = self.listener_of(&stream) else { return false };
         let path = message.link_info.map(|info| LinkInfo {
-            other_hops: info.other_hops || skipped(Some(&info), passing.ttl),
+            other_hops: info.other_hops || skipped(Some(&info), passing.datagram.ttl),
             ..info
         });
         let answer = Answer { path, failures: message.failures.iter().collect() };
@@ -129,7 +129,7 @@ impl Yessir {
             }
         };
         // A group would drown its sender in answers that say the same each time.
-        if news || !passing.destination.is_multicast() {
+        if news || !passing.datagram.destination.is_multicast() {
             self.answer(turn, passing, message, index, path);
         }
         if news {
@@ -163,10 +163,10 @@ impl Yessir {
     ) {
         let listener = &self.roles.listeners[index as usize];
         let ssrc = listener.ssrc;
-        let source = if passing.destination.is_multicast() {
-            own_address(turn.context, passing.source)
+        let source = if passing.datagram.destination.is_multicast() {
+            own_address(turn.context, passing.datagram.source)
         } else {
-            Some(passing.destination)
+            Some(passing.datagram.destination)
         };
         let Some(source) = source else { return };
         let said =
@@ -189,7 +189,7 @@ impl Yessir {
                 protocol: PROTOCOL,
                 interface: None,
                 source,
-                destination: passing.source,
+                destination: passing.datagram.source,
                 ttl: TTL,
                 // The host of the sender looks into what has it, not into all of UDP.
                 router_alert: true,
@@ -198,7 +198,7 @@ impl Yessir {
             };
             let header = udp::Repr {
                 source,
-                destination: passing.source,
+                destination: passing.datagram.source,
                 source_port: passing.packet.destination_port,
                 destination_port: passing.packet.source_port,
             };

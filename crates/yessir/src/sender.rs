@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
 };
@@ -192,12 +192,18 @@ impl Yessir {
         let Ok(packet) = udp::Packet::parse(octets) else { return };
         let Ok(report) = Report::parse(packet.payload) else { return };
         let Some((message, places)) = &report.message else { return };
-        let passing = Passing {
-            incoming: None,
+        let datagram = Datagram {
+            interface: InterfaceId(0), // it came in nowhere
             source: stream.source,
             destination: stream.destination,
             ttl: attachment.ttl,
             router_alert: true,
+            encapsulated: false,
+            payload: octets,
+        };
+        let passing = Passing {
+            incoming: None,
+            datagram: &datagram,
             packet,
             checksum: udp::Checksum::Right,
             hint: Hint::default(),
@@ -292,13 +298,13 @@ impl Yessir {
         passing: &Passing<'_>,
         message: &Message<'_>,
     ) -> bool {
-        let port = (passing.destination, passing.packet.destination_port);
+        let port = (passing.datagram.destination, passing.packet.destination_port);
         let Some(index) = self.roles.by_port.get(&port) else { return false };
         let sender = &mut self.roles.senders[*index as usize];
         if message.generic.reservation != reservation_of(sender.ssrc) {
             return false;
         }
-        let receiver = passing.source;
+        let receiver = passing.datagram.source;
         let answer =
             Answer { path: message.link_info, failures: message.failures.iter().collect() };
         if sender.answers.get(&receiver) != Some(&answer) {

@@ -28,6 +28,7 @@ impl Yessir {
     ) -> bool {
         let recognised = self.recognise(turn.context, datagram, packet, usual, hint);
         let Some((index, interface)) = recognised else {
+            // Few take this way. Without being told, a compiler holds what comes behind so many conditions for rare.
             cold_path();
             return false;
         };

@@ -35,6 +35,7 @@ impl Sources {
     }
 
     /// One stream more of a source with this hash, unless it has `most` already.
+    #[inline]
     pub(crate) fn enter(&mut self, hash: u64, source: IpAddr, most: u32) -> bool {
         let key = &self.hash;
         let same = |other: &Source| other.address == source;

@@ -90,6 +90,7 @@ impl Store {
     }
 
     /// Enters the session of a stream that has none, where a look-up has found that it belongs.
+    #[inline]
     pub(crate) fn insert(&mut self, session: Session, place: Place) -> Index {
         let key = &self.hash;
         let index = insert(&mut self.sessions, session);
@@ -153,6 +154,7 @@ impl Store {
     }
 
     /// A new leg of a holder.
+    #[inline]
     pub(crate) fn insert_leg(&mut self, holder: Holder, interface: InterfaceId) -> Index {
         let leg = Leg {
             holder,

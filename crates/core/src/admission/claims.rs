@@ -104,11 +104,17 @@ impl Claims {
         ClaimId { slot, generation: 0 }
     }
 
-    /// Takes a claim out that is there.
+    /// Takes a claim out, if it is there.
     #[inline]
-    pub(super) fn leave(&mut self, id: ClaimId) {
-        self.slots[id.slot as usize].vacate(self.free);
+    pub(super) fn leave(&mut self, id: ClaimId) -> Option<Claim> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        let claim = slot.claim()?;
+        slot.vacate(self.free);
         self.free = id.slot;
+        Some(claim)
     }
 
     /// Takes all claims on a link out, which are so many, by slot.
@@ -158,7 +164,8 @@ mod tests {
         };
         let mut claims = Claims::default();
         let ids = [0, 1, 2, 3, 4].map(|block| claims.enter(claim(block)));
-        claims.leave(ids[3]);
+        assert!(claims.leave(ids[3]).is_some_and(|claim| claim.owner.block == 3));
+        assert!(claims.leave(ids[3]).is_none(), "once only");
         let gone = claims.leave_link(InterfaceId(0), 3);
         assert_eq!(gone.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [ids[0], ids[2], ids[4]]);
         assert!(gone.iter().all(|(id, _)| claims.get(*id).is_none()));

@@ -185,12 +185,12 @@ impl Ledger {
 
     /// Gives a claim back: what it held. A claim that is gone already is no error.
     pub fn release(&mut self, claim: ClaimId) -> Option<Demand> {
-        let Claim { link, demand: held, .. } = self.claims.get(claim)?;
-        let entry = self.links.get_mut(link)?;
-        entry.replace(held.rate, Rate::ZERO);
-        entry.claims -= 1;
-        gave_back(&mut self.freed, link, entry);
-        self.claims.leave(claim);
+        let Claim { link, demand: held, .. } = self.claims.leave(claim)?;
+        if let Some(entry) = self.links.get_mut(link) {
+            entry.replace(held.rate, Rate::ZERO);
+            entry.claims -= 1;
+            gave_back(&mut self.freed, link, entry);
+        }
         if let Some(preemption) = &mut self.preemption {
             preemption.leave(claim.slot);
         }

@@ -4,6 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
+use super::error::ErrorKind;
 use super::iana::{AddressFamily, Command, FailureReason, Style};
 use crate::intserv::{FlowSpec, Rspec, TokenBucket};
 
@@ -134,7 +135,6 @@ const GUARANTEED: u32 = 2;
 impl Generic {
     pub(super) const LEN: usize = HEADER + 8;
 
-    /// `None` for the command, or the style, where it is not known.
     #[inline]
     pub(super) fn read(flags: u8, body: [u8; 8]) -> Generic {
         let [command, style, i0, i1, r0, r1, r2, r3] = body;
@@ -144,6 +144,16 @@ impl Generic {
             interval: u16::from_be_bytes([i0, i1]),
             reservation: u32::from_be_bytes([r0, r1, r2, r3]),
             multiplexed: flags & MULTIPLEXED != 0,
+        }
+    }
+
+    /// What of it is not known here, and at which octet of the body that is.
+    #[inline]
+    pub(super) fn unknown(&self) -> Option<(ErrorKind, usize)> {
+        match (self.command, self.style) {
+            (Command::Unknown(_), _) => Some((ErrorKind::Command, 0)),
+            (_, Style::Unknown(_)) => Some((ErrorKind::Style, 1)),
+            _ => None,
         }
     }
 

@@ -372,12 +372,6 @@ fn once(fragment_type: FragmentType) -> u16 {
     }
 }
 
-/// A GENERIC by itself; `None` where something is wrong with it.
-#[inline]
-pub(super) fn generic_of(fragment: &[u8]) -> Option<Generic> {
-    read_generic(&fragment_at(fragment, 0, 0).ok()?).ok()
-}
-
 /// A flowspec by itself; `None` where something is wrong with it.
 #[inline]
 pub(super) fn flowspec_of(fragment: &[u8]) -> Option<Flowspec> {
@@ -387,13 +381,10 @@ pub(super) fn flowspec_of(fragment: &[u8]) -> Option<Flowspec> {
 #[inline]
 fn read_generic(raw: &Raw<'_>) -> Result<Generic, ParseError> {
     let generic = Generic::read(raw.flags, *raw.exactly()?);
-    if let Command::Unknown(_) = generic.command {
-        return Err(raw.error(ErrorKind::Command, HEADER));
+    match generic.unknown() {
+        Some((kind, at)) => Err(raw.error(kind, HEADER + at)),
+        None => Ok(generic),
     }
-    if let Style::Unknown(_) = generic.style {
-        return Err(raw.error(ErrorKind::Style, HEADER + 1));
-    }
-    Ok(generic)
 }
 
 #[inline]

@@ -1,8 +1,8 @@
 //! The shortcut: a report as senders write it, read no further than it takes to see that it says what it said before.
 
-use super::fragment::{HEADER, LinkInfo};
+use super::fragment::{Generic, HEADER, LinkInfo};
 use super::iana::FragmentType;
-use super::message::{Failures, Message, NAME, Places, Report, VERSION, flowspec_of, generic_of};
+use super::message::{Failures, Message, NAME, Places, Report, VERSION, flowspec_of};
 use crate::rtcp::{PacketType, SenderInfo};
 
 /// A sender report without report blocks, a source description, and an APP packet of GENERIC, a flowspec and, if the
@@ -104,10 +104,15 @@ impl<'a> Usual<'a> {
     /// What [`Report::parse`] makes of it, with less work; `None` where that would find something wrong.
     #[inline]
     pub fn report(&self) -> Option<Report<'a>> {
-        let (generic, flowspec) = self.said.split_at_checked(GENERIC)?;
+        let (generic, flowspec) = self.said.split_first_chunk::<GENERIC>()?;
+        let &[_, flags, _, _, ref body @ ..] = generic;
+        let generic = Generic::read(flags, *body);
+        if generic.unknown().is_some() {
+            return None;
+        }
         let message = Message {
             ssrc: self.ssrc,
-            generic: generic_of(generic)?,
+            generic,
             flowspec: Some(flowspec_of(flowspec)?),
             link_info: self.link_info(),
             failures: Failures::default(),
