@@ -241,6 +241,7 @@ impl Store {
     }
 
     /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
+    #[inline]
     pub(crate) fn insert_sender(&mut self, place: Place, mut psb: Psb) -> Index {
         let block = psb.session;
         let head = self.session(block).senders;
