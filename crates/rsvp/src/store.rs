@@ -113,6 +113,7 @@ impl Store {
     }
 
     /// The key of the session that a sender belongs to.
+    #[inline]
     pub(crate) fn session_of(&self, psb: Index) -> Session {
         self.session(self.psb(psb).session).session
     }
