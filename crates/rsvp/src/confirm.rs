@@ -117,7 +117,7 @@ impl Rsvp {
             neighbor: None,
         };
         let partner = self.exchange.partner_towards(turn, None, receiver);
-        self.send_once(turn, Letter::new(how).past(partner), Body::ResvConf(confirmation));
+        self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(confirmation));
     }
 
     /// Sends a confirmation one hop further. It is rebuilt here, so that each hop can vouch for it.
@@ -151,7 +151,7 @@ impl Rsvp {
             encapsulated: false,
             neighbor: None,
         };
-        self.send_once(turn, Letter::new(how).past(partner), Body::ResvConf(*confirmation));
+        self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(*confirmation));
     }
 
     /// RESV_CONFIRM to every application that reserved one of the flows. Gives whether there was one.

@@ -92,7 +92,7 @@ impl Rsvp {
                 };
                 let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
                 let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-                self.send_once(turn, letter, Body::PathErr(*error));
+                self.send_once(turn, letter, &Body::PathErr(*error));
             }
         }
     }
@@ -317,7 +317,7 @@ impl Rsvp {
         let body = PathErr { session, error, carried, sender: Some(sender) };
         let how = self.to_neighbor(interface.id, node, to);
         let letter = Letter::new(how).to(self.exchange.partner(interface.id, to));
-        self.send_once(turn, letter, Body::PathErr(body));
+        self.send_once(turn, letter, &Body::PathErr(body));
     }
 
     /// Answers a flow descriptor of a Resv that is refused.
@@ -483,7 +483,7 @@ fn emit_resv_err<E>(
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
     let how = Outgoing { ttl, ..engine.to_neighbor(outgoing, address, to.address) };
     let letter = Letter::new(how).to(engine.exchange.partner(outgoing, to.address));
-    engine.send_once(turn, letter, Body::ResvErr(ResvErr { hop, ..*error }));
+    engine.send_once(turn, letter, &Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
 /// The TTL with which an error goes on. It shrinks from hop to hop, although each hop addresses it anew: where the hops

@@ -169,7 +169,7 @@ impl Rsvp {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         letter: Letter,
-        body: Body<'_>,
+        body: &Body<'_>,
     ) {
         let timers = &mut self.store.timers;
         self.exchange.send_reliably(timers, &mut self.counters, turn, letter, body);

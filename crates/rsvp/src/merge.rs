@@ -83,6 +83,7 @@ fn product(a: Option<Ordering>, b: Option<Ordering>) -> Option<Ordering> {
 
 /// What is to be reserved for a flowspec where the senders announce `path` in all (Path_Te): never more than can come
 /// (RFC 2205 section 2.2; the minimum of RFC 2211 section 8).
+#[inline]
 pub(crate) fn effective(flowspec: &FlowSpec, path: &TokenBucket) -> FlowSpec {
     match flowspec {
         FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(minimum(bucket, path)),

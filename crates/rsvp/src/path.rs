@@ -372,6 +372,7 @@ fn bad_tspec() -> PathFault {
 }
 
 /// Whether a hop object can name a neighbour: not everybody, not nobody, not this node.
+#[inline]
 pub(crate) fn is_neighbor(context: &Context<'_>, address: IpAddr) -> bool {
     is_unicast(address) && !context.interfaces.is_local(address)
 }

@@ -252,7 +252,7 @@ impl Rsvp {
             };
             let how = self.to_neighbor(incoming, address, hop.address);
             let letter = Letter::new(how).to(partner).named(message_id);
-            self.exchange.send(&mut self.counters, turn.out, letter, Body::Resv(resv));
+            self.exchange.send(&mut self.counters, turn.out, letter, &Body::Resv(resv));
             if style == Style::Wildcard {
                 break;
             }
@@ -290,7 +290,7 @@ impl Rsvp {
             };
             let how = self.to_neighbor(incoming, address, hop.address);
             let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-            self.send_once(turn, letter, Body::ResvTear(tear));
+            self.send_once(turn, letter, &Body::ResvTear(tear));
             if style == Style::Wildcard {
                 break;
             }

@@ -250,7 +250,7 @@ impl Rsvp {
                 let body = PathErr { session, error, carried: Carried::NONE, sender };
                 let how = self.to_neighbor(incoming, node, hop.address);
                 let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-                self.send_once(turn, letter, Body::PathErr(body));
+                self.send_once(turn, letter, &Body::PathErr(body));
             }
         }
     }

@@ -93,20 +93,20 @@ impl Rsvp {
         let adspec = advertise(psb, interface, &mut self.scratch);
         // Whoever can police does; only those before such a node pass the demand on.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
-        let path = Path {
+        let body = Body::Path(Path {
             session: Session { flags: if police { Session::E_POLICE } else { 0 }, ..session },
             hop,
             refresh_ms: self.config.timing(interface.id).refresh_ms(),
             carried: Carried::Objects(psb.carried.octets()),
             sender: SenderDescriptor { template: psb.template, tspec: psb.tspec, adspec },
-        };
+        });
         if self.encapsulating.contains(&outgoing) {
             // For hosts there that have no raw sockets; the others leave this one alone (RFC 2205 appendix C).
             let letter = Letter::new(Outgoing { encapsulated: true, ..how }).named(message_id);
-            self.exchange.send(&mut self.counters, turn.out, letter, Body::Path(path));
+            self.exchange.send(&mut self.counters, turn.out, letter, &body);
         }
         let letter = Letter::new(how).past(partner).named(message_id);
-        self.exchange.send(&mut self.counters, turn.out, letter, Body::Path(path));
+        self.exchange.send(&mut self.counters, turn.out, letter, &body);
     }
 
     /// The TTL with which messages that follow a sender's data leave.
@@ -202,7 +202,7 @@ impl Rsvp {
         };
         let how = self.to_neighbor(incoming, address, hop.address);
         let letter = Letter::new(how).to(partner).named(message_id);
-        self.exchange.send(&mut self.counters, turn.out, letter, Body::Resv(resv));
+        self.exchange.send(&mut self.counters, turn.out, letter, &Body::Resv(resv));
         mark(Checkpoint::ResvRefresh);
     }
 

@@ -214,8 +214,9 @@ impl OutInterfaces {
     #[inline]
     pub(crate) fn contains(&self, interface: InterfaceId) -> bool {
         match self {
+            OutInterfaces::None => false,
             OutInterfaces::One(only) => *only == interface,
-            _ => self.as_slice().contains(&interface),
+            OutInterfaces::Many(all) => all.binary_search(&interface).is_ok(),
         }
     }
 }

@@ -113,6 +113,7 @@ impl Store {
     }
 
     /// The key of the session that a sender belongs to.
+    #[inline]
     pub(crate) fn session_of(&self, psb: Index) -> Session {
         self.session(self.psb(psb).session).session
     }
@@ -241,6 +242,7 @@ impl Store {
     }
 
     /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
+    #[inline]
     pub(crate) fn insert_sender(&mut self, place: Place, mut psb: Psb) -> Index {
         let block = psb.session;
         let head = self.session(block).senders;

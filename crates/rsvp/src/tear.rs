@@ -222,9 +222,17 @@ impl Rsvp {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
-        for interface in psb.outgoing.clone().as_slice() {
-            let end = EndOfSender { session, template, tspec };
-            self.send_path_tear(turn, *interface, session.destination, &end, ttl);
+        let end = EndOfSender { session, template, tspec };
+        match self.store.psb(index).outgoing {
+            OutInterfaces::None => {}
+            OutInterfaces::One(interface) => {
+                self.send_path_tear(turn, interface, session.destination, &end, ttl);
+            }
+            OutInterfaces::Many(ref interfaces) => {
+                for interface in interfaces.clone() {
+                    self.send_path_tear(turn, interface, session.destination, &end, ttl);
+                }
+            }
         }
     }
 
@@ -244,16 +252,16 @@ impl Rsvp {
         };
         let how = Outgoing { destination, ..how };
         let carried = Carried::Objects(&self.scratch);
-        let tear = PathTear { session, hop, carried, template, tspec: Some(tspec) };
+        let tspec = Some(tspec);
+        let body = Body::PathTear(PathTear { session, hop, carried, template, tspec });
         if self.encapsulating.contains(&outgoing) {
             let letter = Letter::new(Outgoing { encapsulated: true, ..how });
-            self.exchange.send(&mut self.counters, turn.out, letter, Body::PathTear(tear));
+            self.exchange.send(&mut self.counters, turn.out, letter, &body);
         }
         let partner = self.exchange.partner_towards(turn, Some(outgoing), destination);
         let letter = Letter::new(how).past(partner);
         let timers = &mut self.store.timers;
-        let body = Body::PathTear(tear);
-        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, body);
+        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, &body);
     }
 
     fn send_resv_tear<E>(
@@ -278,7 +286,7 @@ impl Rsvp {
         let how = self.to_neighbor(incoming, address, hop.address);
         let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
         self.forget_resv(index);
-        self.send_once(turn, letter, Body::ResvTear(tear));
+        self.send_once(turn, letter, &Body::ResvTear(tear));
     }
 
     /// Takes the sender at a place out with all that hangs on it.

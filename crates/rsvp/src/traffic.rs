@@ -225,6 +225,7 @@ impl Rsvp {
     }
 
     /// Whether a merged flowspec can be merged with what the same senders have on other interfaces, too.
+    #[inline]
     fn goes_with_the_others(&self, holder: Holder, tcsb: Option<Index>, merged: &FlowSpec) -> bool {
         self.store.tcsbs_of(holder).all(|other| {
             Some(other) == tcsb
@@ -234,6 +235,7 @@ impl Rsvp {
 
     /// The least upper bound of the requests of a block, with `instead` in the place of `rsb`. `None` where nothing is
     /// asked for, or what is asked for does not go together.
+    #[inline]
     fn merged(
         &self,
         tcsb: Option<Index>,
@@ -437,6 +439,7 @@ impl Rsvp {
     }
 
     /// For whose packets a reservation is.
+    #[inline]
     pub(crate) fn filters_in(&self, tcsb: Index) -> Filters {
         match self.store.tcsb(tcsb).holder {
             Holder::Sender(psb) => Filters::One(self.store.psb(psb).template),

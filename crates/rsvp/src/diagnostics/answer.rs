@@ -100,7 +100,7 @@ impl Rsvp {
         said.hop = RsvpHop { address: own, lih: hop.lih };
         let how = self.to_neighbor(interface, own, hop.address);
         let letter = Letter::new(how);
-        self.exchange.send(&mut self.counters, turn.out, letter, Body::Dreq(said)); // 9
+        self.exchange.send(&mut self.counters, turn.out, letter, &Body::Dreq(said)); // 9
     }
 
     /// The previous hop of a sender; `None` where the sender is on this host, or its previous hop cannot be reached.

@@ -77,7 +77,7 @@ impl Rsvp {
         let hop = RsvpHop { address: own, ..answer.hop };
         let answer = Body::Drep(Diagnosis { hop, ..*answer });
         let letter = Letter::new(to_neighbor(own, target));
-        self.exchange.send(&mut self.counters, turn.out, letter, answer);
+        self.exchange.send(&mut self.counters, turn.out, letter, &answer);
         Ok(())
     }
 

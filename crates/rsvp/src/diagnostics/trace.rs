@@ -235,7 +235,7 @@ impl Rsvp {
             self.answer(turn, &question, 0);
         } else {
             let letter = Letter::new(to_neighbor(own, last_hop));
-            self.exchange.send(&mut self.counters, turn.out, letter, Body::Dreq(question));
+            self.exchange.send(&mut self.counters, turn.out, letter, &Body::Dreq(question));
         }
     }
 

@@ -150,7 +150,7 @@ impl Rsvp {
             };
             let letter = Letter::new(to_neighbor(source, address)).to(Some(index));
             while self.exchange.is_owed(index) {
-                self.exchange.send(&mut self.counters, turn.out, letter, Body::Ack);
+                self.exchange.send(&mut self.counters, turn.out, letter, &Body::Ack);
             }
         }
     }

@@ -190,7 +190,7 @@ impl Rsvp {
         let Some(source) = source else { return };
         let how =
             Outgoing { ttl: HELLO_TTL, interface: Some(interface), ..to_neighbor(source, address) };
-        self.exchange.send(&mut self.counters, turn.out, Letter::new(how), body);
+        self.exchange.send(&mut self.counters, turn.out, Letter::new(how), &body);
     }
 }
 

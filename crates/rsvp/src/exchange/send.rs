@@ -169,12 +169,12 @@ impl Exchange {
         counters: &mut Counters,
         out: &mut Effects<E>,
         mut letter: Letter,
-        body: Body<'_>,
+        body: &Body<'_>,
     ) {
         letter.how.neighbor = self.company(&letter);
         let Letter { how, to, message_id } = letter;
         let flags = self.settings.flags();
-        let mut message = Message { flags, message_id, ..Message::new(how.ttl, body) };
+        let mut message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let partner = match to {
             Addressee::Partner(partner) => self.partners.get_mut(partner),
             Addressee::Anybody | Addressee::OnTheWay(_) => None,
@@ -205,7 +205,7 @@ impl Exchange {
         counters: &mut Counters,
         turn: &mut Turn<'_, '_, E>,
         letter: Letter,
-        body: Body<'_>,
+        body: &Body<'_>,
     ) {
         let partner = letter.receiver();
         if partner.is_none() || self.copies.len() >= self.settings.max_copies as usize {
@@ -216,7 +216,7 @@ impl Exchange {
         self.send(counters, turn.out, Letter { message_id, ..letter }, body);
         let how = Outgoing { neighbor: self.company(&letter), ..letter.how };
         let flags = self.settings.flags();
-        let message = Message { flags, message_id, ..Message::new(how.ttl, body) };
+        let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
         if message.emit(&mut octets).is_ok() {
             self.copies.insert(id, Copy { how, octets });

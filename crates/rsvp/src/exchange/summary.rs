@@ -58,7 +58,7 @@ impl Rsvp {
                 let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
                 let how = to_neighbor(source, address);
                 let letter = Letter::new(how).to(Some(index));
-                self.exchange.send(&mut self.counters, turn.out, letter, body);
+                self.exchange.send(&mut self.counters, turn.out, letter, &body);
             }
             if let Some(partner) = self.exchange.partners.get_mut(index) {
                 partner.roster = roster;

@@ -231,7 +231,7 @@ impl Rsvp {
             let Some(own) = own else { continue };
             let body = Body::IntegrityChallenge(challenge);
             let letter = Letter::new(to_neighbor(own, neighbor));
-            self.exchange.send(&mut self.counters, turn.out, letter, body);
+            self.exchange.send(&mut self.counters, turn.out, letter, &body);
         }
         let due = integrity.handshakes.next_due();
         let timers = &mut self.store.timers;

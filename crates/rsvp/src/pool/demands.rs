@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{FilterSpec, Style};
 use crate::blockade::merge_past;
 use crate::instance::Rsvp;
 use crate::merge::least_upper_bound;
-use crate::state::{Asked, Holder, Index, Kept, NONE, Peer, Rsb};
+use crate::state::{Asked, Holder, Index, Kept, NONE, Peer, Pool, Rsb};
 
 impl Rsvp {
     /// What each previous hop, and each application here that sends, should reserve for a pool, in the order of the
@@ -58,18 +58,19 @@ impl Rsvp {
     fn share_of(&self, now: Time, pool: Index, sender: Index) -> Option<FlowSpec> {
         let holder = Holder::Pool(pool);
         let psb = self.store.psb(sender);
-        let tcsbs = || {
-            self.store.tcsbs_of(holder).filter(|&tcsb| {
-                psb.goes(self.store.tcsb(tcsb).outgoing)
-                    && self.has_part(holder, tcsb, &psb.template)
-            })
-        };
-        match self.failure(now, holder, sender) {
-            None => tcsbs()
-                .map(|tcsb| self.store.tcsb(tcsb).flowspec)
-                .reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a)),
-            Some(failed) => merge_past(failed, || self.flowspecs_for(holder, psb)),
+        if let Some(failed) = self.failure(now, holder, sender) {
+            return merge_past(failed, || self.flowspecs_for(holder, psb));
         }
+        let Pool { style, filters, .. } = self.store.pool(pool);
+        filters
+            .iter()
+            .filter(|(_, filters)| {
+                *style == Style::Wildcard || filters.binary_search(&psb.template).is_ok()
+            })
+            .map(|(&tcsb, _)| self.store.tcsb(tcsb))
+            .filter(|tcsb| psb.goes(tcsb.outgoing))
+            .map(|tcsb| tcsb.flowspec)
+            .reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a))
     }
 
     /// Whether the packets of a sender share in a traffic-control block.

@@ -30,6 +30,7 @@ impl Store {
     }
 
     /// The reservation requests merged into a traffic-control block.
+    #[inline]
     pub(crate) fn rsbs_of(&self, tcsb: Index) -> impl Iterator<Item = Index> {
         let head = self.tcsb(tcsb).rsbs;
         chain(head, |i| self.rsb(i).next)
@@ -160,6 +161,7 @@ impl Store {
     }
 
     /// The key of the session that a sender or pool belongs to.
+    #[inline]
     pub(crate) fn session_key(&self, holder: Holder) -> Session {
         self.session(self.session_index(holder)).session
     }
@@ -182,6 +184,7 @@ impl Store {
     }
 
     /// What a session has reserved in a shared style.
+    #[inline]
     pub(crate) fn pool_of(&self, session: Index) -> Option<Index> {
         Some(self.session(session).pool).filter(|&index| index != NONE)
     }

@@ -44,13 +44,17 @@ impl Store {
     /// Gives a block the name under which its neighbour spoke of it last.
     #[inline]
     pub(crate) fn set_name(&mut self, named: Named, name: Name) {
-        let (neighbor, before) = name_of(&self.psbs, &self.rsbs, named);
+        let before = match named.block() {
+            (Block::Sender, index) => self.psb(index).name,
+            (Block::Reservation, index) => self.rsb(index).name,
+        };
         if before != name {
-            self.change_name(named, neighbor, before, name);
+            self.change_name(named, name);
         }
     }
 
-    fn change_name(&mut self, named: Named, neighbor: Index, before: Name, name: Name) {
+    fn change_name(&mut self, named: Named, name: Name) {
+        let (neighbor, before) = name_of(&self.psbs, &self.rsbs, named);
         if before.is_some() {
             self.names.remove(named, neighbor, before);
         }

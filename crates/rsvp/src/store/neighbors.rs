@@ -121,3 +121,35 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A neighbour's place may become another's, and then is not taken for it.
+    #[test]
+    fn neighbors_are_told_apart_whatever_places_they_have() {
+        let mut store = Store::new((1, 2));
+        let origin = |last: u8| {
+            let hop = RsvpHop { address: [192, 0, 2, last].into(), lih: 0 };
+            Origin::Neighbor(InterfaceId(1), hop)
+        };
+        let meet = |store: &mut Store, last| store.meet(origin(last), Block::Sender, Time::ZERO);
+        let first = meet(&mut store, 1);
+        assert_eq!(meet(&mut store, 1), first);
+        for _ in 0..2 {
+            store.part(first, Block::Sender);
+        }
+        assert_eq!(meet(&mut store, 2), first, "the place is free");
+        let again = meet(&mut store, 1);
+        assert_ne!(again, first);
+        assert_eq!((store.origin(first), store.origin(again)), (origin(2), origin(1)));
+        assert_eq!(store.meet(origin(2), Block::Reservation, Time::ZERO), first);
+        for (peer, block) in
+            [(first, Block::Sender), (again, Block::Sender), (first, Block::Reservation)]
+        {
+            store.part(peer, block);
+        }
+        assert!(store.neighbors.is_empty() && store.neighbors_by_address.is_empty());
+    }
+}

@@ -222,13 +222,11 @@ impl FlowDescriptors<'_> {
         };
         let descriptors: usize = match self {
             FlowDescriptors::Wildcard(flowspec) => flowspec_len(flowspec),
-            FlowDescriptors::FixedFilter(flows) => flows
-                .iter()
-                .map(|flow| flowspec_len(&flow.flowspec) + filter_len(&flow.filter))
-                .sum(),
+            FlowDescriptors::FixedFilter(flows) => {
+                flows.sum(|flow| flowspec_len(&flow.flowspec) + filter_len(&flow.filter))
+            }
             FlowDescriptors::SharedExplicit(flowspec, filters) => {
-                let filters: usize = filters.iter().map(|filter| filter_len(&filter)).sum();
-                flowspec_len(flowspec) + filters
+                flowspec_len(flowspec) + filters.sum(filter_len)
             }
         };
         STYLE + descriptors

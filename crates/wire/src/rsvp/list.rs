@@ -75,6 +75,15 @@ impl<'a, T: Item<'a>> List<'a, T> {
         }
     }
 
+    /// The sum of what each item amounts to, likewise.
+    #[inline]
+    pub(super) fn sum(&self, amount: impl Fn(&T) -> usize) -> usize {
+        match self {
+            List::Wire(_) => self.iter().map(|item| amount(&item)).sum(),
+            List::Items(items) => items.iter().map(amount).sum(),
+        }
+    }
+
     /// How many there are; takes a walk over the message while they are on the wire.
     #[inline]
     pub fn len(&self) -> usize {
