@@ -6,7 +6,7 @@
 //! | RecvMessage | [`Nslp::receive`]; with Routing-State-Check [`Nslp::may_peer`] |
 //! | MessageStatus | [`Nslp::status`], [`Nslp::undelivered`] |
 //! | NetworkNotification | [`Nslp::notify`] |
-//! | SetStateLifetime | [`Turn::set_state_lifetime`] |
+//! | SetStateLifetime | [`Turn::set_state_lifetime`]; [`Turn::forget`] for both ways at once |
 //! | InvalidateRoutingState | [`Turn::invalidate_routing_state`] |
 //!
 //! An application is a value that implements [`Nslp`]. It is called with whatever concerns it and acts through the

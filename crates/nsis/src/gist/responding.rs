@@ -246,15 +246,14 @@ impl Gist {
             };
             self.cookies.responder(work.now, &binding, arrival.interface)
         });
-        let mri = at.mri();
         let distance = ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
         let validity = self.granted_ms(query.nli.routing_state_validity);
         let identity = self.identity;
         let response = Response {
             nat_traversal: query.nat_traversal,
-            mri,
+            mri: at.mri(),
             session: query.session,
-            nli: self.nli(&identity, way.source, mri.direction(), distance, validity),
+            nli: self.nli(&identity, way.source, at.direction, distance, validity),
             query_cookie: query.query_cookie,
             responder: cookie.as_ref().map(|cookie| ResponderPart { cookie, stack }),
             confirm_requested: *confirm,

@@ -88,10 +88,6 @@ impl RoutingState {
             Direction::Upstream => &mut self.upstream,
         }
     }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.downstream.state == State::Idle && self.upstream.state == State::Idle
-    }
 }
 
 /// The way to one peer. What each message looks at comes first.

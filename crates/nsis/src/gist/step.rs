@@ -114,6 +114,7 @@ impl Gist {
         Some(row)
     }
 
+    #[inline(never)] // one action needs few of the registers that all of them would
     fn perform(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -206,17 +207,25 @@ impl Gist {
         if at.index == NONE {
             return;
         }
-        self.fail_queued(work, at, SendFailure::Refused);
-        self.release(at);
+        let half = self.store.half(at.place());
+        let (has_queue, is_joined) = (half.queue != NONE, half.association != NONE);
+        if has_queue {
+            self.fail_queued(work, at, SendFailure::Refused);
+        }
+        if is_joined {
+            self.release(at);
+        }
         self.leave_peer(work.now, at);
-        let half = core::mem::take(self.store.half_mut(at.place()));
-        if let Some(timer) = half.timer {
+        if let Some(timer) = self.store.half(at.place()).timer {
             self.store.timers.cancel(timer);
         }
-        if self.store.state(at.index).is_idle() {
+        let other = Place { direction: at.direction.inverted(), ..at.place() };
+        if self.store.half(other).state == State::Idle {
             self.forget_change(at.index);
             self.store.remove(at.index);
             at.index = NONE;
+        } else {
+            *self.store.half_mut(at.place()) = Half::default();
         }
     }
 
@@ -241,7 +250,9 @@ impl Gist {
         half.validity = Validity::Bad;
         if let Some(block) = self.peers.get_mut(peer) {
             block.uses -= 1;
-            self.settle(now, peer);
+            if block.uses == 0 {
+                self.settle(now, peer);
+            }
         }
     }
 

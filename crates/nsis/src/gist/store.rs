@@ -118,7 +118,7 @@ impl Store {
                 self.by_destination.set(destination, next);
             }
         }
-        drop(self.states.remove(index as usize));
+        self.states.remove(index as usize);
     }
 }
 

@@ -244,7 +244,10 @@ impl QosNslp {
             extra: Objects::NONE,
         };
         self.send(turn, first.on, &Message::Reserve(tear));
-        some.iter().for_each(|farewell| forget_ways(turn, &farewell.on, &farewell.back));
+        for Farewell { on, back, .. } in some {
+            let numbers = [on, back].map(|way| way.nslpid.unwrap_or(turn.nslpid));
+            forget_ways(turn, on.session, on.mri, numbers.into());
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use earmark_core::Time;
 use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::qos_nslp::iana::{BindingCode, Informational, Success};
 use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 
@@ -13,7 +14,7 @@ use super::api::{Change, Event};
 use super::counters::DropReason;
 use super::reserve::{Arrival, Order, order};
 use super::send::{Saying, Way};
-use super::state::{Flags, Index, OldBranch};
+use super::state::{Flags, Index, OldBranch, Session};
 use crate::nslp::Turn;
 
 impl QosNslp {
@@ -83,7 +84,7 @@ impl QosNslp {
         index: Index,
         branch: &OldBranch,
     ) {
-        let mri = earmark_wire::gist::Mri::PathCoupled(branch.mri);
+        let mri = Mri::PathCoupled(branch.mri);
         let way = Way { mri, ..self.way_on(index, Some(branch.peer)) };
         let session = self.store.session(index);
         let rsn = Rsn { number: session.own_rsn.wrapping_sub(1), epoch: self.epoch };
@@ -92,9 +93,11 @@ impl QosNslp {
 
     /// Forgets a session that holds nothing any more.
     pub(super) fn forget(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
-        let (on, back) = (self.way_on(index, None), self.way_back(index, None));
+        let &Session { id, mri, flags, .. } = self.store.session(index);
         self.store.remove(index);
-        forget_ways(turn, &on, &back);
+        let on = self.number_of(flags.has(Flags::IN_AGGREGATE));
+        let back = self.number_of(flags.has(Flags::FROM_AGGREGATE));
+        forget_ways(turn, id, Mri::PathCoupled(mri), (on, back));
     }
 
     /// A session has ended. Those that depend on it end too; for the others it is news (section 5.4.1).
@@ -130,16 +133,21 @@ impl QosNslp {
     }
 }
 
-/// Tells GIST that a session is no more. Its two ways may be at different levels of aggregation.
-pub(super) fn forget_ways(turn: &mut Turn<'_, '_>, on: &Way, back: &Way) {
+/// Tells GIST that a session is no more. Its ways on, which the MRI leads, and back may be at different levels of aggregation.
+pub(super) fn forget_ways(
+    turn: &mut Turn<'_, '_>,
+    session: SessionId,
+    mri: Mri,
+    (on, back): (u16, u16),
+) {
     let called = turn.nslpid;
-    turn.nslpid = on.nslpid.unwrap_or(called);
-    if on.nslpid == back.nslpid {
-        turn.forget(on.mri, on.session);
+    turn.nslpid = on;
+    if on == back {
+        turn.forget(mri, session);
     } else {
-        turn.set_state_lifetime(on.mri, on.session, Duration::ZERO);
-        turn.nslpid = back.nslpid.unwrap_or(called);
-        turn.set_state_lifetime(back.mri, back.session, Duration::ZERO);
+        turn.set_state_lifetime(mri, session, Duration::ZERO);
+        turn.nslpid = back;
+        turn.set_state_lifetime(mri.inverted(), session, Duration::ZERO);
     }
     turn.nslpid = called;
 }

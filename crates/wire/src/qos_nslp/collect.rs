@@ -74,13 +74,9 @@ pub(super) struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
-    /// Walks the objects behind the common header.
-    pub(super) fn parse(
-        body: &'a [u8],
-        allowed: Allowed,
-        two_qspecs: bool,
-    ) -> Result<Collected<'a>, ParseError> {
-        let mut collected = Collected {
+    /// What stands in a message whose objects are yet to be [walked](Collected::walk).
+    pub(super) fn new(body: &'a [u8]) -> Collected<'a> {
+        Collected {
             rii: None,
             rsn: None,
             refresh_period: None,
@@ -93,7 +89,16 @@ impl<'a> Collected<'a> {
             second_qspec: None,
             extra: Extra::NONE,
             end: HEADER + body.len(),
-        };
+        }
+    }
+
+    /// Walks the objects behind the common header.
+    pub(super) fn walk(
+        &mut self,
+        body: &'a [u8],
+        allowed: Allowed,
+        two_qspecs: bool,
+    ) -> Result<(), ParseError> {
         let mut lists = Lists::default();
         let mut seen = 0_u16;
         for object in objects(body, HEADER) {
@@ -104,7 +109,7 @@ impl<'a> Collected<'a> {
                     return Err(error(ErrorKind::UnknownObject, &object));
                 }
                 if is_kept(code, object.treatment()) {
-                    collected.extra = Extra::Wire(body);
+                    self.extra = Extra::Wire(body);
                 }
                 continue;
             }
@@ -115,15 +120,15 @@ impl<'a> Collected<'a> {
             if seen & bit != 0 {
                 match object_type {
                     ObjectType::BoundSessionId => {}
-                    ObjectType::Qspec if two_qspecs && collected.second_qspec.is_none() => {}
+                    ObjectType::Qspec if two_qspecs && self.second_qspec.is_none() => {}
                     _ => return Err(error(ErrorKind::DuplicateObject, &object)),
                 }
             }
             seen |= bit;
-            collected.take(object_type, &object, body, &mut lists)?;
+            self.take(object_type, &object, body, &mut lists)?;
         }
-        collected.summary = lists.summary(collected.end)?;
-        Ok(collected)
+        self.summary = lists.summary(self.end)?;
+        Ok(())
     }
 
     fn take(

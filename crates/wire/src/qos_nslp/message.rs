@@ -161,7 +161,8 @@ impl<'a> Reserve<'a> {
 
     #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Reserve<'a>, ParseError> {
-        let found = Collected::parse(body, Self::ALLOWED, false)?;
+        let mut found = Collected::new(body);
+        found.walk(body, Self::ALLOWED, false)?;
         let Some(rsn) = found.rsn else {
             return Err(found.error(ErrorKind::MissingObject, ObjectType::Rsn));
         };
@@ -200,7 +201,8 @@ impl<'a> Query<'a> {
 
     #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Query<'a>, ParseError> {
-        let found = Collected::parse(body, Self::ALLOWED, true)?;
+        let mut found = Collected::new(body);
+        found.walk(body, Self::ALLOWED, true)?;
         let Some(qspec) = found.qspec else {
             return Err(found.error(ErrorKind::MissingObject, ObjectType::Qspec));
         };
@@ -234,7 +236,8 @@ impl<'a> Response<'a> {
 
     #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Response<'a>, ParseError> {
-        let found = Collected::parse(body, Self::ALLOWED, false)?;
+        let mut found = Collected::new(body);
+        found.walk(body, Self::ALLOWED, false)?;
         let Some(info) = found.info else {
             return Err(found.error(ErrorKind::MissingObject, ObjectType::InfoSpec));
         };
@@ -262,7 +265,8 @@ impl<'a> Notify<'a> {
 
     #[inline]
     fn parse(header: Header, body: &'a [u8]) -> Result<Notify<'a>, ParseError> {
-        let found = Collected::parse(body, Self::ALLOWED, false)?;
+        let mut found = Collected::new(body);
+        found.walk(body, Self::ALLOWED, false)?;
         let Some(info) = found.info else {
             return Err(found.error(ErrorKind::MissingObject, ObjectType::InfoSpec));
         };
