@@ -34,8 +34,9 @@ const QUIET: Duration = Duration::from_millis(300);
 const STRAGGLERS: Duration = Duration::from_secs(5);
 /// Releases that are under way at a time after a burst: it is not they that are measured.
 const UNANSWERED: u64 = 500;
-/// A session is released so long after it was set up.
-const LIFE: Duration = Duration::from_millis(100);
+/// A session is released half the time after its set-up that a rate is offered for, within these bounds: a message that waits for longer is
+/// overtaken, and so is lost.
+const LIFE: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// How long the other end may take to open its sockets.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A sender that takes longer than this by so much has not offered a rate.
@@ -282,7 +283,9 @@ impl<'s> Sender<'s> {
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
         let mut all = (window.as_secs_f64() * f64::from(rate)) as u32;
-        // A session is set up again when it has long been released.
+        let [shortest, longest] = LIFE;
+        let life = (window / 2).clamp(shortest, longest);
+        // A session is set up again when it has long been released: after a second.
         let (first, span) = (self.next, all.min(rate).clamp(1, SESSIONS));
         self.prepare(first, span, &[Step::SetUp, Step::Release]);
         let start = Instant::now();
@@ -305,7 +308,7 @@ impl<'s> Sender<'s> {
                 in_time &= since <= window.mul_f64(LATE);
             }
             begun = begun.max(until);
-            let until = due(since.saturating_sub(LIFE)).min(begun).min(released + most);
+            let until = due(since.saturating_sub(life)).min(begun).min(released + most);
             for number in released..until {
                 self.say(first + number % span, Step::Release);
             }
