@@ -73,9 +73,14 @@ impl Shared {
         }
         Ok(())
     }
+}
 
-    pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+/// Ends the destination when it is dropped, in whatever way the sender came to its end.
+pub(super) struct Ending<'s>(pub(super) &'s Shared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
     }
 }
 
