@@ -2,7 +2,7 @@
 //! one.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use socket2::Socket;
 
@@ -38,13 +38,6 @@ impl Inbox {
         let count = self.batch.receive(self.socket.as_fd())?;
         self.batch.packets().for_each(|(datagram, _)| each(datagram));
         Ok(count)
-    }
-}
-
-impl AsFd for Inbox {
-    /// Readable when datagrams are waiting.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

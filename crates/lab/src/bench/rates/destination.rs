@@ -9,11 +9,10 @@ use anyhow::{Context, Result};
 use earmark_core::{Effects, InterfaceId, Outgoing};
 use earmark_linux::inbox::Inbox;
 use earmark_wire::rsvp::{Body, Message};
-use rustix::event::{PollFd, PollFlags, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::super::session::TTL;
-use super::ends::{LONGEST, NAP, RECEIVE_BUFFER, Shared, nap, send, signalling};
+use super::ends::{LONGEST, RECEIVE_BUFFER, Shared, nap, send, signalling};
 use super::nsis::{Answering, Heard};
 use super::prepared::Prepared;
 use super::speaker::{Protocol, Speaker, Step};
@@ -75,7 +74,7 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
         send(&mut socket, &mut outbox);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);
         if count == 0 {
-            nap(&socket)?;
+            nap();
         }
     }
     Ok(())
@@ -101,7 +100,7 @@ fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -
         shared.steps.fetch_add(steps, Ordering::Relaxed);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);
         if count == 0 {
-            nap(&socket)?;
+            nap();
         }
     }
     Ok(())
@@ -129,12 +128,7 @@ fn count_reports(here: Ipv4Addr, shared: &Shared) -> Result<()> {
         }
         shared.arrived.fetch_add(count, Ordering::Relaxed);
         if count == 0 {
-            let mut waiting: Vec<PollFd<'_>> =
-                inboxes.iter().map(|inbox| PollFd::new(inbox, PollFlags::IN)).collect();
-            match poll(&mut waiting, Some(&NAP)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            nap();
         }
     }
     Ok(())

@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,6 @@ use earmark_linux::{Gist, InterfaceSignalling, SignallingSocket};
 use earmark_wire::boomerang::Reservation;
 use earmark_wire::icmp::{Ends, HEADER, Kind};
 use earmark_wire::rsvp::iana::MessageType;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
 use super::super::Supervision;
@@ -27,16 +25,18 @@ use super::speaker::{Protocol, SESSIONS, Speaker, Step};
 
 /// Messages that are sent before receiving has its turn.
 const MESSAGES: usize = 64;
-/// The longest wait for a message.
-pub(super) const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
+/// How long an end sleeps that has nothing to do. Nobody wakes it: what comes meanwhile is taken together, so that a message costs neither
+/// the end nor the router a wake-up.
+const NAP: Duration = Duration::from_micros(250);
 /// What has not come when nothing more came for so long is lost.
 const QUIET: Duration = Duration::from_millis(300);
 /// How long answers are taken in that come too late to count.
 const STRAGGLERS: Duration = Duration::from_secs(5);
 /// Releases that are under way at a time after a burst: it is not they that are measured.
 const UNANSWERED: u64 = 500;
-/// A session is released so long after it was set up.
-const LIFE: Duration = Duration::from_millis(100);
+/// A session is released half the time after its set-up that a rate is offered for, within these bounds: a message that waits for longer is
+/// overtaken, and so is lost.
+const LIFE: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// How long the other end may take to open its sockets.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A sender that takes longer than this by so much has not offered a rate.
@@ -73,9 +73,14 @@ impl Shared {
         }
         Ok(())
     }
+}
 
-    pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+/// Ends the destination when it is dropped, in whatever way the sender came to its end.
+pub(super) struct Ending<'s>(pub(super) &'s Shared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -169,7 +174,7 @@ impl<'s> Sender<'s> {
             let (mut last, mut seen) = (start, self.progress());
             while last.elapsed() < QUIET && start.elapsed() < STRAGGLERS {
                 if self.receive()? == 0 {
-                    self.nap()?;
+                    nap();
                 }
                 if self.progress() > seen {
                     (last, seen) = (Instant::now(), self.progress());
@@ -228,11 +233,11 @@ impl<'s> Sender<'s> {
             for place in said..until {
                 self.say(first + place % count.max(1), refresh);
             }
-            let is_idle = said == until;
+            let is_behind = until < due;
             said = until;
             self.flush();
-            if self.receive()? == 0 && is_idle {
-                self.nap()?;
+            if self.receive()? == 0 && !is_behind {
+                nap();
             }
             supervision.go_on()?;
         }
@@ -283,7 +288,9 @@ impl<'s> Sender<'s> {
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
         let mut all = (window.as_secs_f64() * f64::from(rate)) as u32;
-        // A session is set up again when it has long been released.
+        let [shortest, longest] = LIFE;
+        let life = (window / 2).clamp(shortest, longest);
+        // A session is set up again when it has long been released: after a second.
         let (first, span) = (self.next, all.min(rate).clamp(1, SESSIONS));
         self.prepare(first, span, &[Step::SetUp, Step::Release]);
         let start = Instant::now();
@@ -306,15 +313,15 @@ impl<'s> Sender<'s> {
                 in_time &= since <= window.mul_f64(LATE);
             }
             begun = begun.max(until);
-            let until = due(since.saturating_sub(LIFE)).min(begun).min(released + most);
+            let until = due(since.saturating_sub(life)).min(begun).min(released + most);
             for number in released..until {
                 self.say(first + number % span, Step::Release);
             }
             released = released.max(until);
-            let is_idle = self.said.is_empty();
+            let is_behind = self.said.len() >= most as usize;
             self.flush();
-            if self.receive()? == 0 && is_idle {
-                self.nap()?;
+            if self.receive()? == 0 && !is_behind {
+                nap();
             }
             supervision.go_on()?;
         }
@@ -335,7 +342,7 @@ impl<'s> Sender<'s> {
         let (mut last, mut seen) = (Instant::now(), self.progress());
         while self.under_way() > most {
             if self.receive()? == 0 {
-                self.nap()?;
+                nap();
             }
             if self.progress() > seen {
                 (last, seen) = (Instant::now(), self.progress());
@@ -414,13 +421,6 @@ impl<'s> Sender<'s> {
         }
         Ok(count.answered - before)
     }
-
-    fn nap(&self) -> Result<()> {
-        match &self.ear {
-            Ear::Echoes(echoes) => nap(echoes),
-            Ear::Plain | Ear::Gist(_) => nap(&self.socket),
-        }
-    }
 }
 
 /// Hands the kernel what is to be sent; gives how much of it the kernel would not take.
@@ -435,11 +435,8 @@ pub(super) fn send(socket: &mut SignallingSocket, outbox: &mut Effects<Infallibl
     unsent
 }
 
-pub(super) fn nap(source: &impl AsFd) -> Result<()> {
-    match poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&NAP)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+pub(super) fn nap() {
+    std::thread::sleep(NAP);
 }
 
 /// The signalling socket of an end, which hears what its protocol wants heard.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::super::network::{Network, Set};
 use super::super::process::Sample;
 use super::destination;
-use super::ends::{Sender, Shared};
+use super::ends::{Ending, Sender, Shared};
 use super::nsis::VALIDITY;
 use super::speaker::{Protocol, SESSIONS, Speaker};
 use crate::testbed::Settings;
@@ -161,6 +161,7 @@ impl Line {
                     destination::answer(&self.speaker, interface, shared)
                 })?
             });
+            let ending = Ending(shared);
             let outcome = interface(source).and_then(|interface| {
                 source.run_in(|| {
                     put(None, place)?;
@@ -168,7 +169,7 @@ impl Line {
                     work(&mut Sender::open(&self.speaker, interface, shared)?)
                 })?
             });
-            shared.end();
+            drop(ending);
             let answered = answering.join().expect("nothing there panics");
             // Why the other end failed is why nothing came through.
             answered.and_then(|()| outcome)
