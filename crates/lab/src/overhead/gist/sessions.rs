@@ -353,20 +353,23 @@ fn give_round_trips(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
         let Some(time) = at(run, scaled, sessions).and_then(round_trip) else { continue };
         noted(chapter, key, unit, vec![time.times(factor)], &note);
     }
-    // As the paper has it: the number of sessions after which round trips become longer and longer.
-    let first = run.levels.first().and_then(round_trip);
-    let effective = run.levels.iter().filter(|level| {
-        let time = round_trip(level).zip(first);
-        time.is_some_and(|(time, first)| time.median < 2.0 * first.median)
-    });
-    if let Some(last) = effective.map(|level| level.sessions * scaled.by).max() {
+    let effective = (0..).map_while(|part| effective(run, part));
+    if let Some(last) = estimate_of(effective.map(|sessions| f64::from(sessions * scaled.by))) {
         let note = format!(
             "the largest that was tried whose round trips are less than twice those of the smallest; {}",
             scaled.note()
         );
-        let value = Estimate::exact(last.into());
-        noted(chapter, "gist.sessions_effective", "sessions", vec![value], &note);
+        noted(chapter, "gist.sessions_effective", "sessions", vec![last], &note);
     }
+}
+
+/// As the paper has it, the number of sessions after which round trips become longer and longer: by those of one part of the time,
+/// in the order in which parts were measured at each level. `None`: there are not so many parts.
+fn effective(run: &Run, part: usize) -> Option<u32> {
+    let time = |level: &Level| level.round_trips.get(part).map(|times| times.p50_ms);
+    let first = run.levels.first().and_then(time)?;
+    let is_effective = |level: &&Level| time(level).is_some_and(|time| time < 2.0 * first);
+    run.levels.iter().filter(is_effective).map(|level| level.sessions).max()
 }
 
 fn give_set_ups(chapter: &mut Chapter, runs: &[Run]) {
@@ -422,5 +425,24 @@ fn give_held(chapter: &mut Chapter, held: &[Held]) {
             chapter.leave_out("gist.sessions_max", reason);
             chapter.leave_out("gist.memory_per_session_kb", reason);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::nsis::Times;
+
+    #[test]
+    fn sessions_are_effective_until_round_trips_become_long() {
+        let level = |sessions, medians: &[f64]| {
+            let times = |&p50_ms: &f64| Times { count: 9, p50_ms, ..Times::default() };
+            let round_trips = medians.iter().map(times).collect();
+            Level { sessions, round_trips, ..Level::default() }
+        };
+        let levels = vec![level(20, &[1.0, 1.0]), level(45, &[1.2, 2.5]), level(60, &[3.0, 1.0])];
+        let run = Run { name: "datagrams", transport: Some(Transport::Datagram), levels };
+        let effective: Vec<u32> = (0..).map_while(|part| effective(&run, part)).collect();
+        assert_eq!(effective, [45, 60]);
     }
 }
