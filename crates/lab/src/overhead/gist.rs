@@ -28,9 +28,6 @@ use middle::Middle;
 use refreshing::Refreshing;
 use sessions::Sessions;
 
-/// How often each network is measured.
-const ROUNDS: u32 = 4;
-
 /// What needs network namespaces.
 const OF_NETWORKS: [&str; 13] = [
     "gist.sessions_effective",
@@ -61,10 +58,11 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
         OF_NETWORKS.iter().for_each(|key| chapter.leave_out(*key, obstacle.as_str()));
         return Ok(chapter);
     }
+    let rounds = if order.quick { 3 } else { 4 };
     let mut sessions = Sessions::new(order.quick);
     let mut middle = Middle::new(order.quick);
     let mut refreshing = Refreshing::new(order.quick);
-    do_all(ROUNDS, Duration::ZERO, supervision, |round| {
+    do_all(rounds, Duration::ZERO, supervision, |round| {
         sessions.round(round, supervision)?;
         middle.round(supervision)?;
         refreshing.round(supervision)

@@ -46,7 +46,7 @@ struct Batches {
 const QUICK: Plan = Plan {
     rounds: 8,
     large_every: 4,
-    apart: Duration::from_secs(2),
+    apart: Duration::from_secs(3),
     batches: Batches { of_flows: 60, of_steps: 40 },
 };
 const FULL: Plan = Plan {

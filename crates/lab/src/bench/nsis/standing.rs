@@ -68,37 +68,46 @@ pub fn validity(period: Duration) -> Duration {
 /// # Errors
 /// Something in the chain ends, or a reservation is refused.
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
-    chain.in_first_host(|sender| climb(chain, sender, plan, supervision))
+    chain.in_first_host(|sender| climb(chain, sender, plan, supervision).map(|(levels, _)| levels))
 }
 
-/// Likewise, where the first host has GIST refresh in this mean period.
+/// Likewise, where the first host has GIST refresh in this mean period: one measurement after the other, each of which ends its
+/// sessions.
 ///
 /// # Errors
 /// As of [`measure_on`].
-pub fn measure_with_period(
+pub fn measure_each_with_period(
     chain: &Chain,
     period: Duration,
-    plan: &Plan,
+    plans: &[Plan],
     supervision: &Supervision<'_>,
-) -> Result<Vec<Level>> {
-    let validity = validity(period);
-    chain.in_first_host_with_validity(validity, |sender| climb(chain, sender, plan, supervision))
+) -> Result<Vec<Vec<Level>>> {
+    chain.in_first_host_with_validity(validity(period), |sender| {
+        let measure = |plan| {
+            let (levels, pings) = climb(chain, sender, plan, supervision)?;
+            pings.into_iter().for_each(|ping| sender.end_ping(ping));
+            Ok(levels)
+        };
+        plans.iter().map(measure).collect()
+    })
 }
 
+/// Measures level by level; gives the pings of all sessions, too.
 fn climb(
     chain: &Chain,
     sender: &mut Sender,
     plan: &Plan,
     supervision: &Supervision<'_>,
-) -> Result<Vec<Level>> {
+) -> Result<(Vec<Level>, Vec<u64>)> {
     sender.be_exact();
     let empty = chain.sample(DAEMON)?;
     let most = plan.levels.last().copied().unwrap_or_default();
-    let (mut standing, mut levels) = (0, Vec::new());
+    let (mut standing, mut levels, mut pings) = (0, Vec::new(), Vec::new());
     for &sessions in &plan.levels {
         ensure!(sessions > standing, "levels have to rise");
         supervision.go_on()?;
-        begin(sender, sessions - standing, plan.ping, plan.ping / most.max(1), &mut |_| {})?;
+        let pause = plan.ping / most.max(1);
+        pings.extend(begin(sender, sessions - standing, plan.ping, pause, &mut |_| {})?);
         if standing == 0 {
             sender.go_on_for("the first sessions settle", plan.settle, supervision, |_| {})?;
         }
@@ -109,23 +118,24 @@ fn climb(
         }
         levels.push(level);
     }
-    Ok(levels)
+    Ok((levels, pings))
 }
 
-/// Begins to ping so many sessions, each every `interval`, one after every pause.
+/// Begins to ping so many sessions, each every `interval`, one after every pause; gives their pings.
 pub(super) fn begin(
     sender: &mut Sender,
     count: u32,
     interval: Duration,
     pause: Duration,
     each: &mut dyn FnMut(Pinged),
-) -> Result<()> {
+) -> Result<Vec<u64>> {
     let start = sender.now();
+    let mut pings = Vec::with_capacity(count as usize);
     for number in 1..=count {
-        sender.ping(None, interval, TIMEOUT);
+        pings.push(sender.ping(None, interval, TIMEOUT));
         sender.go_on_until(start + pause * number, each)?;
     }
-    Ok(())
+    Ok(pings)
 }
 
 /// What became of many sessions that were to stand all at the same time.

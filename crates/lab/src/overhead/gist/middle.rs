@@ -33,7 +33,7 @@ pub(super) struct Middle {
 impl Middle {
     /// Nothing was measured yet.
     pub(super) fn new(quick: bool) -> Middle {
-        let parts = if quick { 2 } else { 4 };
+        let parts = if quick { 3 } else { 4 };
         Middle { scaled: Scaled::of_report(quick), parts, results: Default::default() }
     }
 

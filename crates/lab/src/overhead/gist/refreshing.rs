@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::noted;
 use super::scaled::Scaled;
@@ -33,7 +33,7 @@ impl Refreshing {
     pub(super) fn new(quick: bool) -> Refreshing {
         let intervals = published::numbers(INTERVALS);
         let (period, parts) =
-            if quick { (Duration::from_millis(500), 2) } else { (Duration::from_secs(3), 4) };
+            if quick { (Duration::from_millis(500), 3) } else { (Duration::from_secs(3), 4) };
         let shares = vec![Vec::new(); intervals.len()];
         Refreshing { period, parts, intervals, shares }
     }
@@ -43,11 +43,27 @@ impl Refreshing {
         supervision.watcher.begin("the network starts", 1);
         // The other end grants whatever this one proposes.
         let chain = Chain::up(&Set::new(1, Transport::Tcp))?;
-        for (interval, shares) in self.intervals.iter().zip(&mut self.shares) {
-            let percent = one(&chain, *interval, self.period, self.parts, supervision);
-            shares.extend(percent.with_context(|| format!("GIST refreshed every {interval} s"))?);
+        let plans: Vec<Plan> = self.intervals.iter().map(|&interval| self.plan(interval)).collect();
+        let measured =
+            standing::measure_each_with_period(&chain, self.period, &plans, supervision)?;
+        for (levels, shares) in measured.into_iter().zip(&mut self.shares) {
+            let parts = levels.into_iter().flat_map(|level| level.processor);
+            shares.extend(parts.map(|share| 100.0 * share));
         }
         Ok(())
+    }
+
+    fn plan(&self, interval: f64) -> Plan {
+        let Refreshing { period, parts, .. } = *self;
+        let scaled = scaled(interval, period);
+        Plan {
+            levels: vec![scaled.sessions(SESSIONS)],
+            ping: scaled.ping(),
+            settle: period / 2,
+            window: period,
+            parts,
+            set_ups: None,
+        }
     }
 
     pub(super) fn tell(&self) -> Chapter {
@@ -90,28 +106,6 @@ impl Refreshing {
 /// By how much an interval is made shorter.
 fn scaled(interval: f64, period: Duration) -> Scaled {
     Scaled { by: (interval / period.as_secs_f64()).round().max(1.0) as u32 }
-}
-
-/// Percent of a processor, in each part of one period.
-fn one(
-    chain: &Chain,
-    interval: f64,
-    period: Duration,
-    parts: u32,
-    supervision: &Supervision<'_>,
-) -> Result<Vec<f64>> {
-    let scaled = scaled(interval, period);
-    let plan = Plan {
-        levels: vec![scaled.sessions(SESSIONS)],
-        ping: scaled.ping(),
-        settle: period / 2,
-        window: period,
-        parts,
-        set_ups: None,
-    };
-    let levels = standing::measure_with_period(chain, period, &plan, supervision)?;
-    let shares = levels.into_iter().flat_map(|level| level.processor);
-    Ok(shares.map(|share| 100.0 * share).collect())
 }
 
 fn figure(intervals: &[f64], ours: &[Estimate], then: &[f64]) -> Figure {

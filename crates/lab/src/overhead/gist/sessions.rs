@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::noted;
 use super::scaled::{Scaled, pings_a_second};
-use super::{ROUNDS, noted};
 use crate::bench::nsis::standing::{self, Held, Level, Plan, validity};
 use crate::bench::nsis::{Chain, Set, Transport};
 use crate::bench::{Supervision, network, resident};
@@ -17,6 +17,8 @@ use crate::testbed::Settings;
 
 /// Published sessions of each level: those of the text, and one between where there is time.
 const QUICK: [u32; 4] = [20_000, 45_000, 55_000, 60_000];
+/// Over connections only of the last one something was published.
+const QUICK_CONNECTED: [u32; 2] = [20_000, TOP];
 const FULL: [u32; 5] = [20_000, 30_000, 45_000, 55_000, 60_000];
 /// The level at which reservations are set up one after the other: the paper did with 15 000 to 25 000.
 const SET_UP_AT: u32 = 20_000;
@@ -112,14 +114,18 @@ fn climb(
 ) -> Result<Vec<Level>> {
     supervision.watcher.begin("the network starts", 1);
     let chain = Chain::up(&Set { validity: validity(scaled.refresh()), ..Set::new(1, transport) })?;
-    let published: &[u32] = if quick { &QUICK } else { &FULL };
+    let published: &[u32] = match transport {
+        _ if !quick => &FULL,
+        Transport::Datagram => &QUICK,
+        Transport::Tcp | Transport::Tls => &QUICK_CONNECTED,
+    };
     let plan = Plan {
         levels: published.iter().map(|sessions| scaled.sessions(*sessions)).collect(),
         ping: scaled.ping(),
         settle: scaled.refresh() / 2,
         window: scaled.refresh(),
         parts: parts(quick),
-        set_ups: Some((scaled.sessions(SET_UP_AT), if quick { 20 } else { 200 })),
+        set_ups: Some((scaled.sessions(SET_UP_AT), if quick { 30 } else { 200 })),
     };
     standing::measure_on(&chain, &plan, supervision)
 }
@@ -170,8 +176,8 @@ fn introduce(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
         "One node pings another over one hop, in datagrams (D-mode), over TCP (C-mode) and over TLS, {}; the second one is a daemon, \
          and is what is looked at. In the same run as many sessions of RSVP stood over one router, each refreshed by a Path and a Resv \
          every {:.2} s; it passes each of them on, which an end does not. One pair of Earmark's nodes shares two processors, with the \
-         kernel's work in their time. Intervals are over {ROUNDS} rounds with daemons of their own, between which all else of this \
-         chapter is measured that needs a network.",
+         kernel's work in their time. Intervals are over rounds with daemons of their own, between which all else of this chapter \
+         is measured that needs a network.",
         scaled.note(),
         scaled.ping().as_secs_f64()
     ));
@@ -192,7 +198,7 @@ fn estimate_of(values: impl Iterator<Item = f64>) -> Option<Estimate> {
 
 /// Parts of the time that a level is looked at in a round.
 fn parts(quick: bool) -> u32 {
-    if quick { 2 } else { 4 }
+    if quick { 3 } else { 4 }
 }
 
 /// Percent of a processor.
@@ -347,20 +353,23 @@ fn give_round_trips(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
         let Some(time) = at(run, scaled, sessions).and_then(round_trip) else { continue };
         noted(chapter, key, unit, vec![time.times(factor)], &note);
     }
-    // As the paper has it: the number of sessions after which round trips become longer and longer.
-    let first = run.levels.first().and_then(round_trip);
-    let effective = run.levels.iter().filter(|level| {
-        let time = round_trip(level).zip(first);
-        time.is_some_and(|(time, first)| time.median < 2.0 * first.median)
-    });
-    if let Some(last) = effective.map(|level| level.sessions * scaled.by).max() {
+    let effective = (0..).map_while(|part| effective(run, part));
+    if let Some(last) = estimate_of(effective.map(|sessions| f64::from(sessions * scaled.by))) {
         let note = format!(
             "the largest that was tried whose round trips are less than twice those of the smallest; {}",
             scaled.note()
         );
-        let value = Estimate::exact(last.into());
-        noted(chapter, "gist.sessions_effective", "sessions", vec![value], &note);
+        noted(chapter, "gist.sessions_effective", "sessions", vec![last], &note);
     }
+}
+
+/// As the paper has it, the number of sessions after which round trips become longer and longer: by those of one part of the time,
+/// in the order in which parts were measured at each level. `None`: there are not so many parts.
+fn effective(run: &Run, part: usize) -> Option<u32> {
+    let time = |level: &Level| level.round_trips.get(part).map(|times| times.p50_ms);
+    let first = run.levels.first().and_then(time)?;
+    let is_effective = |level: &&Level| time(level).is_some_and(|time| time < 2.0 * first);
+    run.levels.iter().filter(is_effective).map(|level| level.sessions).max()
 }
 
 fn give_set_ups(chapter: &mut Chapter, runs: &[Run]) {
@@ -416,5 +425,24 @@ fn give_held(chapter: &mut Chapter, held: &[Held]) {
             chapter.leave_out("gist.sessions_max", reason);
             chapter.leave_out("gist.memory_per_session_kb", reason);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::nsis::Times;
+
+    #[test]
+    fn sessions_are_effective_until_round_trips_become_long() {
+        let level = |sessions, medians: &[f64]| {
+            let times = |&p50_ms: &f64| Times { count: 9, p50_ms, ..Times::default() };
+            let round_trips = medians.iter().map(times).collect();
+            Level { sessions, round_trips, ..Level::default() }
+        };
+        let levels = vec![level(20, &[1.0, 1.0]), level(45, &[1.2, 2.5]), level(60, &[3.0, 1.0])];
+        let run = Run { name: "datagrams", transport: Some(Transport::Datagram), levels };
+        let effective: Vec<u32> = (0..).map_while(|part| effective(&run, part)).collect();
+        assert_eq!(effective, [45, 60]);
     }
 }

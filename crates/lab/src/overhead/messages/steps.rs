@@ -76,7 +76,7 @@ struct Found {
 /// Measures, and tells.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     // Rounds lie apart, so that they see the machine at different times.
-    let apart = Duration::from_millis(if order.quick { 500 } else { 3_000 });
+    let apart = Duration::from_millis(if order.quick { 2_000 } else { 3_000 });
     let found = rounds(ROUNDS, apart, supervision)?;
     published::chapter(&found)
 }
