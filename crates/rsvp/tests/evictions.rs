@@ -76,7 +76,8 @@ fn one_sender_of_two_leaves_all_requests_at_once() {
     for number in 0..NEXT_HOPS {
         let alone = number % 3 != 1;
         let filters = if alone { &both[..1] } else { &both[..] };
-        ask(&mut router, number, if alone { 5 } else { 2 }, filters);
+        let mbps = if alone { 3 + u32::from(number) % 5 } else { 2 };
+        ask(&mut router, number, mbps, filters);
     }
     let outcomes = end(&mut router, 4000);
     assert_eq!(told(&outcomes), ["PathTear through eth2", "Resv to 10.0.1.1: SE 2 of 4001"]);
