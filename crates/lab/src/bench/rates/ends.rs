@@ -121,7 +121,7 @@ enum Ear {
     /// Resvs; of YESSIR there is nothing to hear.
     Plain,
     /// Echoes, which are no signalling for a host without a daemon.
-    Echoes(Inbox),
+    Echoes(Box<Inbox>),
     /// Messages of GIST, some of which want an answer themselves.
     Gist(Asking),
 }
@@ -134,7 +134,9 @@ impl<'s> Sender<'s> {
     ) -> Result<Sender<'s>> {
         let ear = match speaker.protocol {
             Protocol::Rsvp | Protocol::Yessir => Ear::Plain,
-            Protocol::Boomerang => Ear::Echoes(echoes().context("the sender cannot hear echoes")?),
+            Protocol::Boomerang => {
+                Ear::Echoes(Box::new(echoes().context("the sender cannot hear echoes")?))
+            }
             Protocol::Nsis => Ear::Gist(Asking::new(speaker)),
         };
         Ok(Sender {
