@@ -101,6 +101,9 @@ pub fn measure(
 
 /// A rate that does not hold is lowered by this.
 const FALL: f64 = 0.8;
+/// How often it is lowered, at most: a rate far below the first is none. And where each attempt takes a minute.
+const ATTEMPTS: i32 = 8;
+const LONG_ATTEMPTS: i32 = 3;
 /// The refresh period of sessions that are to stand.
 const REFRESH: Duration = Duration::from_secs(1);
 /// Longer than state without a refresh holds, with three refreshes that may be lost: (3 + 0.5) 1.5 R (RFC 2205 section 3.7).
@@ -154,13 +157,13 @@ fn repeat(
     for _ in 0..plan.repetitions.max(1) {
         let window = plan.window;
         let largest = search.largest(|rate| Ok(offer(Load::Rate { rate, window })?.is_some()))?;
-        let Some(held) = hold(&mut offer, largest, plan.held)? else { continue };
+        let Some(held) = hold(&mut offer, largest, plan.held, ATTEMPTS)? else { continue };
         found.push(held);
         // The others begin not far below.
         search.first = (held.rate * FALL) as u32;
     }
     let sustained = match (plan.sustained, lowest(&found)) {
-        (Some(how_long), Some(rate)) => hold(&mut offer, rate, how_long)?,
+        (Some(how_long), Some(rate)) => hold(&mut offer, rate, how_long, LONG_ATTEMPTS)?,
         _ => None,
     };
     Ok(Rates { protocol, processors: plan.processors, burst, is_more, held: found, sustained })
@@ -176,9 +179,9 @@ fn hold(
     offer: &mut impl FnMut(Load) -> Result<Option<f64>>,
     largest: u32,
     how_long: Duration,
+    attempts: i32,
 ) -> Result<Option<Held>> {
-    const ATTEMPTS: i32 = 4;
-    for attempt in 0..ATTEMPTS {
+    for attempt in 0..attempts {
         let rate = (f64::from(largest) * FALL.powi(attempt)) as u32;
         if rate == 0 {
             break;
@@ -225,7 +228,7 @@ mod tests {
                 tried.push(rate);
                 Ok((rate <= limit).then_some(20.0))
             };
-            hold(&mut offer, 10_000, how_long).unwrap()
+            hold(&mut offer, 10_000, how_long, 4).unwrap()
         };
         let held = below(7_000).expect("the third rate holds");
         assert_eq!((held.rate, held.pair_us), (6_400.0, 20.0));

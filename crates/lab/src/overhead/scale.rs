@@ -108,8 +108,9 @@ fn tell(chapter: &mut Chapter, order: &Order) {
          with the sender, that with the destination, the RESERVE, and the RESPONSE that answers it; a release is a RESERVE that tears \
          down. A router gives up routing state with the reservation that it was for, so that there is no set-up without the handshakes. The \
          router takes five datagrams in and sends five. Both ends keep no state: what a node must say back follows from what it hears, and \
-         routing state is valid for an hour, so that no handshake is refreshed. A node of GIST answers 50 000 Queries of one neighbour in a \
-         second, so that a larger burst of them is cut.",
+         routing state is valid for an hour, so that no handshake is refreshed. A node of GIST answers no more than 50 000 Queries of \
+         one neighbour in a second, and sends no more than 200 000 datagrams, five for a pair: what is beyond that is cut by these limits of \
+         the daemon, and not by its processor.",
     );
 }
 

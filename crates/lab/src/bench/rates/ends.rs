@@ -30,6 +30,8 @@ const MESSAGES: usize = 64;
 const NAP: Duration = Duration::from_micros(250);
 /// What has not come when nothing more came for so long is lost.
 const QUIET: Duration = Duration::from_millis(300);
+/// How long a node of GIST has to be silent until it may send again all that it may send in a second (RFC 5971 section 5.3.3).
+const ALLOWANCE: Duration = Duration::from_secs(1);
 /// How long answers are taken in that come too late to count.
 const STRAGGLERS: Duration = Duration::from_secs(5);
 /// Releases that are under way at a time after a burst: it is not they that are measured.
@@ -119,7 +121,7 @@ enum Ear {
     /// Resvs; of YESSIR there is nothing to hear.
     Plain,
     /// Echoes, which are no signalling for a host without a daemon.
-    Echoes(Inbox),
+    Echoes(Box<Inbox>),
     /// Messages of GIST, some of which want an answer themselves.
     Gist(Asking),
 }
@@ -132,7 +134,9 @@ impl<'s> Sender<'s> {
     ) -> Result<Sender<'s>> {
         let ear = match speaker.protocol {
             Protocol::Rsvp | Protocol::Yessir => Ear::Plain,
-            Protocol::Boomerang => Ear::Echoes(echoes().context("the sender cannot hear echoes")?),
+            Protocol::Boomerang => {
+                Ear::Echoes(Box::new(echoes().context("the sender cannot hear echoes")?))
+            }
             Protocol::Nsis => Ear::Gist(Asking::new(speaker)),
         };
         Ok(Sender {
@@ -196,6 +200,9 @@ impl<'s> Sender<'s> {
     fn burst(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
         let first = self.next;
         self.prepare(first, count, &[Step::SetUp, Step::Release]);
+        if self.speaker.protocol == Protocol::Nsis {
+            std::thread::sleep(ALLOWANCE);
+        }
         for number in 0..count {
             self.say(first + number, Step::SetUp);
             if self.said.len() >= MESSAGES {

@@ -172,7 +172,7 @@ impl Line {
             drop(ending);
             let answered = answering.join().expect("nothing there panics");
             // Why the other end failed is why nothing came through.
-            answered.and_then(|()| outcome)
+            answered.and(outcome)
         })
     }
 
