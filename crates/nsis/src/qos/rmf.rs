@@ -102,17 +102,8 @@ impl Said {
     /// One must be understood and is not.
     fn by(qspec: &Qspec<'_>) -> Result<Said, Fault> {
         let mut said = Said::default();
-        let objects = [
-            (ObjectType::QosDesired, qspec.desired),
-            (ObjectType::QosAvailable, qspec.available),
-            (ObjectType::QosReserved, qspec.reserved),
-            (ObjectType::MinimumQos, qspec.minimum),
-        ];
-        for (object_type, object) in objects {
-            let Some(object) = object else { continue };
-            for parameter in object.parameters.iter() {
-                said.note(object_type, &parameter)?;
-            }
+        for (object, parameter) in parameters(qspec) {
+            said.note(object, &parameter)?;
         }
         Ok(said)
     }
