@@ -48,6 +48,7 @@ use crate::bench::Supervision;
 use crate::testbed;
 use chapter::{Chapter, Estimate};
 use environment::{Environment, Noise};
+use rounds::{InRounds, Spread};
 use store::Store;
 
 /// What a part is told.
@@ -67,8 +68,16 @@ pub struct Part {
     pub title: &'static str,
     /// The first words of the keys of its published figures.
     pub keys: &'static [&'static str],
-    /// Measures it.
-    measure: fn(&Order, &Supervision<'_>) -> Result<Chapter>,
+    measure: Measure,
+}
+
+/// How a part is measured.
+#[derive(Clone, Copy)]
+enum Measure {
+    /// All of it when its turn comes.
+    AtOnce(fn(&Order, &Supervision<'_>) -> Result<Chapter>),
+    /// In rounds that lie between the other parts.
+    InRounds(fn(&Order) -> Box<dyn InRounds>),
 }
 
 /// All of them, in the order of the page.
@@ -86,45 +95,45 @@ pub const PARTS: &[Part] = &[
             "budapest.table7_rsvp_resv_tear_steps",
             "budapest.table8_boomerang_tear_steps",
         ],
-        measure: messages::measure,
+        measure: Measure::AtOnce(messages::measure),
     },
     Part {
         name: "loads",
         title: "Messages under load",
         // What was published of it are drawings without numbers.
         keys: &[],
-        measure: loads::measure,
+        measure: Measure::AtOnce(loads::measure),
     },
     Part {
         name: "sessions",
         title: "Resident sessions",
         keys: &["budapest.table9_session_load"],
-        measure: sessions::measure,
+        measure: Measure::AtOnce(sessions::measure),
     },
     Part {
         name: "yessir",
         title: "A reservation in one pass: YESSIR",
         keys: &["pan.table2_flow_build", "pan.table3_yessir"],
-        measure: yessir::measure,
+        measure: Measure::InRounds(yessir::rounds),
     },
     Part {
         name: "architecture",
         title: "What reservations ask of a processor",
         keys: &["delft"],
-        measure: architecture::measure,
+        measure: Measure::AtOnce(architecture::measure),
     },
-    Part { name: "gist", title: "GIST", keys: &["gist"], measure: gist::measure },
+    Part { name: "gist", title: "GIST", keys: &["gist"], measure: Measure::AtOnce(gist::measure) },
     Part {
         name: "scale",
         title: "How much signalling a router takes",
         keys: &[],
-        measure: scale::measure,
+        measure: Measure::AtOnce(scale::measure),
     },
     Part {
         name: "retry",
         title: "Retrying refused reservations",
         keys: &["pan.regular_load", "pan.high_load"],
-        measure: retry::measure,
+        measure: Measure::AtOnce(retry::measure),
     },
 ];
 
@@ -162,34 +171,76 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
     environment.before = Some(Noise::measure());
     let order = Order { quick: plan.quick, obstacle: testbed::obstacle() };
     let store = Store::open(&plan.out, plan.quick, order.obstacle.is_none(), &environment)?;
-    let (mut chapters, mut broken) = (Vec::new(), Vec::new());
+    let mut known = Vec::new();
     for part in PARTS {
-        supervision.go_on()?;
         let is_asked_for = plan.only.is_empty() || plan.only.iter().any(|name| name == part.name);
         let again = is_asked_for && plan.fresh;
         let done = if again { None } else { store.load(part.name)? };
-        let chapter = match done {
-            Some(done) => done,
-            None if !is_asked_for => lacking(part, "it was not asked for"),
-            None => match (part.measure)(&order, supervision) {
-                Ok(chapter) => {
-                    store.save(part.name, &chapter)?;
-                    chapter
-                }
-                Err(error) => {
-                    supervision.go_on()?;
-                    let why = format!("{error:#}");
-                    let chapter = lacking(part, &format!("it broke off: {why}"));
-                    broken.push((part.name, why));
-                    chapter
-                }
-            },
+        let unasked = (!is_asked_for).then(|| lacking(part, "it was not asked for"));
+        known.push((part, done.or(unasked)));
+    }
+    let mut measured = measure(&known, &order, &store, supervision)?.into_iter();
+    let (mut chapters, mut broken) = (Vec::new(), Vec::new());
+    for (part, chapter) in known {
+        let chapter = match chapter {
+            Some(chapter) => chapter,
+            None => measured.next().context("a part was not measured")?.unwrap_or_else(|error| {
+                let why = format!("{error:#}");
+                let chapter = lacking(part, &format!("it broke off: {why}"));
+                broken.push((part.name, why));
+                chapter
+            }),
         };
         chapters.push((part, chapter));
     }
     environment.after = Some(Noise::measure());
     let page = write(plan, &order, &environment, &chapters, against.as_deref())?;
     Ok(Outcome { page, broken })
+}
+
+/// Measures the parts that have no chapter, and puts them aside; gives them in their order, or what they broke off for.
+fn measure(
+    parts: &[(&Part, Option<Chapter>)],
+    order: &Order,
+    store: &Store,
+    supervision: &Supervision<'_>,
+) -> Result<Vec<Result<Chapter>>> {
+    let missing = || parts.iter().filter(|(_, chapter)| chapter.is_none()).map(|(part, _)| *part);
+    let mut spread: Vec<Option<Spread>> = missing()
+        .map(|part| match part.measure {
+            Measure::AtOnce(_) => None,
+            Measure::InRounds(begin) => Some(Spread::new(part.name, begin(order))),
+        })
+        .collect();
+    let stops = spread.iter().filter(|rounds| rounds.is_none()).count() + 1;
+    let keep = |part: &Part, measured: Result<Chapter>| -> Result<Result<Chapter>> {
+        supervision.go_on()?;
+        if let Ok(chapter) = &measured {
+            store.save(part.name, chapter)?;
+        }
+        Ok(measured)
+    };
+    let mut at_once = Vec::new();
+    for part in missing() {
+        let Measure::AtOnce(measure) = part.measure else { continue };
+        for rounds in spread.iter_mut().flatten() {
+            rounds.stop(at_once.len(), stops, supervision);
+        }
+        supervision.go_on()?;
+        at_once.push(keep(part, measure(order, supervision))?);
+    }
+    let mut at_once = at_once.into_iter();
+    let mut all = Vec::new();
+    for (part, rounds) in missing().zip(spread) {
+        all.push(match rounds {
+            None => at_once.next().context("a part was not measured")?,
+            Some(mut rounds) => {
+                rounds.stop(stops - 1, stops, supervision);
+                keep(part, rounds.tell())?
+            }
+        });
+    }
+    Ok(all)
 }
 
 /// Of a part that was not measured.

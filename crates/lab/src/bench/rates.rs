@@ -209,8 +209,9 @@ fn attempt(
     let (after, is_lost) = (line.sample()?, line.lost()? != lost);
     let spent = after.processor.saturating_sub(before.processor);
     let sessions = (course.sent / 2).max(1) as f64;
-    let is_through = course.is_whole() && !is_lost;
-    Ok(is_through.then_some(spent.as_secs_f64() * 1e6 / sessions))
+    let session_us = spent.as_secs_f64() * 1e6 / sessions;
+    let is_through = course.is_whole() && !is_lost && load.can_go_on(session_us);
+    Ok(is_through.then_some(session_us))
 }
 
 #[cfg(test)]

@@ -8,7 +8,61 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use super::chapter::Chapter;
 use crate::bench::Supervision;
+
+/// A part whose rounds lie between the other parts, so that they see the machine at all times of a report: a processor changes its
+/// speed by some hundredths from one minute to the next.
+pub(super) trait InRounds {
+    /// How many there are.
+    fn count(&self) -> u32;
+    /// How far apart those begin that follow each other.
+    fn apart(&self) -> Duration;
+    /// One of them.
+    fn round(&mut self, number: u32, supervision: &Supervision<'_>) -> Result<()>;
+    /// What they have found.
+    fn tell(&self) -> Chapter;
+}
+
+/// A part and how far it is.
+pub(super) struct Spread {
+    name: &'static str,
+    part: Box<dyn InRounds>,
+    done: u32,
+    /// What it broke off for.
+    failed: Option<anyhow::Error>,
+}
+
+impl Spread {
+    /// No round is done.
+    pub(super) fn new(name: &'static str, part: Box<dyn InRounds>) -> Spread {
+        Spread { name, part, done: 0, failed: None }
+    }
+
+    /// Does the rounds of one stop, numbered from 0, of so many: as many as of any other.
+    pub(super) fn stop(&mut self, stop: usize, stops: usize, supervision: &Supervision<'_>) {
+        let count = self.part.count();
+        let until = (count as usize * (stop + 1) / stops) as u32;
+        let (first, apart) = (self.done, self.part.apart());
+        if self.failed.is_some() || until <= first {
+            return;
+        }
+        let what = format!("{}: rounds {} to {until} of {count}", self.name, first + 1);
+        supervision.watcher.begin(&what, (until - first).into());
+        let part = &mut self.part;
+        let done =
+            do_all(until - first, apart, supervision, |n| part.round(first + n, supervision));
+        (self.done, self.failed) = (until, done.err());
+    }
+
+    /// What all rounds have found.
+    ///
+    /// # Errors
+    /// One has failed.
+    pub(super) fn tell(self) -> Result<Chapter> {
+        self.failed.map_or_else(|| Ok(self.part.tell()), Err)
+    }
+}
 
 /// Does so many rounds, numbered from 0, which begin no sooner after each other than `apart`.
 ///
@@ -68,6 +122,51 @@ mod tests {
         assert_eq!(done, [0, 1]);
         interrupted.store(true, Ordering::Relaxed);
         assert!(do_all(1, apart, &supervision, |_| unreachable!("it was interrupted")).is_err());
+    }
+
+    /// Numbers of the rounds that were done.
+    struct Numbers(Vec<u32>);
+
+    impl InRounds for Numbers {
+        fn count(&self) -> u32 {
+            8
+        }
+
+        fn apart(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn round(&mut self, number: u32, _: &Supervision<'_>) -> Result<()> {
+            self.0.push(number);
+            anyhow::ensure!(self.0.len() <= 8, "enough");
+            Ok(())
+        }
+
+        fn tell(&self) -> Chapter {
+            let mut chapter = Chapter::default();
+            chapter.text(format!("{:?}", self.0));
+            chapter
+        }
+    }
+
+    /// Whatever lies between them, all rounds are done once, in their order, and about as many at each stop.
+    #[test]
+    fn rounds_are_spread_over_all_stops() {
+        let interrupted = AtomicBool::new(false);
+        let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
+        for stops in 1..12 {
+            let mut spread = Spread::new("numbers", Box::new(Numbers(Vec::new())));
+            for stop in 0..stops {
+                let before = spread.done;
+                spread.stop(stop, stops, &supervision);
+                assert!((spread.done - before) as usize <= 8_usize.div_ceil(stops));
+            }
+            let told = format!("{:?}", spread.tell().unwrap());
+            assert!(told.contains("[0, 1, 2, 3, 4, 5, 6, 7]"), "{told}");
+        }
+        let mut broken = Spread::new("numbers", Box::new(Numbers(vec![9; 6])));
+        (0..4).for_each(|stop| broken.stop(stop, 4, &supervision));
+        assert!(broken.tell().is_err());
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn tell(chapter: &mut Chapter, order: &Order) {
         "A sender, one router that is a daemon, and a destination, in network namespaces. Set-ups and releases go in pairs, a release a \
          tenth to half of a second after its set-up, so that the number of sessions stays the same; the methodology of RFC 4883's authors asks for \
          that. A load goes through if every message was answered, or came to the destination, no buffer ran over, and nothing of a rate waited \
-         for more than 50 ms after its end. Rates are doubled until one does not go through, then halved in; the largest had to hold for \
+         for more than 50 ms after its end, nor needed more than all the time of a processor. Rates are doubled until one does not go through, then halved in; the largest had to hold for \
          {:.1} s{sustained}. That methodology asks for a minute, in 30 runs. On two processors the daemon has one of its own, and both ends \
          share the other; on one, all of them share it, so that the ends' work is in the rate. What the sender says was written beforehand. \
          Memory of sockets is as the daemon sets it.",

@@ -15,7 +15,7 @@ use super::Order;
 use super::chapter::Chapter;
 use super::marks::{self, Marks};
 use super::published;
-use super::rounds::{do_all, elsewhere};
+use super::rounds::{InRounds, elsewhere};
 use crate::bench::Supervision;
 use flows::Flows;
 use steps::Steps;
@@ -56,45 +56,63 @@ const FULL: Plan = Plan {
     batches: Batches { of_flows: 100, of_steps: 60 },
 };
 
-/// All that is measured, round by round.
+/// All that is measured, round by round. Every round visits every size and every step, so that what is compared was measured side
+/// by side.
 struct Measurements {
+    plan: Plan,
     flows: Vec<Flows>,
     steps: Steps,
-    rounds: u32,
+    /// Found in the first round.
+    clock: Option<marks::Clock>,
 }
 
-/// Measures all of it. Every round visits every size and every step, so that what is compared was measured side by side.
-pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
+/// What is to be measured.
+pub(super) fn rounds(order: &Order) -> Box<dyn InRounds> {
     let sizes =
         published::numbers("pan.table2_flow_build.flows").into_iter().map(|flows| flows as u32);
     let sizes: Vec<u32> = sizes.chain(BEYOND).collect();
-    let plan = if order.quick { QUICK } else { FULL };
-    Ok(tell::tell(&Measurements::of(&sizes, &plan, supervision)?))
+    Box::new(Measurements::of(&sizes, if order.quick { QUICK } else { FULL }))
 }
 
 impl Measurements {
-    fn of(sizes: &[u32], plan: &Plan, supervision: &Supervision<'_>) -> Result<Measurements> {
-        let mut flows: Vec<Flows> = sizes.iter().map(|&size| Flows::new(size)).collect();
-        let mut steps = Steps::default();
-        let mut clock = {
-            let marks = Marks::begin();
-            marks::Clock::calibrate(&marks)?
+    fn of(sizes: &[u32], plan: Plan) -> Measurements {
+        let flows = sizes.iter().map(|&size| Flows::new(size)).collect();
+        Measurements { plan, flows, steps: Steps::default(), clock: None }
+    }
+}
+
+impl InRounds for Measurements {
+    fn count(&self) -> u32 {
+        self.plan.rounds
+    }
+
+    fn apart(&self) -> Duration {
+        self.plan.apart
+    }
+
+    fn round(&mut self, round: u32, supervision: &Supervision<'_>) -> Result<()> {
+        let Measurements { plan, flows, steps, clock } = self;
+        for flows in flows {
+            let rounds = match flows.resident {
+                LARGE.. if round.is_multiple_of(plan.large_every) => plan.large_every,
+                LARGE.. => continue,
+                _ => 1,
+            };
+            elsewhere(|| flows.rounds(rounds, plan.batches, &|| supervision.go_on()))?;
+        }
+        let marks = Marks::begin();
+        let mut calibrated = match clock.take() {
+            Some(clock) => clock,
+            None => marks::Clock::calibrate(&marks)?,
         };
-        let go_on = || supervision.go_on();
-        supervision.watcher.begin("yessir: rounds", plan.rounds.into());
-        do_all(plan.rounds, plan.apart, supervision, |round| {
-            for flows in &mut flows {
-                let rounds = match flows.resident {
-                    LARGE.. if round.is_multiple_of(plan.large_every) => plan.large_every,
-                    LARGE.. => continue,
-                    _ => 1,
-                };
-                elsewhere(|| flows.rounds(rounds, plan.batches, &go_on))?;
-            }
-            clock.weigh_marks(&Marks::begin())?;
-            elsewhere(|| steps.round(&clock, plan.batches))
-        })?;
-        Ok(Measurements { flows, steps, rounds: plan.rounds })
+        calibrated.weigh_marks(&marks)?;
+        drop(marks);
+        *clock = Some(calibrated);
+        elsewhere(|| steps.round(&calibrated, plan.batches))
+    }
+
+    fn tell(&self) -> Chapter {
+        tell::tell(self)
     }
 }
 
@@ -113,7 +131,9 @@ mod tests {
         let sizes: Vec<u32> = (1..=11).collect();
         let batches = Batches { of_flows: 1, of_steps: 1 };
         let plan = Plan { rounds: 2, large_every: 1, apart: Duration::ZERO, batches };
-        let chapter = tell::tell(&Measurements::of(&sizes, &plan, &supervision).unwrap());
+        let mut measured = Measurements::of(&sizes, plan);
+        (0..plan.rounds).for_each(|round| measured.round(round, &supervision).unwrap());
+        let chapter = measured.tell();
         let mine = |key: &str| {
             ["pan.table2_flow_build", "pan.table3_yessir"]
                 .iter()
@@ -129,7 +149,7 @@ mod tests {
             !table.rows.is_empty() && table.rows.iter().all(|row| row.len() == table.columns.len())
         }));
         interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(Measurements::of(&sizes, &plan, &supervision).is_err(), "it was interrupted");
+        assert!(measured.round(2, &supervision).is_err(), "it was interrupted");
     }
 
     /// Where a large router is not made in every round, it has as many values all the same.

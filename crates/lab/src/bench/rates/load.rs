@@ -17,6 +17,15 @@ pub enum Load {
 }
 
 impl Load {
+    /// Whether it could go on for ever where a session costs the daemon so many microseconds: what a short rate asks for may be done
+    /// after its end, when only the last releases come.
+    pub fn can_go_on(self, session_us: f64) -> bool {
+        match self {
+            Load::Burst(_) => true,
+            Load::Rate { rate, .. } => f64::from(rate) * session_us <= 1e6,
+        }
+    }
+
     /// For people.
     pub fn describe(self) -> String {
         match self {
@@ -49,6 +58,13 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_goes_on_as_long_as_a_processor_suffices() {
+        let rate = Load::Rate { rate: 50_000, window: Duration::from_millis(200) };
+        assert!(rate.can_go_on(20.0) && !rate.can_go_on(20.1));
+        assert!(Load::Burst(50_000).can_go_on(1_000.0));
+    }
 
     #[test]
     fn a_load_is_whole_when_all_of_it_came_through_in_time() {

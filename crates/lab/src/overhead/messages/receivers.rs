@@ -147,7 +147,7 @@ fn chapter(cases: &[Case]) -> Chapter {
         "What goes out on each interface costs by the interface: Path and PathTear grow with the number of interfaces, as any \
          multicast forwarding does. A Resv costs more with each reservation that it is merged with, since the merged flowspec is \
          computed from all requests there are; the first Resv of a group makes what the others find. With SE a PathTear takes the \
-         sender's filter out of every receiver's request, so that it grows fastest where all of them are behind one interface.",
+         sender's filter out of every receiver's request; traffic control and the previous hop hear of it once.",
     );
     for (kind, name) in KINDS.iter().enumerate() {
         chapter.figure(figure(cases, kind, name));

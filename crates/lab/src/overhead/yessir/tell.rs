@@ -23,11 +23,12 @@ pub(super) fn tell(all: &Measurements) -> Chapter {
          clock costs is taken off the means.",
     );
     chapter.text(format!(
-        "{} rounds lie apart in time, each with routers, tables and sockets of its own on a thread of its own; of a million flows fewer \
+        "{} rounds lie apart in time, between the other parts of the report, each with routers, tables and sockets of its own on a thread \
+         of its own; of a million flows fewer \
          routers are made, each of which gives the values of several rounds. A round gives the mean of its operations without the least \
          and the greatest tenth, and their standard deviation without the least and the greatest hundredth, which are those that an \
          interrupt came between; intervals are over rounds.",
-        all.rounds
+        all.plan.rounds
     ));
     if let Some(clock) = Estimate::of(&all.steps.clock_us) {
         chapter.text(format!(
