@@ -261,7 +261,6 @@ impl<T: Copy> TimingWheel<T> {
     }
 
     /// A timer that hangs nowhere yet.
-    #[inline]
     fn allocate(&mut self, deadline: Time, payload: T) -> TimerId {
         if self.free == NIL {
             // Memory ends long before the numbers do: 2^32 timers take 100 GB.

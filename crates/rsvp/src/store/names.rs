@@ -30,15 +30,17 @@ impl Store {
     /// Whether there is a block at this place that a neighbour named so.
     #[inline]
     fn is_named(&self, block: Named, neighbor: Index, name: Name) -> bool {
-        let found = match block.block() {
-            (Block::Sender, index) => self.psbs.get(index as usize).map(|psb| (psb.name, psb.hop)),
-            (Block::Reservation, index) => {
-                self.rsbs.get(index as usize).map(|rsb| (rsb.name, rsb.hop))
-            }
+        let is_it = |named: Name, hop: &Peer| {
+            named == name && matches!(*hop, Peer::Neighbor { index, .. } if index == neighbor)
         };
-        found.is_some_and(|(named, hop)| {
-            named == name && matches!(hop, Peer::Neighbor { index, .. } if index == neighbor)
-        })
+        match block.block() {
+            (Block::Sender, index) => {
+                self.psbs.get(index as usize).is_some_and(|psb| is_it(psb.name, &psb.hop))
+            }
+            (Block::Reservation, index) => {
+                self.rsbs.get(index as usize).is_some_and(|rsb| is_it(rsb.name, &rsb.hop))
+            }
+        }
     }
 
     /// Gives a block the name under which its neighbour spoke of it last.
