@@ -14,6 +14,7 @@
 //! - [`standing`]: sessions of Ping NSLP alone, as the published measurement of GIST has them; what do they cost?
 //! - [`passing`]: how long their messages stay in a router.
 //! - [`profile`]: what a router without I/O spends its instructions on.
+//! - `spoken`: messages of hosts that have no node, octet by octet.
 
 mod callgrind;
 pub mod chain;
@@ -26,6 +27,7 @@ pub mod profile;
 pub mod resident;
 pub mod sender;
 pub mod set_up;
+pub(in crate::bench) mod spoken;
 pub mod standing;
 pub mod table;
 

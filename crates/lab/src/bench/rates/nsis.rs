@@ -21,20 +21,13 @@ use std::time::Duration;
 
 use earmark_core::{Effects, Outgoing};
 use earmark_wire::gist::{
-    Body, Confirm, Continuation, Data, Direction, Extensions, MAGIC_LEN, Message as Gist, Mode,
-    Mri, NetworkLayerInformation, PathCoupled, Query, ResponderPart, Response, Returned, SessionId,
-    datagram, emit_magic,
+    Body, Confirm, Data, Direction, Mri, NetworkLayerInformation, Query, ResponderPart, Response,
+    Returned, SessionId,
 };
-use earmark_wire::intserv::TokenBucket;
-use earmark_wire::qos_nslp::iana::{NSLPID, Success};
-use earmark_wire::qos_nslp::{
-    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message as QosNslp, Outcome, Reserve,
-    Response as QosResponse, Rsn,
-};
-use earmark_wire::qspec::iana::MessageSequence;
-use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
+use earmark_wire::qos_nslp::{Message as QosNslp, Outcome};
 use earmark_wire::udp;
 
+use super::super::nsis::spoken::{self, Does, body};
 use super::super::session::TTL;
 use super::speaker::{RATE, Speaker, Step};
 
@@ -144,17 +137,7 @@ impl Asking {
 impl Answering {
     pub(super) fn new(speaker: &Speaker) -> Answering {
         let host = Host::new(speaker.to);
-        let message = QosNslp::Response(QosResponse {
-            flags: GenericFlags::default(),
-            answers: Some(Answers::Rii(RII)),
-            info: InfoSpec::new(Outcome::Success(Success::Reservation)),
-            summary: None,
-            qspec: None,
-            extra: Extra::NONE,
-        });
-        let mut response = vec![0; message.buffer_len()];
-        message.emit(&mut response).expect("the buffer is long enough");
-        Answering { host, response, room: Vec::new() }
+        Answering { host, response: spoken::response(RII), room: Vec::new() }
     }
 
     /// Takes a datagram in: a Query, and a RESERVE that wants it, are answered. A RESERVE that tears down is the last of a release.
@@ -226,34 +209,16 @@ impl Host {
     }
 
     fn data<'a>(&'a self, mri: Mri, session: SessionId, nslp_data: &'a [u8]) -> Body<'a> {
-        Body::Data(Data {
-            nat_traversal: None,
-            mri,
-            session,
-            nli: Some(self.nli(mri.direction())),
-            nslp_data,
-            continuation: Continuation::NONE,
-            context_free: false,
-            explicitly_routed: false,
-        })
+        spoken::data(mri, session, self.nli(mri.direction()), nslp_data)
     }
 
     /// Writes a message and the header of its datagram into `octets`.
     fn write(&self, to: IpAddr, body: Body<'_>, octets: &mut Vec<u8>) -> Outgoing {
-        let extensions = Extensions::NONE;
-        let message = Gist { hops: TTL, nslpid: NSLPID, source_is_peer: true, body, extensions };
-        octets.clear();
-        octets.resize(udp::HEADER + MAGIC_LEN + message.buffer_len(), 0);
-        let room = emit_magic(&mut octets[udp::HEADER..]).expect("the buffer is long enough");
-        message.emit(room).expect("the buffer is long enough");
-        let (source, port) = (self.address, earmark_nsis::PORT);
-        udp::Repr { source, destination: to, source_port: port, destination_port: port }
-            .emit(octets)
-            .expect("the buffer is long enough");
+        spoken::write((self.address, to), TTL, true, body, octets);
         Outgoing {
             protocol: udp::PROTOCOL,
             interface: None,
-            source,
+            source: self.address,
             destination: to,
             ttl: TTL,
             router_alert: false,
@@ -263,69 +228,23 @@ impl Host {
     }
 }
 
-/// What a datagram says; `None` where it is no message of GIST.
-fn body(octets: &[u8]) -> Option<Body<'_>> {
-    let octets = datagram(octets.get(udp::HEADER..)?)?;
-    Gist::parse(octets, Mode::D).ok().map(|message| message.body)
-}
-
 fn session(number: u32) -> SessionId {
-    // As random as names of sessions are.
-    let name = u128::from(number) + 1;
-    SessionId(name.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
+    spoken::session(number.into())
 }
 
 /// The flow of a session, towards its destination.
 fn mri(speaker: &Speaker, number: u32) -> Mri {
-    let [source_port, destination_port] = Speaker::ports_of(number);
-    Mri::PathCoupled(PathCoupled {
-        source: speaker.sessions.sender.into(),
-        destination: speaker.to.into(),
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(udp::PROTOCOL),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(source_port),
-        destination_port: Some(destination_port),
-        direction: Direction::Downstream,
-    })
+    let ends = (speaker.sessions.sender.into(), speaker.to.into());
+    spoken::flow(ends, Speaker::ports_of(number), Direction::Downstream)
 }
 
-/// A RESERVE: with a QSPEC and a wish for a RESPONSE, or one that only says that its session goes on or ends.
 fn reserve(step: Step, refresh: Duration) -> Vec<u8> {
-    let is_new = step == Step::SetUp;
-    let bucket = TokenBucket {
-        rate: (RATE / 8) as f32,
-        depth: 3_000.0,
-        peak: f32::INFINITY,
-        min_policed_unit: 100,
-        max_packet_size: 1_500,
+    let does = match step {
+        Step::SetUp => Does::Make((RATE / 8) as f32, RII),
+        Step::Refresh => Does::Refresh,
+        Step::Release => Does::Tear,
     };
-    let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
-    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
-    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
-    let mut wanted = vec![0; qspec.buffer_len()];
-    qspec.emit(&mut wanted).expect("the buffer is long enough");
-    let message = QosNslp::Reserve(Reserve {
-        flags: GenericFlags::default(),
-        tear: step == Step::Release,
-        replace: true,
-        rsn: Rsn { number: 0, epoch: 4_711 },
-        rii: is_new.then_some(RII),
-        refresh_period: Some(refresh.as_millis() as u32),
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec: is_new.then_some(&wanted[..]),
-        extra: Extra::NONE,
-    });
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("the buffer is long enough");
-    octets
+    spoken::reserve(does, Some(refresh))
 }
 
 #[cfg(test)]

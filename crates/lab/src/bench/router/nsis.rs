@@ -14,20 +14,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use earmark_wire::gist::{
-    Body, Confirm, Continuation, Data, Direction, Extensions, MAGIC_LEN, Message as Gist, Mode,
-    Mri, NetworkLayerInformation, PathCoupled, Query, ResponderPart, Response, Returned, SessionId,
-    datagram, emit_magic,
+    Body, Confirm, Direction, Mri, NetworkLayerInformation, Query, ResponderPart, Response,
+    Returned, SessionId,
 };
-use earmark_wire::intserv::TokenBucket;
-use earmark_wire::qos_nslp::iana::{NSLPID, Success};
-use earmark_wire::qos_nslp::{
-    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message as QosNslp, Outcome, Reserve,
-    Response as QosResponse, Rsn,
-};
-use earmark_wire::qspec::iana::MessageSequence;
-use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
 use earmark_wire::udp;
 
+use super::super::nsis::spoken::{self, Does};
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
 /// The goals are those of the engine: a Query, and a RESERVE that refreshes.
@@ -102,24 +94,15 @@ impl Neighbor {
         body: Body<'_>,
     ) -> Arrival {
         let source_is_peer = source == self.address;
-        let extensions = Extensions::NONE;
-        let message = Gist { hops: 64, nslpid: NSLPID, source_is_peer, body, extensions };
-        let mut octets = vec![0; udp::HEADER + MAGIC_LEN + message.buffer_len()];
-        let room = emit_magic(&mut octets[udp::HEADER..]).expect("it fits");
-        message.emit(room).expect("it fits");
-        let port = earmark_nsis::PORT;
-        udp::Repr { source, destination, source_port: port, destination_port: port }
-            .emit(&mut octets)
-            .expect("it fits");
+        let mut octets = Vec::new();
+        spoken::write((source, destination), 64, source_is_peer, body, &mut octets);
         let (protocol, interface) = (udp::PROTOCOL, self.interface);
         Arrival { session, protocol, interface, source, destination, octets }
     }
 }
 
 fn session(number: u32, round: u32) -> SessionId {
-    // As random as names of sessions are.
-    let name = u128::from(u64::from(round) << 32 | u64::from(number)) + 1;
-    SessionId(name.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
+    spoken::session(u64::from(round) << 32 | u64::from(number))
 }
 
 fn ends(number: u32) -> (IpAddr, IpAddr) {
@@ -128,20 +111,7 @@ fn ends(number: u32) -> (IpAddr, IpAddr) {
 }
 
 fn mri(number: u32, direction: Direction) -> Mri {
-    let (source, destination) = ends(number);
-    Mri::PathCoupled(PathCoupled {
-        source,
-        destination,
-        source_prefix: 32,
-        destination_prefix: 32,
-        protocol: Some(udp::PROTOCOL),
-        ds_field: None,
-        flow_label: None,
-        spi: None,
-        source_port: Some(4_000),
-        destination_port: Some(5_004),
-        direction,
-    })
+    spoken::flow(ends(number), [4_000, 5_004], direction)
 }
 
 fn query(_: &Router, number: u32, round: u32) -> Arrival {
@@ -169,13 +139,13 @@ fn ask(number: u32, session: SessionId) -> Arrival {
 fn confirm(router: &Router, number: u32, round: u32) -> Arrival {
     let Body::Response(response) = heard(router, number) else { panic!("no Response") };
     let cookie = response.responder.expect("it wants to be confirmed").cookie;
-    let mut room = Vec::new();
+    let reserve = spoken::reserve(Does::Make(8_000.0, number), None);
     let body = Body::Confirm(Confirm {
         mri: mri(number, Direction::Downstream),
         session: session(number, round),
         nli: BEFORE.nli(),
         returned: Some(Returned { cookie, proposal: None, configuration: None }),
-        nslp_data: Some(reserve(number, true, false, &mut room)),
+        nslp_data: Some(&reserve),
     });
     BEFORE.tells(number, body)
 }
@@ -198,82 +168,26 @@ fn response(router: &Router, number: u32, round: u32) -> Arrival {
 /// What the router has sent about the message of a session before.
 fn heard(router: &Router, number: u32) -> Body<'_> {
     let octets = router.answer(number).expect("the router has answered");
-    let octets = datagram(&octets[udp::HEADER..]).expect("GIST");
-    Gist::parse(octets, Mode::D).expect("a message").body
+    spoken::body(octets).expect("a message of GIST")
 }
 
 fn confirmation(_: &Router, number: u32, round: u32) -> Arrival {
-    let message = QosNslp::Response(QosResponse {
-        flags: GenericFlags::default(),
-        answers: Some(Answers::Rii(number)),
-        info: InfoSpec::new(Outcome::Success(Success::Reservation)),
-        summary: None,
-        qspec: None,
-        extra: Extra::NONE,
-    });
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("it fits");
-    let session = session(number, round);
-    BEHIND.tells(number, data(&BEHIND, mri(number, Direction::Upstream), session, &octets))
+    let (mri, session) = (mri(number, Direction::Upstream), session(number, round));
+    let octets = spoken::response(number);
+    BEHIND.tells(number, spoken::data(mri, session, BEHIND.nli(), &octets))
 }
 
 fn refresh(_: &Router, number: u32, _: u32) -> Arrival {
-    let mut room = Vec::new();
-    let octets = reserve(number, false, false, &mut room);
-    let mri = mri(number, Direction::Downstream);
-    BEFORE.tells(number, data(&BEFORE, mri, session(number, 0), octets))
+    goes_on(Does::Refresh, number, session(number, 0))
 }
 
 fn tear(_: &Router, number: u32, round: u32) -> Arrival {
-    let mut room = Vec::new();
-    let octets = reserve(number, false, true, &mut room);
+    goes_on(Does::Tear, number, session(number, round))
+}
+
+/// A RESERVE of the initiator about a session that is there.
+fn goes_on(does: Does, number: u32, session: SessionId) -> Arrival {
+    let octets = spoken::reserve(does, None);
     let mri = mri(number, Direction::Downstream);
-    BEFORE.tells(number, data(&BEFORE, mri, session(number, round), octets))
-}
-
-fn data<'a>(from: &'a Neighbor, mri: Mri, session: SessionId, nslp_data: &'a [u8]) -> Body<'a> {
-    Body::Data(Data {
-        nat_traversal: None,
-        mri,
-        session,
-        nli: Some(from.nli()),
-        nslp_data,
-        continuation: Continuation::NONE,
-        context_free: false,
-        explicitly_routed: false,
-    })
-}
-
-/// A RESERVE: with a QSPEC and a wish for a RESPONSE, or one that only says that its session goes on or ends.
-fn reserve(number: u32, whole: bool, tear: bool, room: &mut Vec<u8>) -> &[u8] {
-    let bucket = TokenBucket {
-        rate: 8_000.0,
-        depth: 3_000.0,
-        peak: f32::INFINITY,
-        min_policed_unit: 100,
-        max_packet_size: 1_500,
-    };
-    let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
-    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
-    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
-    let mut octets = vec![0; qspec.buffer_len()];
-    qspec.emit(&mut octets).expect("it fits");
-    let message = QosNslp::Reserve(Reserve {
-        flags: GenericFlags::default(),
-        tear,
-        replace: true,
-        rsn: Rsn { number: 0, epoch: 4_711 },
-        rii: whole.then_some(number),
-        refresh_period: None,
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec: whole.then_some(&octets[..]),
-        extra: Extra::NONE,
-    });
-    room.resize(message.buffer_len(), 0);
-    message.emit(room).expect("it fits");
-    room
+    BEFORE.tells(number, spoken::data(mri, session, BEFORE.nli(), &octets))
 }
