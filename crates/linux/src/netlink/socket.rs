@@ -92,27 +92,15 @@ impl Connection {
         let mut messages = messages.into_iter();
         let mut outcomes = Vec::new();
         loop {
-            let mut octets = Vec::new();
-            let first = self.sequence.wrapping_add(1);
-            for message in messages.by_ref().take(ECHOES) {
-                self.sequence = self.sequence.wrapping_add(1);
-                let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ECHO) as u16;
-                octets.extend(message.with_flags(flags).finish(self.sequence));
-            }
-            if octets.is_empty() {
+            let sent = self.send_some(messages.by_ref().take(ECHOES), libc::NLM_F_ECHO)?;
+            if sent.is_empty() {
                 return Ok(outcomes);
             }
-            self.transmit(&octets)?;
-            let mut sequence = first;
-            loop {
+            for sequence in sent {
                 match self.collect(doing, sequence, Until::Echo) {
                     Err(error @ NetlinkError::Socket { .. }) => return Err(error),
                     outcome => outcomes.push(outcome.map(|(answers, _)| answers)),
                 }
-                if sequence == self.sequence {
-                    break;
-                }
-                sequence = sequence.wrapping_add(1);
             }
         }
     }
@@ -126,21 +114,12 @@ impl Connection {
     ) -> Result<(), NetlinkError> {
         let mut messages = messages.into_iter();
         loop {
-            let mut octets = Vec::new();
-            let first = self.sequence.wrapping_add(1);
-            let mut count = 0;
-            for message in messages.by_ref().take(64) {
-                self.sequence = self.sequence.wrapping_add(1);
-                let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
-                octets.extend(message.with_flags(flags).finish(self.sequence));
-                count += 1;
-            }
-            if count == 0 {
+            let sent = self.send_some(messages.by_ref().take(64), libc::NLM_F_ACK)?;
+            if sent.is_empty() {
                 return Ok(());
             }
-            self.transmit(&octets)?;
             let mut outcome = Ok(());
-            for sequence in (0..count).map(|n| first.wrapping_add(n)) {
+            for sequence in sent {
                 match self.collect(doing, sequence, Until::End).map(drop) {
                     // The others are answered too.
                     refused @ Err(NetlinkError::Refused { .. }) => outcome = outcome.and(refused),
@@ -170,6 +149,25 @@ impl Connection {
         let octets = message.with_flags(libc::NLM_F_REQUEST as u16).finish(self.sequence);
         self.transmit(&octets)?;
         Ok(self.sequence)
+    }
+
+    /// Sends some requests in one go, with these flags each; gives their numbers.
+    fn send_some(
+        &mut self,
+        messages: impl Iterator<Item = Message>,
+        flags: i32,
+    ) -> Result<Vec<u32>, NetlinkError> {
+        let (mut octets, mut sent) = (Vec::new(), Vec::new());
+        for message in messages {
+            self.sequence = self.sequence.wrapping_add(1);
+            let flags = (libc::NLM_F_REQUEST | flags) as u16;
+            octets.extend(message.with_flags(flags).finish(self.sequence));
+            sent.push(self.sequence);
+        }
+        if !sent.is_empty() {
+            self.transmit(&octets)?;
+        }
+        Ok(sent)
     }
 
     fn transmit(&self, octets: &[u8]) -> Result<(), NetlinkError> {
