@@ -2,6 +2,8 @@
 //! to another, with confirmation.
 #![allow(dead_code, unreachable_pub)]
 
+mod qos_messages;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::admission::{Ledger, LinkCapacity};
@@ -14,12 +16,8 @@ use earmark_nsis::qos::{Config, QosNslp};
 use earmark_nsis::{Event, Nslp, Turn};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::qos_nslp::iana::Success;
-use earmark_wire::qos_nslp::{
-    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message, Outcome, Reserve, Response, Rsn,
-};
-use earmark_wire::qspec::iana::MessageSequence;
-use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
+
+use qos_messages::session;
 
 const BEFORE: PeerHandle = PeerHandle { slot: 1, generation: 0 };
 const BEHIND: PeerHandle = PeerHandle { slot: 2, generation: 0 };
@@ -154,12 +152,6 @@ impl Population {
     }
 }
 
-fn session(number: u32) -> SessionId {
-    // As random as names of sessions are.
-    let mixed = u128::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    SessionId(mixed.to_be_bytes())
-}
-
 fn mri(number: u32, direction: Direction) -> Mri {
     Mri::PathCoupled(PathCoupled {
         source: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number / 1_000)),
@@ -177,58 +169,29 @@ fn mri(number: u32, direction: Direction) -> Mri {
 }
 
 fn reserve(number: u32, qspec: Option<&[u8]>, tear: bool) -> Arrival {
-    let message = Message::Reserve(Reserve {
-        flags: GenericFlags::default(),
-        tear,
-        replace: true,
-        rsn: Rsn { number: 0, epoch: 4_711 },
-        rii: qspec.map(|_| number),
-        refresh_period: None,
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec,
-        extra: Extra::NONE,
-    });
-    arrival(number, Direction::Downstream, BEFORE, &message)
+    let data = qos_messages::reserve(number, qspec, tear);
+    arrival(number, Direction::Downstream, BEFORE, data)
 }
 
-fn arrival(number: u32, direction: Direction, peer: PeerHandle, message: &Message<'_>) -> Arrival {
-    let mut data = vec![0; message.buffer_len()];
-    message.emit(&mut data).expect("a message");
+fn arrival(number: u32, direction: Direction, peer: PeerHandle, data: Vec<u8>) -> Arrival {
     Arrival { session: session(number), mri: mri(number, direction), peer, data }
 }
 
 /// A RESERVE that makes session `number`.
 pub fn request(number: u32) -> Arrival {
-    let bucket = TokenBucket {
+    let wanted = qos_messages::qspec(TokenBucket {
         rate: 8_000.0,
         depth: 2_000.0,
         peak: f32::INFINITY,
         min_policed_unit: 64,
         max_packet_size: 1_000,
-    };
-    let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
-    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
-    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
-    let mut octets = vec![0; qspec.buffer_len()];
-    qspec.emit(&mut octets).expect("a QSPEC");
-    reserve(number, Some(&octets), false)
+    });
+    reserve(number, Some(&wanted), false)
 }
 
 /// The RESPONSE to it.
 pub fn confirmation(number: u32) -> Arrival {
-    let message = Message::Response(Response {
-        flags: GenericFlags::default(),
-        answers: Some(Answers::Rii(number)),
-        info: InfoSpec::new(Outcome::Success(Success::Reservation)),
-        summary: None,
-        qspec: None,
-        extra: Extra::NONE,
-    });
-    arrival(number, Direction::Upstream, BEHIND, &message)
+    arrival(number, Direction::Upstream, BEHIND, qos_messages::response(number))
 }
 
 /// A RESERVE that refreshes it.

@@ -2,6 +2,8 @@
 //! confirmed by the receiver.
 #![allow(dead_code, unreachable_pub)]
 
+mod qos_messages;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -14,18 +16,14 @@ use earmark_core::{
 use earmark_nsis::{Config, Event, Nsis, PORT};
 use earmark_wire::gist::{
     Body, Confirm, Continuation, Data, Direction, Extensions, MAGIC_LEN, Message as Gist, Mode,
-    Mri, NetworkLayerInformation, PathCoupled, Query, ResponderPart, Response, Returned, SessionId,
-    datagram, emit_magic,
+    Mri, NetworkLayerInformation, PathCoupled, Query, ResponderPart, Response, Returned, datagram,
+    emit_magic,
 };
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::qos_nslp::iana::{NSLPID, Success};
-use earmark_wire::qos_nslp::{
-    Answers, BoundSessions, Extra, GenericFlags, InfoSpec, Message, Outcome, Reserve,
-    Response as Answer, Rsn,
-};
-use earmark_wire::qspec::iana::MessageSequence;
-use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
+use earmark_wire::qos_nslp::iana::NSLPID;
 use earmark_wire::udp;
+
+use qos_messages::session;
 
 /// How long routing state holds.
 const VALIDITY: Duration = Duration::from_secs(180);
@@ -201,7 +199,7 @@ impl Population {
             session: session(number),
             nli: BEFORE.nli(),
             returned: Some(Returned { cookie, proposal: None, configuration: None }),
-            nslp_data: Some(&reserve(number, true, false)),
+            nslp_data: Some(&request(number)),
         }))
     }
 
@@ -230,12 +228,6 @@ impl Population {
         let octets = datagram(&octets[udp::HEADER..]).expect("GIST");
         Gist::parse(octets, Mode::D).expect("a message").body
     }
-}
-
-fn session(number: u32) -> SessionId {
-    // As random as names of sessions are.
-    let mixed = u128::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-    SessionId(mixed.to_be_bytes())
 }
 
 fn ends(number: u32) -> (IpAddr, IpAddr) {
@@ -276,60 +268,27 @@ pub fn query(number: u32) -> Arrival {
 
 /// The RESPONSE of the receiver.
 pub fn confirmation(number: u32) -> Arrival {
-    let octets = written(&Message::Response(Answer {
-        flags: GenericFlags::default(),
-        answers: Some(Answers::Rii(number)),
-        info: InfoSpec::new(Outcome::Success(Success::Reservation)),
-        summary: None,
-        qspec: None,
-        extra: Extra::NONE,
-    }));
-    BEHIND.data(number, Direction::Upstream, &octets)
+    BEHIND.data(number, Direction::Upstream, &qos_messages::response(number))
 }
 
 /// A RESERVE that refreshes a session.
 pub fn refresh(number: u32) -> Arrival {
-    BEFORE.data(number, Direction::Downstream, &reserve(number, false, false))
+    BEFORE.data(number, Direction::Downstream, &qos_messages::reserve(number, None, false))
 }
 
 /// A RESERVE that tears it down.
 pub fn tear(number: u32) -> Arrival {
-    BEFORE.data(number, Direction::Downstream, &reserve(number, false, true))
+    BEFORE.data(number, Direction::Downstream, &qos_messages::reserve(number, None, true))
 }
 
-/// A RESERVE: with a QSPEC and a wish for a RESPONSE, or one that only says that its session goes on or ends.
-fn reserve(number: u32, whole: bool, tear: bool) -> Vec<u8> {
-    let bucket = TokenBucket {
+/// A RESERVE that makes it, and wants a RESPONSE.
+fn request(number: u32) -> Vec<u8> {
+    let wanted = qos_messages::qspec(TokenBucket {
         rate: 8_000.0,
         depth: 3_000.0,
         peak: f32::INFINITY,
         min_policed_unit: 100,
         max_packet_size: 1_500,
-    };
-    let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
-    let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
-    let qspec = Qspec { desired: Some(QosObject::new(&desired)), ..Qspec::new(procedure) };
-    let mut octets = vec![0; qspec.buffer_len()];
-    qspec.emit(&mut octets).expect("it fits");
-    written(&Message::Reserve(Reserve {
-        flags: GenericFlags::default(),
-        tear,
-        replace: true,
-        rsn: Rsn { number: 0, epoch: 4_711 },
-        rii: whole.then_some(number),
-        refresh_period: None,
-        bound: BoundSessions::NONE,
-        summary: None,
-        binding: None,
-        info: None,
-        classifier: None,
-        qspec: whole.then_some(&octets[..]),
-        extra: Extra::NONE,
-    }))
-}
-
-fn written(message: &Message<'_>) -> Vec<u8> {
-    let mut octets = vec![0; message.buffer_len()];
-    message.emit(&mut octets).expect("it fits");
-    octets
+    });
+    qos_messages::reserve(number, Some(&wanted), false)
 }
