@@ -85,7 +85,7 @@ impl Capture {
     /// # Errors
     /// The file cannot be written; no packet socket is to be had (it takes CAP_NET_RAW).
     pub fn start(namespace: &Namespace, file: &Path) -> Result<Capture> {
-        let refused = || format!("cannot capture in {}", namespace.name());
+        let refused = || format!("cannot capture in {}", namespace.name().unwrap_or("a namespace"));
         // A socket stays in the namespace that it was opened in, whatever thread uses it.
         let socket = namespace.run_in(open).and_then(|opened| opened).with_context(refused)?;
         let cannot_write = || format!("cannot write {}", file.display());

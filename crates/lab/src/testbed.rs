@@ -11,6 +11,10 @@
 //! | `NODE.sock` | control socket |
 //! | `NODE.pid` | process id and start time, so that a reused number is never killed |
 //! | `NODE.log` | what the daemon says |
+//! | `owner` | locked by the program that takes it down, where that is not left to [`down`] |
+//!
+//! A program that is killed leaves its network behind. The next one that builds a network of its own takes that away
+//! first: it finds the lock free.
 //!
 //! The kernel here cannot delay packets, so `delay` of a link is only told to the daemon, as its latency.
 
@@ -38,7 +42,8 @@ pub struct Options {
     pub program: PathBuf,
     /// Refresh period R of all nodes.
     pub refresh: Duration,
-    /// Whether the daemons are to end when the thread that starts them does.
+    /// Whether this program owns the network: the daemons end when the thread that starts them does, and what is left
+    /// by a program that was killed, the next owner takes away.
     pub bound: bool,
     /// Whether hosts do without a daemon, so that something else can speak for them.
     pub bare_hosts: bool,
@@ -100,8 +105,11 @@ impl Testbed {
     /// A network of that name is up already; namespaces are not to be had; a daemon does not start. What was built
     /// until then is taken down again.
     pub fn up(topology: Topology, options: Options) -> Result<Testbed> {
+        if options.bound {
+            take_down_orphans()?;
+        }
         let names: Vec<String> = topology.nodes.iter().map(|node| node.name.clone()).collect();
-        let state = State::create(&topology.name, &names)?;
+        let state = State::create(&topology.name, &names, options.bound)?;
         let daemons = names.iter().map(|_| None).collect();
         let namespaces = Vec::new();
         let mut testbed = Testbed { topology, options, state, namespaces, daemons, stays: false };
@@ -251,7 +259,21 @@ impl Drop for Testbed {
 /// # Errors
 /// There is no such network; something of it cannot be removed.
 pub fn down(name: &str) -> Result<Vec<String>> {
-    let state = State::open(name)?;
+    take_down(&State::open(name)?)
+}
+
+/// Takes down what killed programs have left behind.
+fn take_down_orphans() -> Result<()> {
+    for name in state::names()? {
+        // One that is gone by now was somebody else's to take down.
+        let Ok(Some(state)) = State::orphan(&name) else { continue };
+        take_down(&state).with_context(|| format!("cannot take down `{name}`, left behind"))?;
+        eprintln!("note: took down the network `{name}`, whose program was killed");
+    }
+    Ok(())
+}
+
+fn take_down(state: &State) -> Result<Vec<String>> {
     let nodes = state.nodes()?;
     for node in &nodes {
         state.kill_process(node)?;

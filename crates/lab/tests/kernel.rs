@@ -42,7 +42,7 @@ fn main() {
         ),
         ("up_down_up", up_down_up),
         ("an_interrupted_demo_cleans_up", an_interrupted_demo_cleans_up),
-        ("down_cleans_up_after_a_crash", down_cleans_up_after_a_crash),
+        ("a_killed_demo_is_cleaned_up_after", a_killed_demo_is_cleaned_up_after),
         ("a_small_bench_installs_and_counts_every_session", a_small_bench),
     ];
     let trials = tests.into_iter().map(|(name, test)| match &obstacle {
@@ -57,7 +57,7 @@ fn main() {
 fn the_demo_keeps_its_promises() -> Outcome {
     let began = Instant::now();
     let pcap = std::env::temp_dir().join(format!("earmark-demo-test-{}.pcap", std::process::id()));
-    let report = demo(&["demo", "--json", "--pcap", &pcap.to_string_lossy()])?;
+    let (report, process) = run(&["demo", "--json", "--pcap", &pcap.to_string_lossy()])?;
     // It takes less than a minute by itself; a machine that does other things as well may take longer.
     assert!(began.elapsed() < Duration::from_secs(150), "{:?}", began.elapsed());
     assert_eq!(report["network"], "netns");
@@ -94,14 +94,14 @@ fn the_demo_keeps_its_promises() -> Outcome {
     // Two sessions that come and go, and their refreshes; none of 40 000 data packets.
     assert!((20..200).contains(&summary.messages), "{summary:?}");
     assert_eq!((summary.frames, summary.malformed), (summary.messages, 0));
-    nothing_is_left("earmark-demo-")
+    nothing_is_left(&format!("earmark-demo-{process}"))
 }
 
 /// `kill -9` of the daemon on r1 while the stream runs: it keeps its rate, and the state forms again with the first
 /// Path, which comes within 1.5 R = 3 s (RFC 2205 section 3.7) of the new daemon's first moment. The rest is for the
 /// machine.
 fn a_killed_daemon_costs_nothing() -> Outcome {
-    let report = demo(&["demo", "--json", "--kill", "--stage", "4s"])?;
+    let (report, process) = run(&["demo", "--json", "--kill", "--stage", "4s"])?;
     let kill = &report["kill"];
     assert_eq!(kill["node"], "r1");
     assert_eq!(number(&kill["loss"]), 0.0, "{kill}");
@@ -109,7 +109,7 @@ fn a_killed_daemon_costs_nothing() -> Outcome {
     assert_eq!(kill["longest_refresh_ms"], 3_000.0);
     assert!(number(&kill["reformed_ms"]) < 3_250.0, "{kill}");
     assert_eq!(number(&report["stages"][1]["loss"]), 0.0, "{report}");
-    nothing_is_left("earmark-demo-")
+    nothing_is_left(&format!("earmark-demo-{process}"))
 }
 
 /// A network can be built, looked at, not built twice, taken down, and built again.
@@ -161,21 +161,35 @@ fn an_interrupted_demo_cleans_up() -> Outcome {
     nothing_is_left(&format!("earmark-demo-{}", demo.id()))
 }
 
-/// The demo itself is killed: its daemons end by themselves, and `down` removes the rest.
-fn down_cleans_up_after_a_crash() -> Outcome {
-    let mut demo = started_demo()?;
-    let name = format!("earmark-demo-{}", demo.id());
-    let _guard = Guard(name.clone());
-    signal(&demo, rustix::process::Signal::KILL)?;
-    demo.wait()?;
-    assert!(nothing_is_left(&name).is_err(), "it was killed too late or too early");
-    success(&lab(&["down", "--name", &name]))?;
-    nothing_is_left(&name)
+/// The demo itself is killed: its daemons end by themselves, and the next demo removes the rest, or `down` does. None
+/// takes away what belongs to one that runs.
+fn a_killed_demo_is_cleaned_up_after() -> Outcome {
+    let killed = || -> Result<Guard, Failed> {
+        let mut demo = started_demo()?;
+        let guard = Guard(format!("earmark-demo-{}", demo.id()));
+        signal(&demo, rustix::process::Signal::KILL)?;
+        demo.wait()?;
+        assert!(nothing_is_left(&guard.0).is_err(), "it was killed too late or too early");
+        Ok(guard)
+    };
+    let first = killed()?;
+    let mut running = started_demo()?;
+    nothing_is_left(&first.0)?;
+    let second = killed()?;
+    assert!(running.try_wait()?.is_none(), "its network was taken from it");
+    signal(&running, rustix::process::Signal::INT)?;
+    running.wait()?;
+    success(&lab(&["down", "--name", &second.0]))?;
+    nothing_is_left(&second.0)
 }
 
-/// Runs the demo; its JSON.
-fn demo(arguments: &[&str]) -> Result<Value, Failed> {
-    Ok(serde_json::from_str(&success(&lab(arguments))?)?)
+/// Runs the program to its end: its JSON, and what process it was, which the names of its networks end in.
+fn run(arguments: &[&str]) -> Result<(Value, u32), Failed> {
+    let mut command = Command::new(LAB);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn()?;
+    let process = child.id();
+    Ok((serde_json::from_str(&success(&child.wait_with_output()?)?)?, process))
 }
 
 /// A demo whose nodes are up.
@@ -217,12 +231,14 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-/// No namespace and no state whose name begins so.
-fn nothing_is_left(prefix: &str) -> Outcome {
+/// No namespace and no state of this network. Other programs may have theirs meanwhile.
+fn nothing_is_left(network: &str) -> Outcome {
+    let of_its_nodes = format!("{network}-");
     for directory in ["/run/netns", testbed::STATE_ROOT] {
         for entry in std::fs::read_dir(directory)? {
             let name = entry?.file_name();
-            if name.to_string_lossy().starts_with(prefix) {
+            let text = name.to_string_lossy();
+            if text == network || text.starts_with(&of_its_nodes) {
                 return Err(format!("{directory} still has {}", name.display()).into());
             }
         }
@@ -247,8 +263,7 @@ impl Drop for Guard {
 fn a_small_bench() -> Outcome {
     let sizes = ["--sessions", "300", "--set-ups", "300", "--offers", "2000,all"];
     let times = ["--refresh", "1s", "--window", "4s"];
-    let output = lab(&[&["bench", "scale", "--json"], &sizes[..], &times].concat());
-    let report: Value = serde_json::from_str(&success(&output)?)?;
+    let (report, process) = run(&[&["bench", "scale", "--json"], &sizes[..], &times].concat())?;
     let set_ups = report["set_up"].as_array().ok_or("no set-ups")?;
     assert_eq!(set_ups.len(), 2);
     for set_up in set_ups {
@@ -278,5 +293,5 @@ fn a_small_bench() -> Outcome {
         // Each names 300 sessions by 4 octets.
         assert!(number(&daemon["octets_in"]) > 2.0 * 300.0 * 4.0 * 0.8, "{daemon}");
     }
-    nothing_is_left("earmark-bench-")
+    nothing_is_left(&format!("earmark-bench-{process}"))
 }

@@ -1,7 +1,8 @@
 //! Named network namespaces, interchangeable with those of `ip netns`.
 //!
 //! A namespace gets its name by a bind mount of `/proc/<thread>/ns/net` over an empty file in `/run/netns`; it lives
-//! as long as that mount, a process or a socket in it does. A thread enters one for good: so work that belongs into a
+//! as long as that mount, a process or a socket in it does. One [without a name](Namespace::unnamed) has no mount: it is
+//! gone with its processes and sockets, whatever ends them. A thread enters one for good: so work that belongs into a
 //! namespace is given to a thread of its own, which ends with it.
 
 use std::ffi::OsStr;
@@ -21,16 +22,18 @@ use crate::sys::namespace;
 /// Where `ip netns` keeps its names.
 const DIRECTORY: &str = "/run/netns";
 
-/// A network namespace, by its name in `/run/netns`. One that this process created is deleted on drop.
+/// A network namespace. One that this process created is deleted on drop.
 #[derive(Debug)]
 pub struct Namespace {
-    name: String,
+    /// Its name in `/run/netns`, if it has one.
+    name: Option<String>,
     file: File,
     delete_on_drop: bool,
 }
 
 impl Namespace {
-    /// Creates a namespace, as `ip netns add` does, with its loopback interface up.
+    /// Creates a namespace, as `ip netns add` does, with its loopback interface up. It outlives this process where that
+    /// is killed.
     ///
     /// # Errors
     /// `AlreadyExists` where the name is taken; `InvalidInput` where it is not the name of a file.
@@ -39,13 +42,8 @@ impl Namespace {
         fs::create_dir_all(DIRECTORY)?;
         make_shared(Path::new(DIRECTORY))?;
         fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
-        let mounted = on_a_thread(|| {
-            namespace::enter_new_network()?;
-            // This thread's, not the process's: the others stayed where they were.
-            mount_bind("/proc/thread-self/ns/net", &path)?;
-            Ok(())
-        });
-        if let Err(error) = mounted.and_then(|outcome| outcome) {
+        let mounted = in_a_new_one(|own| Ok(mount_bind(own, &path)?));
+        if let Err(error) = mounted {
             fs::remove_file(&path)?;
             return Err(error);
         }
@@ -55,15 +53,24 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Creates one that nothing of this process outlives, with its loopback interface up: no other program finds it by
+    /// a name, and there is nothing to delete.
+    pub fn unnamed() -> io::Result<Namespace> {
+        let file = in_a_new_one(|own| File::open(own))?;
+        let namespace = Namespace { name: None, file, delete_on_drop: false };
+        crate::link::set_up(&namespace, "lo", true).map_err(io::Error::other)?;
+        Ok(namespace)
+    }
+
     /// Opens one that exists; it stays when the value is dropped.
     pub fn open(name: &str) -> io::Result<Namespace> {
         let file = File::open(path_of(name)?)?;
-        Ok(Namespace { name: name.to_owned(), file, delete_on_drop: false })
+        Ok(Namespace { name: Some(name.to_owned()), file, delete_on_drop: false })
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Its name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Lets the namespace outlive this value.
@@ -89,10 +96,10 @@ impl Namespace {
         Ok(command)
     }
 
-    /// Deletes the namespace now, whoever created it. Its interfaces go when its last process and socket have gone.
+    /// Deletes the namespace's name now, whoever created it. Its interfaces go when its last process and socket have gone.
     pub fn delete(mut self) -> io::Result<()> {
         self.delete_on_drop = false;
-        remove(&self.name)
+        self.name.as_deref().map_or(Ok(()), remove)
     }
 }
 
@@ -105,9 +112,10 @@ impl AsFd for Namespace {
 impl Drop for Namespace {
     fn drop(&mut self) {
         if self.delete_on_drop
-            && let Err(error) = remove(&self.name)
+            && let Some(name) = &self.name
+            && let Err(error) = remove(name)
         {
-            tracing::warn!(namespace = self.name, %error, "cannot delete the namespace");
+            tracing::warn!(namespace = name, %error, "cannot delete the namespace");
         }
     }
 }
@@ -140,6 +148,15 @@ fn make_shared(directory: &Path) -> io::Result<()> {
         }
         outcome => Ok(outcome?),
     }
+}
+
+/// Runs `f` on a thread in a new namespace, with the file that stands for it there.
+fn in_a_new_one<T: Send>(f: impl FnOnce(&Path) -> io::Result<T> + Send) -> io::Result<T> {
+    on_a_thread(|| {
+        namespace::enter_new_network()?;
+        // This thread's, not the process's: the others stayed where they were.
+        f(Path::new("/proc/thread-self/ns/net"))
+    })?
 }
 
 fn on_a_thread<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {

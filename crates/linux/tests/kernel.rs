@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         object::trial(),
         trial("namespaces: a command runs inside", namespaces::a_command_runs_inside),
         trial("namespaces: a dropped one is gone", namespaces::a_dropped_one_is_gone),
+        trial("namespaces: an unnamed one has no mount", namespaces::an_unnamed_one_has_no_mount),
         trial("signalling: caught in transit and relayed", signalling::caught_and_relayed),
         trial("signalling: without router alert it flows on", signalling::flows_on),
         trial("signalling: a long message arrives whole", signalling::long_message),

@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseResult, TestRunner};
 
 use self::steps::{Message, Step};
-use crate::host::{Outcome, unique};
+use crate::host::Outcome;
 
 #[path = "both_paths/steps.rs"]
 mod steps;
@@ -361,7 +361,7 @@ pub(crate) fn agree_where_they_did_not() -> Outcome {
 
 /// In a namespace with the router's links. Programs run in the namespace of whoever runs them.
 fn between(test: impl FnOnce([InterfaceId; 2]) + Send) -> Outcome {
-    let namespace = Namespace::create(&unique("paths"))?;
+    let namespace = Namespace::unnamed()?;
     let links = links(&namespace)?;
     namespace.run_in(|| test(links))?;
     Ok(())

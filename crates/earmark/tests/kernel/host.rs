@@ -23,7 +23,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub type Outcome = Result<(), Failed>;
 
 /// Names that no other test uses, in this process or another.
-pub fn unique(name: &str) -> String {
+fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("em{}-{}-{name}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
@@ -40,7 +40,7 @@ impl Host {
         let name = unique(name);
         let directory = std::env::temp_dir().join(&name);
         std::fs::create_dir_all(&directory)?;
-        Ok(Host { namespace: Namespace::create(&name)?, directory, daemon: None })
+        Ok(Host { namespace: Namespace::unnamed()?, directory, daemon: None })
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -99,11 +99,9 @@ impl Passage {
     /// # Errors
     /// Namespaces are not to be had, the daemon does not start, steps cannot be timed here.
     pub fn up(protocol: Protocol, settings: &str) -> Result<Passage> {
-        let create = |role: &str| {
-            let name = format!("earmark-passage-{role}-{}", std::process::id());
-            Namespace::create(&name).map(Arc::new).context("no network namespace to be had")
-        };
-        let [near, router, far] = [create("near")?, create("router")?, create("far")?];
+        let create =
+            || Namespace::unnamed().map(Arc::new).context("no network namespace to be had");
+        let [near, router, far] = [create()?, create()?, create()?];
         join(&near, &router, "eth0", ["192.0.2.1", "192.0.2.2"])?;
         join(&far, &router, "eth1", ["198.51.100.2", "198.51.100.1"])?;
         link::sysctl(&router, "net.ipv4.ip_forward", "1")?;

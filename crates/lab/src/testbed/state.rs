@@ -1,6 +1,6 @@
 //! The state directory of a network, `/run/earmark-lab/NAME`: what there is to take down.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,6 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Where the state of all networks is.
 pub const STATE_ROOT: &str = "/run/earmark-lab";
+
+/// File whose lock the process holds that owns the network.
+const OWNER: &str = "owner";
 
 /// The names of all networks that are up, sorted.
 pub fn names() -> Result<Vec<String>> {
@@ -27,10 +30,12 @@ pub fn names() -> Result<Vec<String>> {
 }
 
 /// The state of one network.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct State {
     name: String,
     directory: PathBuf,
+    /// Locked, while this process owns the network: the lock goes with the process, however that ends.
+    owner: Option<File>,
 }
 
 /// How a node is doing.
@@ -47,8 +52,8 @@ pub struct NodeStatus {
 }
 
 impl State {
-    /// Makes the directory of a new network.
-    pub(super) fn create(name: &str, nodes: &[String]) -> Result<State> {
+    /// Makes the directory of a new network. One that is `owned` is an [orphan](State::orphan) once this value is gone.
+    pub(super) fn create(name: &str, nodes: &[String], owned: bool) -> Result<State> {
         let directory = Path::new(STATE_ROOT).join(name);
         fs::create_dir_all(STATE_ROOT).with_context(|| format!("cannot create {STATE_ROOT}"))?;
         match fs::create_dir(&directory) {
@@ -63,8 +68,11 @@ impl State {
                     .with_context(|| format!("cannot create {}", directory.display()));
             }
         }
-        let state = State { name: name.to_owned(), directory };
+        let mut state = State { name: name.to_owned(), directory, owner: None };
         state.write("nodes", &(nodes.join("\n") + "\n"))?;
+        if owned {
+            state.own().context("cannot lock the state of the network")?;
+        }
         Ok(state)
     }
 
@@ -77,7 +85,35 @@ impl State {
         if name.contains('/') || name.starts_with('.') || !directory.is_dir() {
             bail!("no network `{name}` is up; `earmark-lab status` lists those that are");
         }
-        Ok(State { name: name.to_owned(), directory })
+        Ok(State { name: name.to_owned(), directory, owner: None })
+    }
+
+    /// The state of a network whose owner has ended without taking it down; now this value owns it. `None` where the
+    /// owner lives or there never was one.
+    pub(super) fn orphan(name: &str) -> Result<Option<State>> {
+        let mut state = State::open(name)?;
+        let owner = match File::open(state.path(OWNER)) {
+            Ok(owner) => owner,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).context("cannot open the lock of its owner"),
+        };
+        match owner.try_lock() {
+            Ok(()) => state.owner = Some(owner),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error).context("cannot lock"),
+        }
+        // Somebody else may have taken it down between the opening and the lock.
+        Ok(state.path(OWNER).exists().then_some(state))
+    }
+
+    /// The lock gets its name when it is held, so that nobody ever sees it free while this process lives.
+    fn own(&mut self) -> io::Result<()> {
+        let nameless = self.path("owner.new");
+        let owner = File::create(&nameless)?;
+        owner.lock()?;
+        fs::rename(nameless, self.path(OWNER))?;
+        self.owner = Some(owner);
+        Ok(())
     }
 
     /// How each node is doing.

@@ -1,4 +1,4 @@
-//! Namespaces by name.
+//! Namespaces, with names and without.
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -23,12 +23,13 @@ pub(crate) fn a_command_runs_inside() {
     assert_eq!(seen.trim(), format!("net:[{inside}]"));
     let outside = std::fs::metadata("/proc/thread-self/ns/net").expect("an inode").ino();
     assert_ne!(inside, outside);
-    assert!(Namespace::create(namespace.name()).is_err(), "the name is taken");
 }
 
 pub(crate) fn a_dropped_one_is_gone() {
-    let first = namespace();
-    let name = first.name().to_owned();
+    let name = format!("earmark-test-{}", std::process::id());
+    let first = Namespace::create(&name).expect("a namespace");
+    assert_eq!(first.name(), Some(&*name));
+    assert!(Namespace::create(&name).is_err(), "the name is taken");
     let path = Path::new("/run/netns").join(&name);
     assert!(path.exists());
     drop(Namespace::open(&name).expect("it is there"));
@@ -38,4 +39,24 @@ pub(crate) fn a_dropped_one_is_gone() {
     for wrong in ["", ".", "..", "a/b"] {
         assert!(Namespace::create(wrong).is_err(), "{wrong:?} is no name");
     }
+}
+
+/// Nothing keeps it but who holds it: a process that is killed leaves none behind.
+pub(crate) fn an_unnamed_one_has_no_mount() {
+    let one = namespace();
+    assert_eq!(one.name(), None);
+    let inode = |file: std::fs::File| file.metadata().expect("an inode").ino();
+    let held = inode(one.as_fd().try_clone_to_owned().expect("a descriptor").into());
+    let inside = || std::fs::metadata("/proc/thread-self/ns/net").expect("an inode").ino();
+    assert_eq!(one.run_in(inside).expect("it can be entered"), held);
+    for named in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        // Others may go while this looks.
+        assert_ne!(
+            named.metadata().map_or(0, |file| file.ino()),
+            held,
+            "{}",
+            named.path().display()
+        );
+    }
+    one.delete().expect("there is nothing to delete");
 }

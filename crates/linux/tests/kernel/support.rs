@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -29,30 +28,13 @@ pub(crate) fn in_time(test: impl FnOnce() + Send + 'static) -> Result<(), Failed
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&t| t.to_owned()));
             Err(text.unwrap_or_else(|| "panicked".into()).into())
         }
-        Err(_) => {
-            sweep();
-            Err(format!("not done within {LIMIT:?}").into())
-        }
+        Err(_) => Err(format!("not done within {LIMIT:?}").into()),
     }
 }
 
-/// Takes away the namespaces that a hanging test holds.
-fn sweep() {
-    let ours = format!("earmark-{}-", std::process::id());
-    for entry in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(&ours) {
-            let _ = Namespace::open(&name).and_then(Namespace::delete);
-        }
-    }
-}
-
-/// A namespace with a name that nobody else has.
+/// A namespace that goes with this process, however that ends.
 pub(crate) fn namespace() -> Namespace {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("earmark-{}-{number}", std::process::id());
-    Namespace::create(&name).expect("a namespace")
+    Namespace::unnamed().expect("a namespace")
 }
 
 /// `sender` 10.77.1.1 -- 10.77.1.2 `router` 10.77.2.2 -- 10.77.2.1 `receiver`, all interfaces up, all routes set.
