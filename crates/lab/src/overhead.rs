@@ -35,6 +35,7 @@ mod retry;
 mod rounds;
 mod scale;
 mod sessions;
+mod steps;
 pub mod store;
 mod yessir;
 

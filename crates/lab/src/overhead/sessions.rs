@@ -4,6 +4,7 @@
 mod line;
 mod load;
 mod lookups;
+mod table9;
 mod tell;
 mod upkeep;
 
@@ -15,6 +16,7 @@ use super::Order;
 use super::baselines::indexes;
 use super::chapter::Chapter;
 use super::environment::Environment;
+use super::marks::{Clock, Marks};
 use super::rounds::{do_all, elsewhere};
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
@@ -92,6 +94,7 @@ impl Measurements {
             })?);
             upkeeps.extend(upkeep::all(sessions, || supervision.go_on())?);
         }
+        let clock = Clock::calibrate(&Marks::begin())?;
         watcher.begin("sessions: rounds", rounds.into());
         for round in 1..=rounds {
             for load in &mut loads {
@@ -103,6 +106,7 @@ impl Measurements {
                 loads.iter_mut().try_for_each(Load::visit)?;
                 lookups.iter_mut().try_for_each(Lookups::round)?;
             }
+            loads.iter_mut().try_for_each(|load| load.visit_steps(&clock))?;
             upkeeps.iter_mut().try_for_each(Upkeep::round)?;
             watcher.reached(round.into());
         }

@@ -6,18 +6,17 @@
 
 mod published;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use earmark_core::checkpoint::Checkpoint;
 
 use crate::bench::Supervision;
 use crate::bench::router::{Protocol, Router};
 use crate::overhead::Order;
-use crate::overhead::chapter::{Chapter, Estimate};
-use crate::overhead::marks::{Clock, Marks, Stamp, by_message, middle, record};
+use crate::overhead::chapter::Chapter;
+use crate::overhead::marks::{Clock, Marks, by_message, record};
 use crate::overhead::rounds::{do_all, elsewhere};
+use crate::overhead::steps::Times;
 
 /// Rounds, each with a router of its own.
 const ROUNDS: u32 = 8;
@@ -28,38 +27,6 @@ const RESIDENT: u32 = 10;
 /// How often a round is done again in which the thread lost its processor. A machine on which that does not help is told of, and
 /// the tenth that is left out of each mean has to do.
 pub(super) const TRIES: u32 = 10;
-
-/// Some steps, as a set: bit `n` is the checkpoint with number `n`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Steps(u32);
-
-impl Steps {
-    /// From the first mark to the last.
-    const ALL: Steps = Steps(u32::MAX);
-
-    fn of(checkpoints: &[Checkpoint]) -> Steps {
-        Steps(checkpoints.iter().fold(0, |set, checkpoint| set | 1 << *checkpoint as u32))
-    }
-
-    fn has(self, checkpoint: Checkpoint) -> bool {
-        self.0 & 1 << checkpoint as u32 != 0
-    }
-}
-
-/// Microseconds of a message's steps, one value a round.
-#[derive(Clone, Debug, Default)]
-struct Times {
-    /// In the order in which they come.
-    order: Vec<Checkpoint>,
-    rounds: BTreeMap<Steps, Vec<f64>>,
-}
-
-impl Times {
-    fn estimate(&self, steps: Steps) -> Option<Estimate> {
-        let rounds = self.rounds.get(&steps)?;
-        Estimate::of_batches(rounds, rounds.len() as u64 * u64::from(BATCH))
-    }
-}
 
 /// What the rounds have found.
 struct Found {
@@ -139,34 +106,20 @@ fn round(
     for ((name, times), stamps) in times.iter_mut().zip(&noted) {
         let messages: Vec<_> = by_message(stamps).collect();
         ensure!(messages.len() == BATCH as usize, "{} of {BATCH} of {name}", messages.len());
-        note(&messages, clock, times, &published::groups(protocol, name));
+        times.note(&messages, clock, &published::groups(protocol, name));
     }
     Ok(true)
-}
-
-/// Notes the means of a batch: of each step, of each group of steps, and of all of them.
-fn note(messages: &[&[Stamp]], clock: &Clock, times: &mut Times, groups: &[Steps]) {
-    for stamp in messages.iter().flat_map(|message| &message[1..]) {
-        if !times.order.contains(&stamp.checkpoint) {
-            times.order.push(stamp.checkpoint);
-        }
-    }
-    let single = times.order.iter().map(|&checkpoint| Steps::of(&[checkpoint]));
-    let mut sets: Vec<Steps> = single.chain(groups.iter().copied()).chain([Steps::ALL]).collect();
-    sets.sort_unstable();
-    sets.dedup();
-    for steps in sets {
-        let all = messages.iter().map(|message| clock.steps_us(message, |step| steps.has(step)));
-        times.rounds.entry(steps).or_default().push(middle(all.collect()));
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use earmark_core::checkpoint::Checkpoint;
+
     use super::*;
     use crate::bench::Unwatched;
+    use crate::overhead::steps::Steps;
 
     /// Steps add up to the whole, and the new Path has just those of the papers.
     #[test]
@@ -176,14 +129,14 @@ mod tests {
         let found = rounds(2, Duration::ZERO, &supervision).unwrap();
         for (protocol, times) in &found.times {
             for (name, times) in times {
-                let all = &times.rounds[&Steps::ALL];
+                let all = times.of(Steps::ALL).unwrap();
                 assert!(all.len() == 2 && all.iter().all(|&us| us > 0.0), "{name}: {all:?}");
-                assert_eq!(times.order.last(), Some(&Checkpoint::End), "{name}");
-                assert!(times.order.len() > 1, "{} {name} has no steps", protocol.name());
+                assert_eq!(times.order().last(), Some(&Checkpoint::End), "{name}");
+                assert!(times.order().len() > 1, "{} {name} has no steps", protocol.name());
             }
         }
         let (_, rsvp) = &found.times[0];
-        let order: Vec<_> = rsvp[0].1.order.iter().map(|step| step.name()).collect();
+        let order: Vec<_> = rsvp[0].1.order().iter().map(|step| step.name()).collect();
         let steps = ["parse", "search_psb", "route", "find_session", "create_session"];
         assert_eq!(order[..5], steps);
         assert_eq!(order[5..], ["create_psb", "path_refresh", "end"]);
@@ -197,24 +150,5 @@ mod tests {
             let is_ours = (3..=8).any(|number| table.starts_with(&format!("table{number}_")));
             assert!(!key.starts_with("budapest.") || !is_ours || told(key), "{key}");
         }
-    }
-
-    #[test]
-    fn groups_of_steps_are_sums() {
-        let clock = Clock { tick: 1.0, mark: 0.0 };
-        let at = |checkpoint, ticks| Stamp { checkpoint, ticks };
-        let message = [
-            at(Checkpoint::Begin, 0),
-            at(Checkpoint::Parse, 1_000),
-            at(Checkpoint::Admission, 3_000),
-            at(Checkpoint::Parse, 7_000),
-            at(Checkpoint::End, 15_000),
-        ];
-        let group = Steps::of(&[Checkpoint::Admission, Checkpoint::End]);
-        let mut times = Times::default();
-        note(&[&message], &clock, &mut times, &[group]);
-        assert_eq!(times.order, [Checkpoint::Parse, Checkpoint::Admission, Checkpoint::End]);
-        assert_eq!(times.rounds[&Steps::of(&[Checkpoint::Parse])], [5.0], "1 and 4");
-        assert_eq!((times.rounds[&group][0], times.rounds[&Steps::ALL][0]), (10.0, 15.0));
     }
 }

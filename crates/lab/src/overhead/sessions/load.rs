@@ -7,6 +7,10 @@ use anyhow::{Result, ensure};
 use crate::bench::messages::{far_apart, time};
 use crate::bench::router::{Message, Protocol, Router, Step};
 use crate::overhead::chapter::Estimate;
+use crate::overhead::marks::{Clock, Marks, by_message, record};
+use crate::overhead::steps::Times;
+
+use super::table9;
 
 /// New sessions that come and go on top of those that stand.
 pub(super) const BATCH: u32 = 50;
@@ -20,12 +24,20 @@ const WARM_UP_S: u32 = 15;
 /// Messages that are written at once.
 const CHUNK: u32 = 1_000;
 
+/// What messages of a kind took.
+pub(super) struct KindCosts {
+    pub(super) message: Message,
+    /// Microseconds of one, visit by visit.
+    pub(super) times: Vec<f64>,
+    /// Its steps, marked in visits of their own.
+    pub(super) steps: Times,
+}
+
 /// What was measured of a router with so many sessions.
 pub(super) struct Costs {
     pub(super) protocol: Protocol,
     pub(super) sessions: u32,
-    /// Kinds of messages, and the microseconds that one takes, visit by visit.
-    pub(super) kinds: Vec<(Message, Vec<f64>)>,
+    pub(super) kinds: Vec<KindCosts>,
     /// Microseconds that the router is busy with its timers in a second, second by second.
     pub(super) upkeep: Vec<f64>,
 }
@@ -42,16 +54,29 @@ pub(super) struct Load {
 
 impl Costs {
     fn new(protocol: Protocol, sessions: u32) -> Costs {
-        let kinds = protocol.messages_of_both_ends();
-        let kinds = kinds.into_iter().map(|kind| (kind, Vec::new())).collect();
+        let nothing = |message| KindCosts { message, times: Vec::new(), steps: Times::default() };
+        let kinds = protocol.messages_of_both_ends().into_iter().map(nothing).collect();
         Costs { protocol, sessions, kinds, upkeep: Vec::new() }
     }
 
     /// Adds what was measured later of a router like this one.
     pub(super) fn add(&mut self, later: Costs) {
-        let kinds = self.kinds.iter_mut().zip(later.kinds);
-        kinds.for_each(|((_, all), (_, later))| all.extend(later));
+        for (all, later) in self.kinds.iter_mut().zip(later.kinds) {
+            all.times.extend(later.times);
+            all.steps.append(later.steps);
+        }
         self.upkeep.extend(later.upkeep);
+    }
+
+    /// Sessions that messages of this kind are about in a round: others each time, so that no table has their places in a cache.
+    fn batch(&self, kind: &Message, round: u32) -> Vec<u32> {
+        match kind.step {
+            Step::Refresh => far_apart(self.sessions, BATCH.min(self.sessions), round).collect(),
+            Step::SetUp | Step::Release => {
+                let first = self.sessions + round * BATCH;
+                (first..first + BATCH).collect()
+            }
+        }
     }
 
     /// Sessions that stand while messages of this kind are timed, on average.
@@ -120,35 +145,44 @@ impl Load {
         self.costs.upkeep.push(start.elapsed().as_secs_f64() * 1e6);
     }
 
-    /// Each kind of message comes.
+    /// Each kind of message comes, and is timed.
     ///
     /// # Errors
     /// A session was lost, or one too many has stayed.
     pub(super) fn visit(&mut self) -> Result<()> {
-        let Costs { sessions, kinds, .. } = &mut self.costs;
-        let sessions = *sessions;
-        let mut times = vec![Vec::new(); kinds.len()];
+        let mut times = vec![Vec::new(); self.costs.kinds.len()];
         for _ in 0..TIMES {
             self.rounds += 1;
-            let round = self.rounds;
-            for ((kind, _), times) in kinds.iter().zip(&mut times) {
-                let router = &mut self.router;
-                let nanos = match kind.step {
-                    Step::Refresh => {
-                        let known = far_apart(sessions, BATCH.min(sessions), round);
-                        time(router, kind, known, round)
-                    }
-                    // Others each time, so that no table has their places in a cache.
-                    Step::SetUp | Step::Release => {
-                        let first = sessions + round * BATCH;
-                        time(router, kind, first..first + BATCH, round)
-                    }
-                };
+            for (kind, times) in self.costs.kinds.iter().zip(&mut times) {
+                let batch = self.costs.batch(&kind.message, self.rounds);
+                let nanos = time(&mut self.router, &kind.message, batch.into_iter(), self.rounds);
                 times.push(nanos / 1e3);
             }
         }
-        for ((_, all), times) in kinds.iter_mut().zip(times) {
-            all.extend(Estimate::of(&times).map(|of_visit| of_visit.median));
+        for (kind, times) in self.costs.kinds.iter_mut().zip(times) {
+            kind.times.extend(Estimate::of(&times).map(|of_visit| of_visit.median));
+        }
+        self.expect()
+    }
+
+    /// Each kind of message comes, and its steps are timed. A thread that loses its processor meanwhile does so in one message of a
+    /// batch or two, which the mean of the middle leaves out.
+    ///
+    /// # Errors
+    /// As of [`Load::visit`]; the kernel does not tell of context switches.
+    pub(super) fn visit_steps(&mut self, clock: &Clock) -> Result<()> {
+        let marks = Marks::begin();
+        let mut stamps = Vec::new();
+        self.rounds += 1;
+        for place in 0..self.costs.kinds.len() {
+            let message = &self.costs.kinds[place].message;
+            let of = |session| message.of(&self.router, session, self.rounds);
+            let arrivals: Vec<_> =
+                self.costs.batch(message, self.rounds).into_iter().map(of).collect();
+            record(&marks, &mut stamps, || self.router.deliver_all(&arrivals))?;
+            let groups = table9::groups(self.costs.protocol, message.name);
+            let messages: Vec<_> = by_message(&stamps).collect();
+            self.costs.kinds[place].steps.note(&messages, clock, &groups);
         }
         self.expect()
     }
@@ -164,6 +198,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overhead::steps::Steps;
 
     #[test]
     fn sessions_stand_while_messages_of_all_kinds_are_timed() {
@@ -184,15 +219,20 @@ mod tests {
             let remains = load.router.remains(protocol);
             load.visit().unwrap();
             load.visit().unwrap();
+            let clock = Clock::calibrate(&Marks::begin()).unwrap();
+            load.visit_steps(&clock).unwrap();
             assert_eq!(load.router.remains(protocol), remains, "{protocol:?}");
             let Costs { kinds, upkeep, .. } = &load.costs;
             assert_eq!(kinds.len(), protocol.messages_of_both_ends().len());
-            assert!(kinds.iter().all(|(_, times)| times.len() == 2));
-            assert!(kinds.iter().flat_map(|(_, times)| times).all(|&time| time > 0.0));
+            assert!(kinds.iter().all(|kind| kind.times.len() == 2));
+            assert!(kinds.iter().flat_map(|kind| &kind.times).all(|&time| time > 0.0));
+            let steps = |kind: &KindCosts| kind.steps.of(Steps::ALL).map(<[f64]>::len);
+            assert!(kinds.iter().all(|kind| steps(kind) == Some(1)));
             assert_eq!(upkeep.len(), 1);
             let mut all = Costs::new(protocol, 40);
             all.add(load.costs);
-            assert!(all.kinds.iter().all(|(_, times)| times.len() == 2) && all.upkeep.len() == 1);
+            assert!(all.kinds.iter().all(|kind| kind.times.len() == 2) && all.upkeep.len() == 1);
+            assert!(all.kinds.iter().all(|kind| steps(kind) == Some(1)));
         }
     }
 

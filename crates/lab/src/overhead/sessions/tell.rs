@@ -2,28 +2,17 @@
 
 use super::line::slope_of_parts;
 use super::load::{BATCH, Costs};
-use super::{Measurements, SECONDS};
+use super::{Measurements, SECONDS, table9};
 use crate::bench::router::{Message, Protocol};
 use crate::overhead::chapter::{
     Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table, parts,
 };
-use crate::overhead::environment::Environment;
 use crate::overhead::published;
 
-/// The steps of Table 9: key, the words of the paper, and the message of ours that has the step in it.
-const STEPS: [(&str, &str, &str); 5] = [
-    ("create_psb_path", "create path state (Path)", "Path, new"),
-    ("tear_psb_path_tear", "tear path state (PathTear)", "PathTear"),
-    ("reservation_management_resv", "reservation management (Resv)", "Resv, new"),
-    ("reservation_refresh_resv", "reservation refresh (Resv)", "Resv, new"),
-    ("reservation_tear_resv_tear", "reservation tear (ResvTear)", "ResvTear"),
-];
-const TABLE_9: &str = "budapest.table9_session_load";
+pub(super) const TABLE_9: &str = "budapest.table9_session_load";
 const TIMERS: &str = "isi_timer_management_per_session_per_second";
 /// Where the range of the paper may have ended, which it does not tell.
-const FEW: u32 = 10_000;
-/// From microseconds a session to nanoseconds a thousand sessions.
-const NS_A_THOUSAND: f64 = 1e6;
+pub(super) const FEW: u32 = 10_000;
 
 /// What was found.
 pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
@@ -36,7 +25,7 @@ pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
          structures of their own. New sessions meet tables that are as cold as that \
          many sessions make them, and refreshes are about sessions far from each other."
     ));
-    table_9(&mut chapter, all);
+    table9::tell(&mut chapter, all);
     messages(&mut chapter, all);
     lookups(&mut chapter, all);
     timers(&mut chapter, all);
@@ -44,7 +33,7 @@ pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
 }
 
 /// How a measurement grows with sessions: of what was measured in the order of time, at each number of sessions.
-fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Estimate> {
+pub(super) fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Estimate> {
     let mut of_parts: Vec<Vec<(f64, f64)>> = Vec::new();
     for (sessions, values) in values {
         let values = parts(values);
@@ -52,76 +41,6 @@ fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Esti
         of_parts.iter_mut().zip(values).for_each(|(part, value)| part.push((sessions, value)));
     }
     slope_of_parts(&of_parts)
-}
-
-/// How much longer a kind of message takes for each session, where there are no more than so many.
-fn slope_of(all: &Measurements, protocol: Protocol, name: &str, most: u32) -> Option<Estimate> {
-    let loads = all.loads.iter().filter(|load| load.protocol == protocol && load.sessions <= most);
-    slope_over(loads.filter_map(|load| {
-        let (kind, times) = load.kinds.iter().find(|(kind, _)| kind.name == name)?;
-        Some((load.resident(kind), times.as_slice()))
-    }))
-}
-
-/// Slopes beside those of the paper.
-fn table_9(chapter: &mut Chapter, all: &Measurements) {
-    let mhz = Environment::of_this_machine().mhz;
-    let then = published::number("budapest.cpu_mhz");
-    let mut table = Table::new(
-        "sessions-table9",
-        "What a thousand resident sessions add to a message (Table 9)",
-        &[
-            "step of the paper",
-            "message here",
-            "ns a thousand sessions",
-            "likewise, up to 10 000",
-            "published ns",
-            "cycles a thousand sessions",
-            "published cycles",
-        ],
-    );
-    let few = |protocol, message| {
-        slope_of(all, protocol, message, FEW).map(|slope| slope.times(NS_A_THOUSAND))
-    };
-    for (key, step, message) in STEPS {
-        let key = format!("{TABLE_9}.{key}");
-        let Some(value) = slope_of(all, Protocol::Rsvp, message, u32::MAX) else { continue };
-        let published = published::number(&key);
-        table.row([
-            step.into(),
-            message.into(),
-            value.times(NS_A_THOUSAND).into(),
-            few(Protocol::Rsvp, message).into(),
-            published.map(|us| us * NS_A_THOUSAND).into(),
-            mhz.map(|mhz| value.times(1e3 * mhz)).into(),
-            published.zip(then).map(|(us, mhz)| us * 1e3 * mhz).into(),
-        ]);
-        let note = format!("slope of the whole message ({message}), of which the step is a part");
-        entry(chapter, key, "us per session", value, &note);
-    }
-    for protocol in Protocol::ALL.into_iter().filter(|&protocol| protocol != Protocol::Rsvp) {
-        for message in protocol.messages() {
-            let value = slope_of(all, protocol, message.name, u32::MAX);
-            table.row([
-                Cell::Nothing,
-                format!("{}: {}", protocol.name(), message.name).into(),
-                value.map(|value| value.times(NS_A_THOUSAND)).into(),
-                few(protocol, message.name).into(),
-                Cell::Nothing,
-                value.zip(mhz).map(|(value, mhz)| value.times(1e3 * mhz)).into(),
-                Cell::Nothing,
-            ]);
-        }
-    }
-    chapter.table(table);
-    chapter.text(
-        "ISI RSVP went through lists when path and reservation state came and went, so that each message took a fifth of a microsecond \
-         longer for each session. Here every look-up is by hash and every list is that of one session: no step touches the state of \
-         other sessions. What slope is left is the caches': among few sessions all state is in the first or second level, among \
-         many it comes from memory, which costs so much and no more. That is why the slope is steeper up to 10 000 sessions than \
-         over all of them, and why its interval tells more of how far a straight line is from the truth than of noise. Slopes are \
-         those of whole messages, so they hold for every step in them.",
-    );
 }
 
 /// Time of each message against sessions.
@@ -162,8 +81,8 @@ fn messages(chapter: &mut Chapter, all: &Measurements) {
 fn of_sizes(all: &Measurements, protocol: Protocol, message: &Message) -> Vec<(f64, Estimate)> {
     let loads = all.loads.iter().filter(|load| load.protocol == protocol);
     let value = |load: &Costs| {
-        let (_, times) = load.kinds.iter().find(|(kind, _)| kind.name == message.name)?;
-        Some((f64::from(load.sessions), Estimate::over_time(times)?))
+        let kind = load.kinds.iter().find(|kind| kind.message.name == message.name)?;
+        Some((f64::from(load.sessions), Estimate::over_time(&kind.times)?))
     };
     loads.filter_map(value).collect()
 }
@@ -305,7 +224,7 @@ fn series(name: &str, points: impl Iterator<Item = Point>) -> Series {
     Series { name: name.to_owned(), published: false, points: points.collect() }
 }
 
-fn entry(chapter: &mut Chapter, key: String, unit: &str, value: Estimate, note: &str) {
+pub(super) fn entry(chapter: &mut Chapter, key: String, unit: &str, value: Estimate, note: &str) {
     let (unit, note) = (unit.to_owned(), Some(note.to_owned()));
     chapter.entries.push(Entry { key, unit, values: vec![value], note });
 }

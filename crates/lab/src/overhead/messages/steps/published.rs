@@ -3,11 +3,12 @@
 use anyhow::{Context, Result};
 use earmark_core::checkpoint::Checkpoint as C;
 
-use super::{BATCH, Found, ROUNDS, Steps, Times};
+use super::{BATCH, Found, ROUNDS};
 use crate::bench::router::Protocol;
 use crate::overhead::chapter::{Cell, Chapter, Entry, Estimate, Table};
 use crate::overhead::environment::Environment;
 use crate::overhead::published;
+use crate::overhead::steps::{RESERVATION_MANAGEMENT, Steps, Times, step_name};
 
 /// A step that was published, and what of ours does the same.
 struct Counterpart {
@@ -53,7 +54,7 @@ const COUNTERPARTS: [Counterpart; 20] = {
         one("table4_rsvp_resv_steps.find_session", Rsvp, RESV, &[C::FindSession])
             .but("finds session and sender in one look"),
         one("table4_rsvp_resv_steps.check_styles", Rsvp, RESV, &[C::CheckStyles]),
-        one("table4_rsvp_resv_steps.reservation_management", Rsvp, RESV, MANAGEMENT)
+        one("table4_rsvp_resv_steps.reservation_management", Rsvp, RESV, RESERVATION_MANAGEMENT)
             .but("without the kernel's traffic control, which checkpoints 1 and 2 have"),
         one("table4_rsvp_resv_steps.reservation_refresh", Rsvp, RESV, &[C::ResvRefresh]),
         one("table5_boomerang_steps.find_session", Boomerang, OUT, &[C::FindSession]),
@@ -72,7 +73,6 @@ const COUNTERPARTS: [Counterpart; 20] = {
             .but("both directions at once; without traffic control"),
     ]
 };
-const MANAGEMENT: &[C] = &[C::FindRsb, C::Admission, C::ReservationManagement];
 const BY_ROUTE: &[C] = &[C::Route, C::Admission, C::ReservationManagement];
 const TEAR_PSB: &[C] = &[C::PathRefresh, C::TearPsb];
 const BACK: &[C] = &[C::ReservationManagement];
@@ -187,11 +187,9 @@ fn all_steps(found: &Found, mhz: Option<f64>) -> Table {
                     (100.0 * estimate.median / whole.median).round().into(),
                 ]);
             };
-            for &checkpoint in &times.order {
+            for &checkpoint in times.order() {
                 let Some(estimate) = times.estimate(Steps::of(&[checkpoint])) else { continue };
-                // The time up to the last mark is what no other step has.
-                let step = if checkpoint == C::End { "the rest" } else { checkpoint.name() };
-                row(&step.replace('_', " "), estimate);
+                row(&step_name(checkpoint), estimate);
             }
             row("all of it", whole);
         }
