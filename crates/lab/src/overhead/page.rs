@@ -10,11 +10,15 @@ const STYLE: &str = "\
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;\
 color:CanvasText;background:Canvas}h1,h2,h3{line-height:1.2}h2{margin-top:3rem;border-bottom:1px solid #8886}\
 svg{width:100%;height:auto}figure{margin:1.5rem 0}figcaption,caption{font-weight:600;text-align:left;padding:.3rem 0}\
-.wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
+.wide{overflow-x:auto}.tall{max-height:36rem;overflow-y:auto}.tall thead{position:sticky;top:0;background:Canvas}table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
 th,td{padding:.25rem .7rem;border-bottom:1px solid #8884;text-align:right;white-space:nowrap}\
 th:first-child,td:first-child,td.words{text-align:left;white-space:normal}.faint{opacity:.65;font-size:.85em}\
 .warning{border-left:4px solid #c4432b;padding-left:1rem}nav a{display:inline-block;margin-right:1rem}\
-@media print{body{max-width:none;margin:0}h2{break-before:page}figure,table{break-inside:avoid}.wide{overflow:visible}}";
+@media print{body{max-width:none;margin:0}h2{break-before:page}figure,table{break-inside:avoid}.wide{overflow:visible}\
+.tall{max-height:none}.tall table{break-inside:auto}.tall thead{position:static}}";
+
+/// A table with more rows than this has a window of its own to be scrolled in, but on paper.
+const TALL: usize = 30;
 
 /// A chapter, with the name that leads to it, and its title.
 pub type Titled<'a> = (&'a str, &'a str, &'a Chapter);
@@ -67,7 +71,10 @@ fn show(out: &mut String, block: &Block) {
 
 fn show_table(out: &mut String, table: &Table) {
     let title = escape(&table.title);
-    let _ = write!(out, "<div class=\"wide\"><table><caption>{title}</caption><thead><tr>");
+    // What scrolls can be reached by the keyboard.
+    let tall = table.rows.len() > TALL;
+    let class = if tall { "\"wide tall\" tabindex=\"0\"" } else { "\"wide\"" };
+    let _ = write!(out, "<div class={class}><table><caption>{title}</caption><thead><tr>");
     for column in &table.columns {
         let _ = write!(out, "<th>{}", escape(column));
     }
@@ -203,6 +210,19 @@ mod tests {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"));
+    }
+
+    #[test]
+    fn long_tables_have_a_window() {
+        let page = |rows: usize| {
+            let mut table = table();
+            table.rows = vec![table.rows[0].clone(); rows];
+            let mut chapter = Chapter::default();
+            chapter.table(table);
+            page("", &[], None, &[("", "", &chapter)])
+        };
+        assert!(!page(TALL).contains("class=\"wide tall\""));
+        assert!(page(TALL + 1).contains("class=\"wide tall\""));
     }
 
     #[test]
