@@ -116,7 +116,10 @@ impl Yessir {
         let mut sequence = None;
         if self.config.auth.is_required(turn.context, datagram.interface) {
             match self.authentic(stream, passing.packet.payload, message, places) {
-                Ok(number) => sequence = Some(number),
+                Ok(number) => {
+                    mark(Checkpoint::Integrity);
+                    sequence = Some(number);
+                }
                 Err(reason) => {
                     self.ignore(turn, datagram, reason);
                     return self.relay(turn, datagram, passing);
