@@ -90,7 +90,7 @@ impl Rsvp {
             exchange: Exchange::new(&config, random),
             announced: config.proxies.senders.iter().copied().map(Some).collect(),
             config,
-            store: Store::new(random.stream("rsvp/hash").hash_key()),
+            store: Store::new(&mut random.stream("rsvp/hash")),
             applications: Applications::default(),
             counters: Counters::default(),
             repairs: Repairs::default(),

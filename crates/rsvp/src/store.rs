@@ -5,7 +5,7 @@
 //! | `senders` | (session, sender template) | one a [`Psb`] | peers, so SipHash with a random key |
 //! | `sessions` | session | one a [`SessionBlock`] | peers, likewise |
 //! | `destinations` | (address, protocol) | one a destination, the first of its sessions | peers, likewise |
-//! | `names` | (neighbour, MESSAGE_ID) | one a [`Psb`] or [`Rsb`] that a message with MESSAGE_ID made | peers, likewise |
+//! | `names` | (neighbour, MESSAGE_ID) | one a [`Psb`] or [`Rsb`] that a message with MESSAGE_ID made | peers, so a [`KeyedHash`] |
 //! | `neighbors_by_address` | (interface, address) | one a neighbour | an ordered map |
 //! | `blockades` | sender, or (pool, neighbour) | as many as were refused upstream lately | an ordered map |
 //!
@@ -20,6 +20,8 @@ mod neighbors;
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
+use earmark_core::hash::KeyedHash;
+use earmark_core::random::Stream;
 use earmark_core::timer::TimingWheel;
 use earmark_core::{InterfaceId, growth};
 use earmark_wire::rsvp::{SenderTemplate, Session};
@@ -56,8 +58,9 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// An empty store whose indexes hash with `hash_key`.
-    pub(crate) fn new(hash_key: (u64, u64)) -> Store {
+    /// An empty store whose indexes hash with keys that are drawn from `keys`.
+    pub(crate) fn new(keys: &mut Stream) -> Store {
+        let hash_key = keys.hash_key();
         Store {
             session_blocks: Slab::new(),
             psbs: Slab::new(),
@@ -66,7 +69,7 @@ impl Store {
             pools: Slab::new(),
             neighbors: Slab::new(),
             timers: TimingWheel::new(),
-            names: Names::new(hash_key),
+            names: Names::new(KeyedHash::draw(keys)),
             sessions: HashTable::new(),
             senders: HashTable::new(),
             destinations: HashTable::new(),

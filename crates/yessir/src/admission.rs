@@ -54,7 +54,11 @@ impl Yessir {
             Ok(claim) => claim,
             Err(refusal) => return Some(self.refused(turn, index, want, &refusal)),
         };
-        self.wait_no_more(turn, index);
+        let place = self.store.leg_mut(index);
+        (place.claim, place.full, place.told) = (Some(claim), true, false);
+        if leg.waiting {
+            self.wait_no_more(turn, index);
+        }
         let interface = leg.interface;
         turn.out.install(Installation { claim, interface, flow, demand: want });
         if leg.claim.is_none()
@@ -65,8 +69,6 @@ impl Yessir {
         if leg.told && change != Change::Grabbed {
             self.counters.retried += 1;
         }
-        let place = self.store.leg_mut(index);
-        (place.claim, place.full, place.told) = (Some(claim), true, false);
         let change = if leg.claim.is_some() { Change::Changed } else { change };
         turn.out.notify(event(stream, leg.holder, interface, change, want));
         None
@@ -116,6 +118,7 @@ impl Yessir {
     }
 
     /// A leg leaves the line, if it stands there.
+    #[inline]
     fn wait_no_more<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let leg = self.store.leg_mut(index);
         if core::mem::take(&mut leg.waiting) {

@@ -36,14 +36,27 @@ impl Yessir {
         {
             return;
         }
-        let passing = Passing::of(datagram, packet, hint);
+        let passing = Passing::of(datagram, packet, &hint);
+        self.news_arrives(turn, datagram, &passing, usual.as_ref());
+    }
+
+    /// A message arrives that is not known to say nothing new.
+    #[inline]
+    fn news_arrives<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        passing: &Passing<'_>,
+        usual: Option<&Usual<'_>>,
+    ) {
         // A report is large, so it is made where it is to be, and only looked at from there.
-        if let Some(report) = usual.as_ref().and_then(Usual::report) {
-            return self.report_arrives(turn, datagram, &passing, &report);
-        }
-        match Report::parse(packet.payload) {
-            Ok(report) => self.report_arrives(turn, datagram, &passing, &report),
-            Err(error) => self.malformed_arrives(turn, datagram, &passing, &error),
+        let report = match usual.and_then(Usual::report) {
+            Some(report) => Ok(report),
+            None => Report::parse(passing.packet.payload),
+        };
+        match &report {
+            Ok(report) => self.report_arrives(turn, datagram, passing, report),
+            Err(error) => self.malformed_arrives(turn, datagram, passing, error),
         }
     }
 
@@ -86,24 +99,34 @@ impl Yessir {
         if datagram.ttl <= 1 {
             return self.ignore(turn, datagram, DropReason::TtlExpired);
         }
-        let stream = match passing.stream(message.generic.multiplexed) {
-            Ok(stream) => stream,
-            Err(reason) => {
-                self.ignore(turn, datagram, reason);
-                return self.relay(turn, datagram, passing);
-            }
+        let worked_out;
+        let stream = match &passing.hint.stream {
+            Some(stream) => stream,
+            None => match passing.stream(message.generic.multiplexed) {
+                Ok(stream) => {
+                    worked_out = stream;
+                    &worked_out
+                }
+                Err(reason) => {
+                    self.ignore(turn, datagram, reason);
+                    return self.relay(turn, datagram, passing);
+                }
+            },
         };
         let mut sequence = None;
         if self.config.auth.is_required(turn.context, datagram.interface) {
-            match self.authentic(&stream, passing.packet.payload, message, places) {
-                Ok(number) => sequence = Some(number),
+            match self.authentic(stream, passing.packet.payload, message, places) {
+                Ok(number) => {
+                    mark(Checkpoint::Integrity);
+                    sequence = Some(number);
+                }
                 Err(reason) => {
                     self.ignore(turn, datagram, reason);
                     return self.relay(turn, datagram, passing);
                 }
             }
         }
-        if let Err(reason) = self.act(turn, passing, &stream, report, message, places, sequence) {
+        if let Err(reason) = self.act(turn, passing, stream, report, message, places, sequence) {
             self.ignore(turn, datagram, reason);
         }
     }
@@ -113,6 +136,7 @@ impl Yessir {
     /// # Errors
     /// It cannot go on.
     #[allow(clippy::too_many_arguments)] // one message, taken apart
+    #[inline(always)]
     pub(crate) fn act<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
@@ -138,21 +162,30 @@ impl Yessir {
             }
             Command::Passive => {
                 self.counters.passive += 1;
-                for (interface, ours) in ways.iter(turn.context.interfaces) {
-                    let message = ours.map(|ours| (message, places, ours));
-                    self.forward(turn, passing, message, interface, None);
-                }
+                self.pass_on(turn, passing, Some((message, places)), ways);
             }
             _ => {
                 self.counters.release += 1;
                 let found = passing.hint.found.unwrap_or_else(|| self.store.look_up(stream));
                 self.release(turn, found.ok(), report.ssrc, Change::Released);
-                for (interface, _) in ways.iter(turn.context.interfaces) {
-                    self.forward(turn, passing, None, interface, None);
-                }
+                self.pass_on(turn, passing, None, ways);
             }
         }
         Ok(())
+    }
+
+    /// It goes on by all its ways as it came; with `said`, this node writes into it where it speaks YESSIR.
+    fn pass_on<E: From<Event>>(
+        &mut self,
+        turn: &mut Turn<'_, '_, E>,
+        passing: &Passing<'_>,
+        said: Option<(&Message<'_>, &Places)>,
+        ways: Ways<'_>,
+    ) {
+        for (interface, ours) in ways.iter(turn.context.interfaces) {
+            let message = said.zip(ours).map(|((message, places), ours)| (message, places, ours));
+            self.forward(turn, passing, message, interface, None);
+        }
     }
 
     /// A message wants bandwidth.
@@ -186,15 +219,12 @@ impl Yessir {
             self.note_request(turn, &request, ways)
         });
         for (interface, ours) in ways.iter(turn.context.interfaces) {
-            let Some(ours) = ours else {
-                self.forward(turn, passing, None, interface, None);
-                continue;
-            };
-            let failure = match session {
+            let failure = ours.and_then(|_| match session {
                 Ok(session) => self.reserve_on(turn, session, interface),
                 Err(reason) => Some(Failure { reason, available: Rate::ZERO }),
-            };
-            self.forward(turn, passing, Some((message, places, ours)), interface, failure);
+            });
+            let message = ours.map(|ours| (message, places, ours));
+            self.forward(turn, passing, message, interface, failure);
         }
     }
 
@@ -304,11 +334,7 @@ impl Yessir {
             passing.datagram.destination,
         );
         match ways {
-            Ok(ways) => {
-                for (interface, _) in ways.iter(turn.context.interfaces) {
-                    self.forward(turn, passing, None, interface, None);
-                }
-            }
+            Ok(ways) => self.pass_on(turn, passing, None, ways),
             Err(reason) => self.ignore(turn, datagram, reason),
         }
     }

@@ -20,7 +20,7 @@ impl Config {
     ///
     /// # Errors
     /// [`FailureReason::Flowspec`] where it makes no sense.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn asked(
         &self,
         flowspec: Option<&Flowspec>,

@@ -54,14 +54,16 @@ pub(crate) struct Passing<'a> {
     pub(crate) packet: udp::Packet<'a>,
     pub(crate) checksum: udp::Checksum,
     /// What is known of it already.
-    pub(crate) hint: Hint,
+    pub(crate) hint: &'a Hint,
 }
 
 /// What was found out about a message on the way to something else.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Hint {
     /// What it says, as a number; 0 where its octets do not tell.
     pub(crate) said: u64,
+    /// The stream that it is about.
+    pub(crate) stream: Option<Stream>,
     /// What a look-up for its stream has found.
     pub(crate) found: Option<Result<Index, Place>>,
 }
@@ -72,7 +74,7 @@ impl<'a> Passing<'a> {
     pub(crate) fn of(
         datagram: &'a Datagram<'a>,
         packet: udp::Packet<'a>,
-        hint: Hint,
+        hint: &'a Hint,
     ) -> Passing<'a> {
         let checksum = packet.verify(datagram.source, datagram.destination);
         Passing { incoming: Some(datagram.interface), datagram, packet, checksum, hint }

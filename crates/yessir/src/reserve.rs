@@ -108,7 +108,7 @@ impl Yessir {
     }
 
     /// Reserves on one of the links that a session leaves by what it asks for, if that is not so already.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reserve_on<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
@@ -116,11 +116,10 @@ impl Yessir {
         interface: InterfaceId,
     ) -> Option<Failure> {
         let holder = Holder::Session(session);
-        let Session { asked, pool, .. } = *self.store.session(session);
-        let leg = match self.store.leg_on(holder, interface) {
-            Some(leg) => leg,
-            None => {
-                let branches = self.store.legs_of(holder).count();
+        let Session { asked, legs, pool, .. } = *self.store.session(session);
+        let leg = match self.store.leg_among(legs, interface) {
+            Ok(leg) => leg,
+            Err(branches) => {
                 if branches >= self.config.limits.branches as usize {
                     return Some(self.limit_reached());
                 }
@@ -162,6 +161,7 @@ impl Yessir {
         let extra = (measurement.is_some() || sequence.is_some())
             .then(|| alloc::boxed::Box::new(Extra { measurement, sequence, plain }));
         let expires_at = turn.now.after_millis(request.lifetime_ms.into());
+        let timer = Timer { kind: TimerKind::Session, block: self.store.next_session() };
         let session = Session {
             stream: request.stream,
             legs: NONE,
@@ -172,13 +172,10 @@ impl Yessir {
             lifetime_ms: request.lifetime_ms,
             routes_version: self.routes_version,
             expires_at,
-            timer: None,
+            timer: Some(self.store.timers.arm(expires_at, timer)),
             extra,
         };
         let index = self.store.insert(session, place);
-        let timer = Timer { kind: TimerKind::Session, block: index };
-        let timer = self.store.timers.arm(expires_at, timer);
-        self.store.session_mut(index).timer = Some(timer);
         if request.shared && !self.join(index) {
             self.sources.leave(source);
             self.store.remove(index);

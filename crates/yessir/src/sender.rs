@@ -206,7 +206,7 @@ impl Yessir {
             datagram: &datagram,
             packet,
             checksum: udp::Checksum::Right,
-            hint: Hint::default(),
+            hint: &Hint::default(),
         };
         let done = self.act(turn, &passing, &stream, &report, message, places, None);
         if let Err(reason) = done {

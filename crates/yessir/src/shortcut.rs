@@ -75,7 +75,8 @@ impl Yessir {
         mark(Checkpoint::Parse);
         let (source, destination) = (datagram.source, datagram.destination);
         let stream = stream_of(source, destination, packet, usual.multiplexed()).ok()?;
-        let found = self.store.look_up(&stream);
+        let stream = hint.stream.insert(stream);
+        let found = self.store.look_up(stream);
         hint.found = Some(found);
         let index = found.ok()?;
         mark(Checkpoint::FindSession);

@@ -89,6 +89,12 @@ impl Store {
         self.streams.find(place, same).copied().ok_or(Place(place))
     }
 
+    /// Where the next session that is entered will stand.
+    #[inline]
+    pub(crate) fn next_session(&self) -> Index {
+        self.sessions.vacant_key() as Index
+    }
+
     /// Enters the session of a stream that has none, where a look-up has found that it belongs.
     #[inline]
     pub(crate) fn insert(&mut self, session: Session, place: Place) -> Index {
@@ -150,15 +156,29 @@ impl Store {
     /// The leg of a holder on a link.
     #[inline]
     pub(crate) fn leg_on(&self, holder: Holder, interface: InterfaceId) -> Option<Index> {
-        self.legs_of(holder).find(|&leg| self.leg(leg).interface == interface)
+        self.leg_among(self.first_leg(holder), interface).ok()
+    }
+
+    /// The leg on a link, of a holder whose first leg this is; where there is none, how many others it has.
+    #[inline]
+    pub(crate) fn leg_among(&self, first: Index, interface: InterfaceId) -> Result<Index, usize> {
+        let (mut next, mut others) = (first, 0);
+        while let Some(leg) = self.legs.get(next as usize) {
+            if leg.interface == interface {
+                return Ok(next);
+            }
+            (next, others) = (leg.next, others + 1);
+        }
+        Err(others)
     }
 
     /// A new leg of a holder.
     #[inline]
     pub(crate) fn insert_leg(&mut self, holder: Holder, interface: InterfaceId) -> Index {
+        let index = self.legs.vacant_key() as Index;
         let leg = Leg {
             holder,
-            next: self.first_leg(holder),
+            next: core::mem::replace(self.head(holder), index),
             interface,
             claim: None,
             full: false,
@@ -167,9 +187,7 @@ impl Store {
             told: false,
             failed: false,
         };
-        let index = insert(&mut self.legs, leg);
-        *self.head(holder) = index;
-        index
+        insert(&mut self.legs, leg)
     }
 
     /// Takes a leg out.
@@ -188,6 +206,7 @@ impl Store {
         leg
     }
 
+    #[inline]
     fn head(&mut self, holder: Holder) -> &mut Index {
         match holder {
             Holder::Session(session) => &mut self.session_mut(session).legs,
@@ -201,6 +220,7 @@ impl Store {
 pub(crate) struct Place(u64);
 
 /// Enters a block into its slab.
+#[inline]
 fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
     if slab.len() == slab.capacity() {
         slab.reserve_exact(growth::step(slab.len()));

@@ -1,6 +1,7 @@
 //! Where a message goes from here, and its stream with it, by the routes of the node.
 
 use core::net::IpAddr;
+use core::slice;
 
 use earmark_core::{Context, Interface, InterfaceId, Interfaces};
 
@@ -59,16 +60,16 @@ impl<'r> Ways<'r> {
 
     /// The links, and the interface to each in which this node takes part.
     #[inline]
-    pub(crate) fn iter(
-        self,
+    pub(crate) fn iter<'w>(
+        &'w self,
         interfaces: &'r Interfaces,
-    ) -> impl Iterator<Item = (InterfaceId, Option<&'r Interface>)> + use<'r> {
-        let (one, all, incoming) = match self {
-            Ways::One(interface) => (Some(interface), &[][..], None),
-            Ways::Branches(all, incoming) => (None, all, incoming),
+    ) -> impl Iterator<Item = (InterfaceId, Option<&'r Interface>)> + use<'w, 'r> {
+        let (all, incoming) = match self {
+            Ways::One(interface) => (slice::from_ref(interface), None),
+            Ways::Branches(all, incoming) => (*all, *incoming),
         };
         let all = all.iter().copied().filter(move |&interface| Some(interface) != incoming);
-        one.into_iter().chain(all).map(|interface| {
+        all.map(|interface| {
             let ours = interfaces.by_id(interface).filter(|interface| interface.takes_part());
             (interface, ours)
         })

@@ -4,9 +4,9 @@
 //! name of the last message that said something new about it, so that a later one can be told from one that was
 //! overtaken, and so that a list of names can stand for the messages themselves.
 
+use earmark_core::hash::KeyedHash;
 use earmark_wire::rsvp::MessageId;
 use hashbrown::HashTable;
-use siphasher::sip::SipHasher13;
 
 use crate::state::{Block, Index};
 
@@ -73,16 +73,16 @@ impl Named {
 }
 
 /// From (neighbour, name) to the block: one entry a block that has a name. Neighbours choose the keys, so they are hashed
-/// with a secret key. The names themselves stand in the blocks; nothing here is ever walked.
+/// by a [`KeyedHash`]. The names themselves stand in the blocks; nothing here is ever walked.
 #[derive(Debug)]
 pub(crate) struct Names {
     blocks: HashTable<Named>,
-    hash_key: (u64, u64),
+    hash: KeyedHash,
 }
 
 impl Names {
-    pub(crate) fn new(hash_key: (u64, u64)) -> Names {
-        Names { blocks: HashTable::new(), hash_key }
+    pub(crate) fn new(hash: KeyedHash) -> Names {
+        Names { blocks: HashTable::new(), hash }
     }
 
     /// The block that `neighbor` named so; `name_of` tells the key of a block.
@@ -93,13 +93,13 @@ impl Names {
         name: Name,
         name_of: impl Fn(Named) -> (Index, Name),
     ) -> Option<Named> {
-        let hash = hash(self.hash_key, neighbor, name);
+        let hash = hash(&self.hash, neighbor, name);
         self.blocks.find(hash, |&block| name_of(block) == (neighbor, name)).copied()
     }
 
     /// Enters a block under the name that it has by now.
     pub(crate) fn insert(&mut self, block: Named, name_of: impl Fn(Named) -> (Index, Name)) {
-        let key = self.hash_key;
+        let key = &self.hash;
         let of = |block: &Named| {
             let (neighbor, name) = name_of(*block);
             hash(key, neighbor, name)
@@ -109,7 +109,7 @@ impl Names {
 
     /// Takes a block out that `neighbor` named so.
     pub(crate) fn remove(&mut self, block: Named, neighbor: Index, name: Name) {
-        let hash = hash(self.hash_key, neighbor, name);
+        let hash = hash(&self.hash, neighbor, name);
         if let Ok(entry) = self.blocks.find_entry(hash, |&other| other == block) {
             entry.remove();
         }
@@ -117,16 +117,14 @@ impl Names {
 }
 
 #[inline]
-fn hash(key: (u64, u64), neighbor: Index, name: Name) -> u64 {
-    let mut octets = [0; 12];
-    octets[..4].copy_from_slice(&neighbor.to_le_bytes());
-    octets[4..8].copy_from_slice(&name.epoch.to_le_bytes());
-    octets[8..].copy_from_slice(&name.id.to_le_bytes());
-    SipHasher13::new_with_keys(key.0, key.1).hash(&octets)
+fn hash(hash: &KeyedHash, neighbor: Index, name: Name) -> u64 {
+    hash.of_two([u64::from(name.epoch) << 32 | u64::from(name.id), neighbor.into()])
 }
 
 #[cfg(test)]
 mod tests {
+    use earmark_core::random::RandomStreams;
+
     use super::*;
 
     /// The circle has no end: what follows the largest number is the smallest.
@@ -154,7 +152,7 @@ mod tests {
             (3, Name { epoch: 2, id: 5 }),
         ];
         let name_of = |named: Named| names[named.block().1 as usize];
-        let mut index = Names::new((1, 2));
+        let mut index = Names::new(KeyedHash::draw(&mut RandomStreams::new(1).stream("names")));
         for (block, _) in names.iter().enumerate() {
             index.insert(Named::new(Block::Reservation, block as Index), name_of);
         }

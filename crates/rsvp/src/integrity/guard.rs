@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, HostEvent, Interface, Time};
 use earmark_wire::rsvp::{Body, Message, MessageType, Object, objects};
 
@@ -52,10 +53,11 @@ impl Rsvp {
                     .verify(turn, datagram, interface)
                     .and_then(|genuine| self.judge(turn.now, &genuine));
                 self.send_challenges(turn);
-                match verdict {
-                    Ok(()) => return true,
-                    Err(reason) => Err(reason),
+                if verdict.is_ok() {
+                    mark(Checkpoint::Integrity);
+                    return true;
                 }
+                verdict
             }
         };
         if let Err(reason) = verdict {

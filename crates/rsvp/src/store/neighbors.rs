@@ -124,12 +124,14 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use earmark_core::random::RandomStreams;
+
     use super::*;
 
     /// A neighbour's place may become another's, and then is not taken for it.
     #[test]
     fn neighbors_are_told_apart_whatever_places_they_have() {
-        let mut store = Store::new((1, 2));
+        let mut store = Store::new(&mut RandomStreams::new(1).stream("hash"));
         let origin = |last: u8| {
             let hop = RsvpHop { address: [192, 0, 2, last].into(), lih: 0 };
             Origin::Neighbor(InterfaceId(1), hop)

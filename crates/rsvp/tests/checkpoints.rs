@@ -1,0 +1,52 @@
+//! The named points that messages pass, as a hook sees them: `cargo test -p earmark-rsvp --features checkpoints`.
+
+mod common;
+#[path = "common/signing.rs"]
+mod signing;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::*;
+use earmark_core::checkpoint::{Checkpoint, Hook, enable, set_hook};
+use earmark_rsvp::Config;
+use signing::*;
+
+/// Bit `n` is the point with number `n`: those that were passed since the last look.
+static PASSED: AtomicU32 = AtomicU32::new(0);
+
+fn note(checkpoint: Checkpoint) {
+    PASSED.fetch_or(1 << checkpoint as u32, Ordering::Relaxed);
+}
+
+/// Whether a point was passed since the last look.
+fn passed(checkpoint: Checkpoint) -> bool {
+    PASSED.swap(0, Ordering::Relaxed) & 1 << checkpoint as u32 != 0
+}
+
+/// One test for all, because a process has only one hook.
+#[test]
+fn a_message_that_proves_whose_it_is_passes_integrity() {
+    set_hook(&(note as Hook)).expect("the first one");
+    enable(true);
+    let mut bench = router_with_key();
+    let plain = path_octets();
+    let sign = |signer: Signer| signer.sign(&plain);
+    for (octets, genuine) in [
+        (plain.clone(), false),
+        (sign(Signer { secret: b"a guess", ..SIGNER }), false),
+        (sign(SIGNER), true),
+        (sign(SIGNER), false), // once more
+        (sign(Signer { sequence: 2, ..SIGNER }), true),
+    ] {
+        path_arrives(&mut bench, &octets);
+        assert_eq!(passed(Checkpoint::Integrity), genuine, "{octets:?}");
+    }
+    // Where nothing is secured, nothing is verified.
+    let mut open = with_config(Config::default());
+    for octets in [plain.clone(), sign(SIGNER)] {
+        path_arrives(&mut open, &octets);
+        assert!(!passed(Checkpoint::Integrity), "{octets:?}");
+    }
+    path_arrives(&mut open, &plain);
+    assert!(passed(Checkpoint::Parse), "the hook still sees other points");
+}

@@ -1,0 +1,52 @@
+//! The named points that messages pass, as a hook sees them: `cargo test -p earmark-yessir --features checkpoints`.
+
+mod common;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::{Ask, Node};
+use earmark_core::checkpoint::{Checkpoint, Hook, enable, set_hook};
+use earmark_yessir::Config;
+use earmark_yessir::auth::{Key, Secret, Settings};
+
+/// Bit `n` is the point with number `n`: those that were passed since the last look.
+static PASSED: AtomicU32 = AtomicU32::new(0);
+
+fn note(checkpoint: Checkpoint) {
+    PASSED.fetch_or(1 << checkpoint as u32, Ordering::Relaxed);
+}
+
+/// Whether a point was passed since the last look.
+fn passed(checkpoint: Checkpoint) -> bool {
+    PASSED.swap(0, Ordering::Relaxed) & 1 << checkpoint as u32 != 0
+}
+
+/// One test for all, because a process has only one hook.
+#[test]
+fn a_message_that_proves_whose_it_is_passes_integrity() {
+    set_hook(&(note as Hook)).expect("the first one");
+    enable(true);
+    let key = |octet| Key { id: 1, secret: Secret::new(vec![octet; 32]) };
+    let auth = Settings { keys: vec![key(7)], required_on: vec!["eth1".into()], started: 1_000 };
+    let mut guarded = Node::with(Config { auth, ..Config::default() });
+    let plain = Ask::new(1);
+    let signed = |key, sequence| Ask { sign: Some((key, sequence)), ..plain.clone() };
+    for (ask, genuine) in [
+        (plain.clone(), false),
+        (signed(key(8), 1), false),
+        (signed(key(7), 1), true),
+        (signed(key(7), 1), false), // once more
+        (signed(key(7), 2), true),
+    ] {
+        guarded.pass(&ask.arrival());
+        assert_eq!(passed(Checkpoint::Integrity), genuine, "{ask:?}");
+    }
+    // Where nobody asks for a proof, none is looked at.
+    let mut open = Node::new();
+    for ask in [plain.clone(), signed(key(7), 1)] {
+        open.pass(&ask.arrival());
+        assert!(!passed(Checkpoint::Integrity), "{ask:?}");
+    }
+    open.pass(&Ask::new(2).arrival());
+    assert!(passed(Checkpoint::CreateSession), "the hook still sees other points");
+}
