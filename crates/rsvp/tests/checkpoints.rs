@@ -1,4 +1,4 @@
-//! The named points that messages pass, as a hook sees them: `cargo test -p earmark-rsvp --features checkpoints`.
+//! The named points that messages pass, as a hook sees them. Alone: `cargo test -p earmark-rsvp --features checkpoints`.
 
 mod common;
 #[path = "common/signing.rs"]
