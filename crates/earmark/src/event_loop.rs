@@ -70,11 +70,11 @@ impl EventLoop {
     /// # Errors
     /// Waiting itself fails, or a socket that the daemon cannot do without.
     pub(crate) fn run(&mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
         loop {
-            let wait = self.next_deadline().map(|deadline| deadline - self.clock.now());
-            let ready = self.set.wait(wait)?;
+            self.set.wait(self.clock, self.next_deadline(), &mut ready)?;
             let mut is_told_of_messages = false;
-            for (source, readable) in ready {
+            for (source, readable) in ready.drain(..) {
                 match source {
                     Source::Signals => {
                         let told = self.signals.take()?;
@@ -120,7 +120,7 @@ impl EventLoop {
     fn serve(&mut self, source: Source, readable: bool) -> io::Result<()> {
         let now = self.clock.now();
         match source {
-            Source::Signals | Source::Messages(_) => {}
+            Source::Signals | Source::Timer | Source::Messages(_) => {}
             Source::Mirror => self.watch.follow_kernel(now, &mut self.driver),
             Source::Streams => self.driver.follow_streams(now)?,
             Source::Listener => self.accept(),
