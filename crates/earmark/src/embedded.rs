@@ -9,18 +9,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use earmark_core::Time;
+use earmark_linux::SignallingSocket;
 use earmark_node::{Command, Event, Input, Node};
 use rustix::event::epoll;
 use rustix::fs::Timespec;
 
 use crate::config::Config;
 use crate::daemon::{DaemonError, Station};
-use crate::event_loop::{BATCHES, TIMER_GRAIN, next_multiple};
+use crate::event_loop::{TIMER_GRAIN, next_multiple, receive};
 
-/// The sources in the epoll set, by number.
-const MESSAGES: u64 = 0;
-const MIRROR: u64 = 1;
-const STREAMS: u64 = 2;
+/// The sources in the epoll set, by number; those of messages come behind them.
+const MIRROR: u64 = 0;
+const STREAMS: u64 = 1;
+const FIRST_MESSAGES: u64 = 2;
 
 /// See the module's text.
 pub struct Embedded {
@@ -37,18 +38,12 @@ impl Embedded {
     /// # Errors
     /// Of a daemon: it lacks privileges, there is one already, the settings do not fit this host.
     pub fn start(config: &Config) -> Result<Embedded, DaemonError> {
-        let station = Station::open(config)?;
-        let system = station.driver.kernel_ref();
-        let sources = [
-            (MESSAGES, system.socket.as_fd()),
-            (MIRROR, station.watch.mirror.as_fd()),
-            (STREAMS, system.streams.as_fd()),
-        ];
-        let set = wait_set(sources).map_err(|error| DaemonError::System {
+        let mut station = Station::open(config)?;
+        let set = wait_set(&mut station).map_err(|error| DaemonError::System {
             doing: "wait for events",
             cause: error.to_string(),
         })?;
-        let ready = Vec::with_capacity(sources.len());
+        let ready = Vec::with_capacity((FIRST_MESSAGES + SignallingSocket::SOURCES) as usize);
         Ok(Embedded { station, set, ready, grain: TIMER_GRAIN })
     }
 
@@ -75,18 +70,19 @@ impl Embedded {
     pub fn serve(&mut self) -> io::Result<()> {
         self.look()?;
         let Station { clock, driver, watch, .. } = &mut self.station;
+        let mut is_told_of_messages = false;
         for event in &self.ready {
             match event.data.u64() {
-                MESSAGES => {
-                    for _ in 0..BATCHES {
-                        if driver.receive(clock.now())? == 0 {
-                            break;
-                        }
-                    }
-                }
                 MIRROR => watch.follow_kernel(clock.now(), driver),
-                _ => driver.follow_streams(clock.now())?,
+                STREAMS => driver.follow_streams(clock.now())?,
+                number => {
+                    driver.kernel().socket.note(number);
+                    is_told_of_messages = true;
+                }
             }
+        }
+        if is_told_of_messages {
+            receive(driver, *clock)?;
         }
         let now = clock.now();
         let due = driver.next_deadline().map(|deadline| next_multiple(deadline, self.grain));
@@ -141,10 +137,13 @@ impl AsFd for Embedded {
     }
 }
 
-fn wait_set<const N: usize>(sources: [(u64, BorrowedFd<'_>); N]) -> io::Result<OwnedFd> {
+fn wait_set(station: &mut Station) -> io::Result<OwnedFd> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for (number, descriptor) in sources {
-        epoll::add(&set, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
-    }
+    let enter = |number, descriptor: BorrowedFd<'_>| {
+        epoll::add(&set, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+    };
+    enter(MIRROR, station.watch.mirror.as_fd())?;
+    enter(STREAMS, station.driver.kernel_ref().streams.as_fd())?;
+    station.driver.kernel().socket.wait_in(set.try_clone()?, FIRST_MESSAGES)?;
     Ok(set)
 }

@@ -3,28 +3,28 @@
 //! The wait is an epoll set in level-triggered mode: what was not served fully is simply reported again, so each
 //! source gets one bounded piece of work a turn, and a flood on one of them cannot starve the others.
 
-use std::collections::BTreeMap;
+mod wait_set;
+
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_linux::clock::Clock;
-use rustix::event::epoll;
-use rustix::fs::Timespec;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use tracing::{info, warn};
 
-use crate::control::{ClientId, Hub, Listener};
+use self::wait_set::{Source, WaitSet};
+use crate::control::{Hub, Listener};
 use crate::driver::Driver;
 use crate::reload::Reload;
 use crate::system::System;
 use crate::watch::Watch;
 
 /// Batches of messages that are served before the others get their turn.
-pub(crate) const BATCHES: usize = 8;
+const BATCHES: usize = 8;
 /// Clients that are let in a turn.
 const ACCEPTS: usize = 16;
 /// Timers are served at multiples of this, so that refreshes leave, and arrive at neighbours, in bursts: waking up for each
@@ -48,7 +48,7 @@ pub(crate) struct EventLoop {
 impl EventLoop {
     pub(crate) fn new(
         clock: Clock,
-        driver: Driver<System>,
+        mut driver: Driver<System>,
         watch: Watch,
         listener: Listener,
         hub: Hub,
@@ -58,7 +58,7 @@ impl EventLoop {
         let mut set = WaitSet::new()?;
         set.add(Source::Signals, signals.end.as_fd())?;
         set.add(Source::Signals, signals.reload.as_fd())?;
-        set.add(Source::Messages, driver.kernel_ref().socket.as_fd())?;
+        driver.kernel().socket.wait_in(set.descriptor()?, wait_set::FIRST_MESSAGES)?;
         set.add(Source::Mirror, watch.mirror.as_fd())?;
         set.add(Source::Listener, listener.as_fd())?;
         set.add(Source::Streams, driver.kernel_ref().streams.as_fd())?;
@@ -70,24 +70,33 @@ impl EventLoop {
     /// # Errors
     /// Waiting itself fails, or a socket that the daemon cannot do without.
     pub(crate) fn run(&mut self) -> io::Result<()> {
+        let mut ready = Vec::new();
         loop {
-            let wait = self.next_deadline().map(|deadline| deadline - self.clock.now());
-            let ready = self.set.wait(wait)?;
-            for (source, readable) in ready {
-                if source == Source::Signals {
-                    let told = self.signals.take()?;
-                    if told.end {
-                        info!("told to end: the daemon stops");
-                        self.hub.stop();
-                        return Ok(());
+            self.set.wait(self.clock, self.next_deadline(), &mut ready)?;
+            let mut is_told_of_messages = false;
+            for (source, readable) in ready.drain(..) {
+                match source {
+                    Source::Signals => {
+                        let told = self.signals.take()?;
+                        if told.end {
+                            info!("told to end: the daemon stops");
+                            self.hub.stop();
+                            return Ok(());
+                        }
+                        if told.reload {
+                            let now = self.clock.now();
+                            self.reload.read(now, &mut self.watch, &mut self.driver);
+                        }
                     }
-                    if told.reload {
-                        let now = self.clock.now();
-                        self.reload.read(now, &mut self.watch, &mut self.driver);
+                    Source::Messages(number) => {
+                        self.driver.kernel().socket.note(number);
+                        is_told_of_messages = true;
                     }
-                    continue;
+                    _ => self.serve(source, readable)?,
                 }
-                self.serve(source, readable)?;
+            }
+            if is_told_of_messages {
+                receive(&mut self.driver, self.clock)?;
             }
             let now = self.clock.now();
             if self.timers_due().is_some_and(|due| due <= now) {
@@ -111,16 +120,7 @@ impl EventLoop {
     fn serve(&mut self, source: Source, readable: bool) -> io::Result<()> {
         let now = self.clock.now();
         match source {
-            Source::Signals => {}
-            Source::Messages => {
-                for _ in 0..BATCHES {
-                    // A later batch may hold the answer to what an earlier one sent, and messages may tell when they
-                    // came.
-                    if self.driver.receive(self.clock.now())? == 0 {
-                        break;
-                    }
-                }
-            }
+            Source::Signals | Source::Timer | Source::Messages(_) => {}
             Source::Mirror => self.watch.follow_kernel(now, &mut self.driver),
             Source::Streams => self.driver.follow_streams(now)?,
             Source::Listener => self.accept(),
@@ -165,112 +165,21 @@ impl EventLoop {
     }
 }
 
+/// Takes in the messages that the socket was told of, bounded in work; what is left is told again.
+pub(crate) fn receive(driver: &mut Driver<System>, clock: Clock) -> io::Result<()> {
+    for _ in 0..BATCHES {
+        // A later batch may hold the answer to what an earlier one sent, and messages may tell when they came.
+        if driver.receive(clock.now())? == 0 || !driver.kernel_ref().socket.has_more() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// The first multiple of `grain` that is no earlier.
 pub(crate) fn next_multiple(time: Time, grain: Duration) -> Time {
     let grain = u64::try_from(grain.as_nanos()).unwrap_or(u64::MAX).max(1);
     Time::from_nanos(time.as_nanos().checked_next_multiple_of(grain).unwrap_or(u64::MAX))
-}
-
-/// What can become ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Signals,
-    Messages,
-    Mirror,
-    Listener,
-    Streams,
-    Client(ClientId),
-}
-
-impl Source {
-    /// The number that stands for it in the epoll set; clients count from 1.
-    fn number(self) -> u64 {
-        match self {
-            Source::Signals => 0,
-            Source::Messages => 1,
-            Source::Mirror => 2,
-            Source::Listener => 3,
-            Source::Streams => 4,
-            Source::Client(ClientId(id)) => 4 + id,
-        }
-    }
-
-    fn from_number(number: u64) -> Source {
-        match number {
-            0 => Source::Signals,
-            1 => Source::Messages,
-            2 => Source::Mirror,
-            3 => Source::Listener,
-            4 => Source::Streams,
-            client => Source::Client(ClientId(client - 4)),
-        }
-    }
-}
-
-/// An epoll set that follows what the hub wants of its clients.
-struct WaitSet {
-    epoll: OwnedFd,
-    clients: BTreeMap<ClientId, epoll::EventFlags>,
-    ready: Vec<epoll::Event>,
-}
-
-impl WaitSet {
-    fn new() -> io::Result<WaitSet> {
-        Ok(WaitSet {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            clients: BTreeMap::new(),
-            ready: Vec::with_capacity(64),
-        })
-    }
-
-    fn add(&mut self, source: Source, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(source.number());
-        Ok(epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN)?)
-    }
-
-    /// Enters new clients, and changes what is awaited of the others. Closing a descriptor takes it out by itself.
-    fn follow_clients(&mut self, hub: &Hub) -> io::Result<()> {
-        let mut present = BTreeMap::new();
-        for (id, descriptor, read, write) in hub.interests() {
-            let mut flags = epoll::EventFlags::empty();
-            flags.set(epoll::EventFlags::IN, read);
-            flags.set(epoll::EventFlags::OUT, write);
-            let data = epoll::EventData::new_u64(Source::Client(id).number());
-            match self.clients.get(&id) {
-                None => epoll::add(&self.epoll, descriptor, data, flags)?,
-                Some(&awaited) if awaited != flags => {
-                    epoll::modify(&self.epoll, descriptor, data, flags)?;
-                }
-                Some(_) => {}
-            }
-            present.insert(id, flags);
-        }
-        self.clients = present;
-        Ok(())
-    }
-
-    /// Waits, at most so long; gives what is ready, and whether it can be read or has ended.
-    fn wait(&mut self, longest: Option<Duration>) -> io::Result<Vec<(Source, bool)>> {
-        let timeout = longest.map(|longest| Timespec {
-            tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: longest.subsec_nanos().into(),
-        });
-        self.ready.clear();
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.ready),
-            timeout.as_ref(),
-        ) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let to_read = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        let ready = self.ready.iter().map(|event| {
-            let flags = event.flags;
-            (Source::from_number(event.data.u64()), flags.intersects(to_read))
-        });
-        Ok(ready.collect())
-    }
 }
 
 /// SIGTERM, SIGINT and SIGHUP as something to read: the handlers write to socket pairs, the loop reads from them.

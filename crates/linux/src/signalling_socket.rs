@@ -46,7 +46,7 @@ pub use fast_path::{FastKey, FastPath, FastSession, PassedMessages, Seen, SeenSe
 use frame::LONGEST_PACKET;
 use intercept::Interceptor;
 use raw::RawSockets;
-use ready::{ReadySet, Source};
+use ready::{MOST, ReadySet, Source};
 pub use settings::{
     Access, Gist, Incoming, Intercept, InterfaceSignalling, Settled, Share, SocketCounters, Yessir,
 };
@@ -86,6 +86,9 @@ pub struct SignallingSocket {
 }
 
 impl SignallingSocket {
+    /// How many sources of messages there are at most.
+    pub const SOURCES: u64 = MOST;
+
     /// Opens the sockets in the network namespace of the calling thread, and claims that namespace for this process.
     ///
     /// Needs CAP_NET_RAW; and CAP_BPF for interception, which is done without where there is none.
@@ -160,6 +163,28 @@ impl SignallingSocket {
             Some(sockets) => sockets.serve(interface, udp).map_err(InterfaceError::Join),
             None => Ok(()),
         }
+    }
+
+    /// Puts the sockets into a set of the caller's, who has to take them from there: those that are open, and all that will
+    /// be. From then on [`SignallingSocket::receive`] asks only those that [`SignallingSocket::note`] was told of, and the
+    /// ring. In the set, which is level-triggered, they have numbers from `first` on, [`SignallingSocket::SOURCES`] at most.
+    ///
+    /// # Errors
+    /// The set does not take them.
+    pub fn wait_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
+        let ready = ReadySet::inside(set, first);
+        for source in (0..MOST).map(Source::from_number) {
+            if let Some(descriptor) = self.descriptor(source) {
+                ready.add(source, descriptor).map_err(io::Error::other)?;
+            }
+        }
+        self.ready = ready;
+        Ok(())
+    }
+
+    /// Takes note that the set says that the source with this number can be read.
+    pub fn note(&mut self, number: u64) {
+        self.ready.note(number);
     }
 
     /// Forgets an interface that has gone, or takes no part any more.
@@ -397,7 +422,7 @@ impl SignallingSocket {
 }
 
 impl AsFd for SignallingSocket {
-    /// The descriptor that becomes readable when messages wait.
+    /// The descriptor that becomes readable when messages wait: the set of [`SignallingSocket::wait_in`], if they are in one.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }

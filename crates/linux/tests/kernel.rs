@@ -25,6 +25,8 @@ mod mirror;
 mod namespaces;
 #[path = "kernel/object.rs"]
 mod object;
+#[path = "kernel/one_set.rs"]
+mod one_set;
 #[path = "kernel/packets.rs"]
 mod packets;
 #[path = "kernel/signalling.rs"]
@@ -58,6 +60,8 @@ fn main() -> ExitCode {
         trial("signalling: without router alert it flows on", signalling::flows_on),
         trial("signalling: a long message arrives whole", signalling::long_message),
         trial("signalling: many at once", signalling::many_at_once),
+        trial("one set: a message takes one turn", one_set::one_turn_for_a_message),
+        trial("one set: batches", one_set::batches),
         trial("signalling: IPv6, caught in transit and relayed", signalling::caught_and_relayed6),
         trial("signalling: IPv6, link-local", signalling::link_local),
         trial("interception: groups", interception::groups),

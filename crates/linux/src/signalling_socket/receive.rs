@@ -1,7 +1,7 @@
 //! The way in: what the sockets and the ring hold, as messages.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::alerted::{AlertedSockets, Verdict};
 use super::intercept::Read;
@@ -21,23 +21,45 @@ enum Outcome {
 
 impl SignallingSocket {
     /// Takes one batch of messages out of each socket where some wait, and hands each well-formed one to `each`. Returns
-    /// how many packets were taken, 0 when nothing is waiting; call again until then. The kernel's releases of sessions end a
-    /// batch, for they have to be known before whatever came after them.
+    /// how many packets were taken, 0 when nothing is waiting; call again until then, or while there may be more
+    /// ([`SignallingSocket::has_more`]). The kernel's releases of sessions end a batch, for they have to be known before
+    /// whatever came after them.
     pub fn receive(&mut self, mut each: impl FnMut(Incoming<'_>)) -> io::Result<usize> {
         // The ring may hold copies that nobody is woken for; looking costs two loads.
         let Read { mut count, is_returned } = self.receive_intercepted(&mut each);
         if is_returned {
             return Ok(count);
         }
-        for source in self.ready.now()? {
-            count += self.receive_from(source, &mut each)?;
+        self.ready.look()?;
+        for source in self.ready.sources() {
+            let taken = self.receive_from(source, &mut each)?;
+            // It was asked for a batch and had less: nothing waits there. What comes now is told of anew.
+            if taken < BATCH {
+                self.ready.forget(source);
+            }
+            count += taken;
         }
         Ok(count)
+    }
+
+    /// Whether the last [`SignallingSocket::receive`] has left something, as far as it saw. What has come since is told by
+    /// the set that the sockets are in.
+    pub fn has_more(&self) -> bool {
+        !self.ready.is_empty() || self.has_copies()
     }
 
     /// Whether the kernel has left copies here of what it has done.
     pub fn has_copies(&self) -> bool {
         self.interceptor.as_ref().is_ok_and(|interceptor| !interceptor.is_empty())
+    }
+
+    /// What becomes readable when a source has something, where it is open.
+    pub(super) fn descriptor(&self, source: Source) -> Option<BorrowedFd<'_>> {
+        match source {
+            Source::Intercepted => self.interceptor.as_ref().ok().map(AsFd::as_fd),
+            _ => socket_of(source, self.raw.as_ref(), self.udp.as_ref(), &self.alerted)
+                .map(AsFd::as_fd),
+        }
     }
 
     fn receive_intercepted(&mut self, each: &mut impl FnMut(Incoming<'_>)) -> Read {

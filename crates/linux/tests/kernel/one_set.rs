@@ -1,0 +1,130 @@
+//! The sources of messages in a set of somebody else's: what a daemon that sleeps between messages asks the kernel.
+
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+
+use earmark_core::Outgoing;
+use earmark_linux::{Intercept, InterfaceSignalling, SignallingSocket};
+use rustix::event::epoll;
+use rustix::fs::Timespec;
+
+use crate::signalling::open;
+use crate::support::{Line, PATIENCE, RECEIVER, SENDER};
+
+/// The number of the first source in the set.
+const FIRST: u64 = 7;
+/// Nobody's number.
+const FOREIGN: u64 = FIRST + SignallingSocket::SOURCES;
+
+/// A set, and the sockets of a router in it.
+struct Daemon {
+    set: OwnedFd,
+    socket: SignallingSocket,
+}
+
+impl Daemon {
+    fn start(line: &Line) -> Daemon {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
+        let mut socket = open(&line.router);
+        socket.wait_in(set.try_clone().expect("a descriptor"), FIRST).expect("entered");
+        // A number that is nobody's, as those of a daemon's other sources are to the socket.
+        socket.note(FOREIGN);
+        assert!(!socket.has_more());
+        Daemon { set, socket }
+    }
+
+    /// Waits at most so long, and tells the socket what the set says; whether that was something.
+    fn wait(&mut self, longest: Timespec) -> bool {
+        let mut events = Vec::with_capacity(16);
+        let room = rustix::buffer::spare_capacity(&mut events);
+        epoll::wait(&self.set, room, Some(&longest)).expect("waited");
+        for event in &events {
+            let number = event.data.u64();
+            assert!((FIRST..FOREIGN).contains(&number));
+            self.socket.note(number);
+        }
+        !events.is_empty()
+    }
+
+    /// Wakes up and takes what there is; gives how many messages each turn had.
+    fn turns(&mut self) -> Vec<usize> {
+        let patience = Timespec::try_from(PATIENCE).expect("not so long");
+        assert!(self.wait(patience), "woken");
+        let mut turns = Vec::new();
+        loop {
+            turns.push(self.socket.receive(|_| ()).expect("received"));
+            if !self.socket.has_more() {
+                return turns;
+            }
+        }
+    }
+
+    fn assert_asleep(&mut self) {
+        assert!(!self.wait(Timespec::default()));
+        assert_eq!(self.socket.receive(|_| ()).expect("nothing"), 0);
+    }
+}
+
+fn path(router_alert: bool) -> Outgoing {
+    Outgoing {
+        protocol: 46,
+        interface: None,
+        source: IpAddr::V4(SENDER),
+        destination: IpAddr::V4(RECEIVER),
+        ttl: 64,
+        router_alert,
+        encapsulated: false,
+        neighbor: None,
+    }
+}
+
+/// One turn for each message that comes by itself, and none to find out that there is no other: through a raw socket, from
+/// the ring, and from a socket that was opened after the set was told.
+pub(crate) fn one_turn_for_a_message() {
+    let line = Line::new();
+    let mut sender = open(&line.sender);
+    let mut router = Daemon::start(&line);
+    for _ in 0..10 {
+        sender.send(&path(true), b"a path").expect("sent");
+        assert_eq!(router.turns(), [1]);
+    }
+    router.assert_asleep();
+
+    let how = InterfaceSignalling {
+        intercept: Intercept::Protocol,
+        udp: true,
+        ..InterfaceSignalling::default()
+    };
+    let set = || router.socket.set_interface(line.inward, how);
+    line.router.run_in(set).expect("inside").expect("set");
+    for _ in 0..10 {
+        sender.send(&path(false), b"a message").expect("sent");
+        assert_eq!(router.turns(), [1], "out of the ring");
+    }
+    let bind = || UdpSocket::bind((SENDER, 0));
+    let host = line.sender.run_in(bind).expect("inside").expect("a socket");
+    for _ in 0..10 {
+        host.send_to(b"inside UDP", "10.77.1.2:1698").expect("sent");
+        assert_eq!(router.turns(), [1], "inside UDP");
+    }
+    router.assert_asleep();
+}
+
+/// Many that wait come in batches, none of which is asked for in vain.
+pub(crate) fn batches() {
+    const COUNT: usize = 100;
+    let line = Line::new();
+    let mut sender = open(&line.sender);
+    let mut router = Daemon::start(&line);
+    for _ in 0..COUNT {
+        sender.send(&path(true), b"a path").expect("sent");
+    }
+    let mut turns = Vec::new();
+    while turns.iter().sum::<usize>() < COUNT {
+        turns.extend(router.turns());
+    }
+    assert_eq!(turns.iter().sum::<usize>(), COUNT);
+    // Only a full batch leaves open whether there is more.
+    assert!(turns[0] > 0 && turns.windows(2).all(|w| w[1] > 0 || w[0] >= 32), "{turns:?}");
+    router.assert_asleep();
+}
