@@ -22,6 +22,9 @@ create_exception!(
 /// What a scenario that is given as text is called in errors; its topology is sought in the working directory.
 const TEXT: &str = "<scenario>";
 
+/// Lists and dicts in each other, at most. A list may be in itself.
+const DEEPEST: u32 = 64;
+
 /// Plays a scenario: the outcome as JSON, the very line that `earmark-lab simulate --json` prints.
 #[pyfunction]
 #[pyo3(signature = (scenario, seed, overrides))]
@@ -85,14 +88,17 @@ fn exception(error: LoadError) -> PyErr {
 fn read_overrides(overrides: &Bound<'_, PyDict>) -> PyResult<Vec<Override>> {
     let read = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let key: String = key.extract()?;
-        let value = read_value(&key, &value)?;
+        let value = read_value(&key, &value, 0)?;
         Ok(Override { key, value })
     };
     overrides.iter().map(read).collect()
 }
 
 /// Plain data, as TOML has it. A truth is an integer in Python, too, so that it is looked for first.
-fn read_value(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn read_value(key: &str, value: &Bound<'_, PyAny>, depth: u32) -> PyResult<Value> {
+    if depth > DEEPEST {
+        return Err(PyValueError::new_err(format!("`{key}`: nothing in a scenario is that deep")));
+    }
     if value.is_instance_of::<PyBool>() {
         value.extract().map(Value::Boolean)
     } else if value.is_instance_of::<PyInt>() {
@@ -102,13 +108,13 @@ fn read_value(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     } else if value.is_instance_of::<PyString>() {
         value.extract().map(Value::String)
     } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        let items = value.try_iter()?.map(|item| read_value(key, &item?));
+        let items = value.try_iter()?.map(|item| read_value(key, &item?, depth + 1));
         items.collect::<PyResult<_>>().map(Value::Array)
     } else if let Ok(fields) = value.cast::<PyDict>() {
         let fields = fields.iter().map(|(name, item)| {
             let name: String = name.extract()?;
             let below = format!("{key}.{name}");
-            Ok((name, read_value(&below, &item)?))
+            Ok((name, read_value(&below, &item, depth + 1)?))
         });
         fields.collect::<PyResult<Table>>().map(Value::Table)
     } else {

@@ -100,6 +100,10 @@ def test_what_no_scenario_can_have_is_refused(small):
     for value in (None, {1, 2}, object()):
         with pytest.raises(TypeError, match="`flows.test.count`: a scenario has no"):
             earmark.simulate(small, flows__test__count=value)
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="`flows`: nothing in a scenario is that deep"):
+        earmark.simulate(small, flows=endless)
     with pytest.raises(TypeError):
         earmark.simulate(7)
     for seed in (-1, 2**64):

@@ -60,6 +60,7 @@ mod grant;
 mod instance;
 mod limits;
 mod lock;
+mod look;
 mod loops;
 mod multicast;
 mod offload;

@@ -12,13 +12,19 @@ use earmark_core::record::{Octets, RecordedDatagram, RecordedStreamEvent, Timed}
 use earmark_core::{Datagram, Effects, Time};
 use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig};
 use earmark_rsvp::integrity::Key;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The form of recordings that this program writes and reads.
 const FORM: u32 = 1;
 
 /// Longest line of a recording, octets: an RSVP message is at most 64 KiB, its hex twice that.
 const LONGEST_LINE: u64 = 256 * 1024;
+
+/// Longest time span in a recording, seconds: a hundred years. Settings allow hours; engines add and multiply such spans as if
+/// there were no end to them.
+const LONGEST_SPAN: u64 = 100 * 366 * 24 * 60 * 60;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -168,8 +174,7 @@ pub fn replay(
     if !read_line(&mut from, &mut text, 1)? {
         return Err(ReplayError::NoRecording("it is empty".to_owned()));
     }
-    let mut header: Header =
-        serde_json::from_str(&text).map_err(|error| ReplayError::NoRecording(error.to_string()))?;
+    let mut header: Header = read(&text).map_err(ReplayError::NoRecording)?;
     if header.earmark_recording != FORM {
         return Err(ReplayError::NoRecording(format!("it has form {}", header.earmark_recording)));
     }
@@ -178,8 +183,8 @@ pub fn replay(
     let mut effects = Effects::<Event>::new();
     let mut inputs = 0;
     while read_line(&mut from, &mut text, inputs + 2)? {
-        let mut entry: Timed<Recorded> = serde_json::from_str(&text)
-            .map_err(|error| ReplayError::Line { line: inputs + 2, text: error.to_string() })?;
+        let mut entry: Timed<Recorded> =
+            read(&text).map_err(|text| ReplayError::Line { line: inputs + 2, text })?;
         if let Recorded::Command(Command::Rsvp(earmark_rsvp::Command::Keys { keys: new })) =
             &mut entry.what
         {
@@ -195,6 +200,29 @@ pub fn replay(
         inputs += 1;
     }
     Ok(inputs)
+}
+
+/// What stands in a line; an error says what is wrong with it, with its column where it is no such thing.
+fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    let wrong = |error: serde_json::Error| error.to_string();
+    let read = serde_json::from_str(line).map_err(wrong)?;
+    match longest_span(&serde_json::from_str(line).map_err(wrong)?) {
+        seconds if seconds > LONGEST_SPAN => Err(format!("a time of {seconds} s is too long")),
+        _ => Ok(read),
+    }
+}
+
+/// The longest time span in a value, seconds. The reader has bounded how deep it is.
+fn longest_span(value: &Value) -> u64 {
+    let of_item = |(name, value): (&String, &Value)| match name.as_str() {
+        "secs" => value.as_u64().unwrap_or_default(),
+        _ => longest_span(value),
+    };
+    match value {
+        Value::Object(items) => items.iter().map(of_item).max().unwrap_or_default(),
+        Value::Array(items) => items.iter().map(longest_span).max().unwrap_or_default(),
+        _ => 0,
+    }
 }
 
 fn read_line(from: &mut impl BufRead, text: &mut String, line: usize) -> Result<bool, ReplayError> {

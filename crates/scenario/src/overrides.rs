@@ -12,6 +12,9 @@ use toml::{Table, Value};
 
 use crate::scenario::{Scenario, ScenarioError, of_toml};
 
+/// Parts of a key at most. No key of a scenario has as many, dots in names included; whoever makes keys by a program may.
+const DEEPEST: usize = 64;
+
 /// Another value for a key of a scenario. See the module's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
@@ -54,6 +57,9 @@ pub enum OverrideError {
         /// What could have been.
         known: String,
     },
+    /// Nothing is as deep.
+    #[error("no key has more than {DEEPEST} parts")]
+    TooDeep,
     /// There is nothing below a number or a text.
     #[error("there is nothing below {0}, which is neither a table nor a list")]
     NoTable(String),
@@ -68,6 +74,9 @@ pub(crate) fn parse(text: &str, overrides: &[Override]) -> Result<Scenario, Scen
     let mut table: Table = toml::from_str(text).map_err(|error| of_toml(text, &error))?;
     for Override { key, value } in overrides {
         let why = |why| ScenarioError::Override { key: key.clone(), why };
+        if key.split('.').count() > DEEPEST {
+            return Err(why(OverrideError::TooDeep));
+        }
         set_in_table(&mut table, "", key, value).map_err(why)?;
         let read = Scenario::deserialize(table.clone());
         scenario = read.map_err(|error| why(OverrideError::Unfit(error.message().to_owned())))?;

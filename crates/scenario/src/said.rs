@@ -29,7 +29,8 @@ impl Lifetime {
         match *self {
             Lifetime::Forever => None,
             Lifetime::Constant(time) | Lifetime::Exponential(time) => Some(time),
-            Lifetime::Uniform(low, high) => Some((low + high) / 2),
+            // Their sum may be more than a time can be.
+            Lifetime::Uniform(low, high) => Some(low + (high.saturating_sub(low)) / 2),
         }
     }
 

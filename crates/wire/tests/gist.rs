@@ -428,44 +428,6 @@ fn passing_on_keeps_what_is_unknown() {
     assert_eq!(short, Err(ForwardError::Emit(EmitError::BufferTooShort)));
 }
 
-/// What nobody could read is not written.
-#[test]
-fn contradictions_are_not_written() {
-    #[track_caller]
-    fn refused(body: Body<'_>, why: EmitError) {
-        let mut buffer = vec![0; 0x10000];
-        assert_eq!(message(body).emit(&mut buffer), Err(why));
-    }
-    let data = |mri, nslp_data: &'static [u8]| {
-        Body::Data(Data {
-            nat_traversal: None,
-            mri,
-            session: SESSION,
-            nli: None,
-            nslp_data,
-            continuation: Continuation::NONE,
-            context_free: false,
-            explicitly_routed: false,
-        })
-    };
-    for mri in [
-        PathCoupled { destination: ip("::1"), ..flow() },
-        PathCoupled { source_prefix: 33, ..flow() },
-        PathCoupled { ds_field: Some(64), ..flow() },
-        PathCoupled { flow_label: Some(1), ..flow() },
-        PathCoupled { protocol: None, ..flow() },
-        PathCoupled { spi: Some(1), ..flow() },
-    ] {
-        refused(data(Mri::PathCoupled(mri), b"data"), EmitError::Contradiction);
-    }
-    let mri = Mri::PathCoupled(flow());
-    refused(data(mri, b"odd"), EmitError::Contradiction);
-    refused(data(mri, &[0; 16_384]), EmitError::TooLong);
-    refused(Body::Hello(Hello { id: 0, reply_requested: true }), EmitError::Contradiction);
-    let short = message(Body::Hello(Hello { id: 1, reply_requested: true }));
-    assert_eq!(short.emit(&mut [0; 15]), Err(EmitError::BufferTooShort));
-}
-
 /// Data that are longer than one object go on in others, over an association alone, and nobody takes a part for the whole.
 #[test]
 fn long_data_go_on_in_further_objects() {

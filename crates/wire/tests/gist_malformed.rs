@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use earmark_wire::EmitError;
 use earmark_wire::gist::ErrorKind as E;
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::*;
@@ -50,9 +51,13 @@ fn stack() -> Stack<'static> {
     }
 }
 
-fn octets(body: Body<'_>) -> Vec<u8> {
+fn message(body: Body<'_>) -> Message<'_> {
     let extensions = Extensions::NONE;
-    let message = Message { hops: 8, nslpid: 1, source_is_peer: true, body, extensions };
+    Message { hops: 8, nslpid: 1, source_is_peer: true, body, extensions }
+}
+
+fn octets(body: Body<'_>) -> Vec<u8> {
+    let message = message(body);
     let mut octets = vec![0; message.buffer_len()];
     assert_eq!(message.emit(&mut octets), Ok(octets.len()));
     octets
@@ -386,4 +391,43 @@ fn long_objects_are_cut_in_answers() {
         Info::ObjectValue { object, .. } => assert_eq!(object.len(), SHOWN),
         other => panic!("{other:?}"),
     }
+}
+
+/// What nobody could read is not written.
+#[test]
+fn contradictions_are_not_written() {
+    #[track_caller]
+    fn refused(body: Body<'_>, why: EmitError) {
+        let mut buffer = vec![0; 0x10000];
+        assert_eq!(message(body).emit(&mut buffer), Err(why));
+    }
+    let data = |mri, nslp_data: &'static [u8]| {
+        Body::Data(Data {
+            nat_traversal: None,
+            mri,
+            session: SESSION,
+            nli: None,
+            nslp_data,
+            continuation: Continuation::NONE,
+            context_free: false,
+            explicitly_routed: false,
+        })
+    };
+    let Mri::PathCoupled(flow) = mri() else { unreachable!("it is one") };
+    for mri in [
+        PathCoupled { destination: ip("::1"), ..flow },
+        PathCoupled { source_prefix: 33, ..flow },
+        PathCoupled { ds_field: Some(64), ..flow },
+        PathCoupled { flow_label: Some(1), ..flow },
+        PathCoupled { protocol: None, ..flow },
+        PathCoupled { spi: Some(1), ..flow },
+    ] {
+        refused(data(Mri::PathCoupled(mri), b"data"), EmitError::Contradiction);
+    }
+    let mri = Mri::PathCoupled(flow);
+    refused(data(mri, b"odd"), EmitError::Contradiction);
+    refused(data(mri, &[0; 16_384]), EmitError::TooLong);
+    refused(Body::Hello(Hello { id: 0, reply_requested: true }), EmitError::Contradiction);
+    let short = message(Body::Hello(Hello { id: 1, reply_requested: true }));
+    assert_eq!(short.emit(&mut [0; 15]), Err(EmitError::BufferTooShort));
 }

@@ -121,6 +121,99 @@ fn kit() -> impl Strategy<Value = Kit> {
     )
 }
 
+/// What messages of several types have, as a kit says it.
+struct Common<'a> {
+    nat_traversal: Option<NatTraversal<'a>>,
+    mri: Mri,
+    session: SessionId,
+    nli: NetworkLayerInformation<'a>,
+    query_cookie: &'a [u8],
+    cookie: &'a [u8],
+    stack: Option<Stack<'a>>,
+    nslp_data: Option<&'a [u8]>,
+    infos: &'a [Info<'a>],
+}
+
+impl Kit {
+    /// What it makes, and a mode that this may travel in.
+    fn body<'a>(&'a self, common: &Common<'a>) -> (Body<'a>, Mode) {
+        let Common { nat_traversal, mri, session, nli, query_cookie, cookie, .. } = *common;
+        let Common { stack, nslp_data, infos, .. } = *common;
+        let (first, second) = self.flags;
+        let mode = if self.has[5] { Mode::C } else { Mode::D };
+        let body = match self.kind {
+            0 => Body::Query(Query {
+                nat_traversal,
+                mri,
+                session,
+                nli,
+                query_cookie,
+                stack,
+                nslp_data,
+            }),
+            1 => Body::Response(Response {
+                nat_traversal,
+                mri,
+                session,
+                nli,
+                query_cookie,
+                responder: self.has[3].then_some(ResponderPart { cookie, stack }),
+                confirm_requested: first || self.has[3],
+                nslp_data,
+            }),
+            2 => Body::Confirm(Confirm {
+                mri,
+                session,
+                nli,
+                returned: self.has[3].then_some(Returned {
+                    cookie,
+                    proposal: stack.map(|stack| stack.proposal),
+                    configuration: stack.map(|stack| stack.configuration).filter(|_| self.has[4]),
+                }),
+                nslp_data,
+            }),
+            3 => Body::Data(Data {
+                nat_traversal,
+                mri,
+                session,
+                nli: (mode == Mode::D).then_some(nli),
+                nslp_data: self.nslp_data.as_flattened(),
+                continuation: Continuation::NONE,
+                context_free: first && mode == Mode::D,
+                explicitly_routed: second,
+            }),
+            4 => Body::Error(Error {
+                nat_traversal,
+                nli: (mode == Mode::D || self.has[1]).then_some(nli),
+                error: self.error(mri, infos),
+            }),
+            _ => Body::Hello(Hello { id: self.hello, reply_requested: first && self.hello != 0 }),
+        };
+        let mode = match self.kind {
+            0 => Mode::D,
+            1..=4 => mode,
+            _ => Mode::C,
+        };
+        (body, mode)
+    }
+
+    fn error<'a>(&'a self, mri: Mri, infos: &'a [Info<'a>]) -> ErrorObject<'a> {
+        let (first, second) = self.flags;
+        ErrorObject {
+            class: ErrorClass::from_code(self.error.0),
+            code: ErrorCode::from_code(self.error.1),
+            subcode: self.error.2,
+            d_mode: first,
+            q_mode: first && second,
+            original: self.error.3,
+            session: self.has[2].then_some(SessionId(self.session)),
+            mri: self.has[3].then_some(mri),
+            infos: if self.has[4] { Infos::Items(infos) } else { Infos::NONE },
+            comment: self.comment.as_deref(),
+        }
+    }
+}
+
 /// Gives the message that `kit` makes, and a mode that it may travel in, to `check`.
 fn with_message(kit: &Kit, check: impl FnOnce(&Message<'_>, Mode)) {
     let profiles: Vec<_> = kit.profiles.iter().map(|layers| Profile(layers)).collect();
@@ -170,69 +263,19 @@ fn with_message(kit: &Kit, check: impl FnOnce(&Message<'_>, Mode)) {
         }
         other => other,
     };
-    let session = SessionId(kit.session);
     let [query_cookie, cookie] = [&kit.cookies[0], &kit.cookies[1]].map(|it| it.as_flattened());
-    let nslp_data = kit.has[1].then_some(kit.nslp_data.as_flattened());
-    let stack = kit.has[2].then_some(stack);
-    let (first, second) = kit.flags;
-    let mut mode = if kit.has[5] { Mode::C } else { Mode::D };
-    let body = match kit.kind {
-        0 => {
-            mode = Mode::D;
-            Body::Query(Query { nat_traversal, mri, session, nli, query_cookie, stack, nslp_data })
-        }
-        1 => Body::Response(Response {
-            nat_traversal,
-            mri,
-            session,
-            nli,
-            query_cookie,
-            responder: kit.has[3].then_some(ResponderPart { cookie, stack }),
-            confirm_requested: first || kit.has[3],
-            nslp_data,
-        }),
-        2 => Body::Confirm(Confirm {
-            mri,
-            session,
-            nli,
-            returned: kit.has[3].then_some(Returned {
-                cookie,
-                proposal: stack.map(|stack| stack.proposal),
-                configuration: stack.map(|stack| stack.configuration).filter(|_| kit.has[4]),
-            }),
-            nslp_data,
-        }),
-        3 => Body::Data(Data {
-            nat_traversal,
-            mri,
-            session,
-            nli: (mode == Mode::D).then_some(nli),
-            nslp_data: kit.nslp_data.as_flattened(),
-            continuation: Continuation::NONE,
-            context_free: first && mode == Mode::D,
-            explicitly_routed: second,
-        }),
-        4 => Body::Error(Error {
-            nat_traversal,
-            nli: (mode == Mode::D || kit.has[1]).then_some(nli),
-            error: ErrorObject {
-                class: ErrorClass::from_code(kit.error.0),
-                code: ErrorCode::from_code(kit.error.1),
-                subcode: kit.error.2,
-                d_mode: first,
-                q_mode: first && second,
-                original: kit.error.3,
-                session: kit.has[2].then_some(session),
-                mri: kit.has[3].then_some(mri),
-                infos: if kit.has[4] { Infos::Items(&infos) } else { Infos::NONE },
-                comment: kit.comment.as_deref(),
-            },
-        }),
-        _ => {
-            mode = Mode::C;
-            Body::Hello(Hello { id: kit.hello, reply_requested: first && kit.hello != 0 })
-        }
+    let common = Common {
+        nat_traversal,
+        mri,
+        session: SessionId(kit.session),
+        nli,
+        query_cookie,
+        cookie,
+        stack: kit.has[2].then_some(stack),
+        nslp_data: kit.has[1].then_some(kit.nslp_data.as_flattened()),
+        infos: &infos,
     };
+    let (body, mode) = kit.body(&common);
     let (hops, nslpid, source_is_peer) = kit.header;
     let extensions = Extensions::Items(&extensions);
     check(&Message { hops, nslpid, source_is_peer, body, extensions }, mode);

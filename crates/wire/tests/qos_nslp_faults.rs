@@ -1,5 +1,6 @@
 //! QoS NSLP, wrong messages: the fault is named with its place, and as a RESPONSE would name it.
 
+use earmark_wire::qos_nslp::ErrorKind::*;
 use earmark_wire::qos_nslp::iana::{ObjectType, ProtocolError};
 use earmark_wire::qos_nslp::*;
 
@@ -18,33 +19,50 @@ fn joined(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
+/// The header of a RESERVE; of a QUERY, and of one with RESERVE-INIT; of a RESPONSE and of a NOTIFY.
+const RESERVE: [u8; 4] = [1, 0, 0, 0];
+const QUERY: [u8; 4] = [2, 0, 0, 0];
+const INIT: [u8; 4] = [2, 1, 0, 0];
+const RESPONSE: [u8; 4] = [3, 0, 0, 0];
+const NOTIFY: [u8; 4] = [4, 0, 0, 0];
+
+/// No object is at fault.
+const NONE: ObjectType = ObjectType::Unknown(0);
+
+/// What is wrong, the octets, the fault, the object that has it, where it is, and the code of a RESPONSE about it.
+type Case = (&'static str, Vec<u8>, ErrorKind, ObjectType, usize, u8);
+
+fn with_info(value: &[u8]) -> Vec<u8> {
+    let words = u8::try_from(value.len() / 4).expect("short");
+    joined(&[&NOTIFY, &[0, 6, 0, words], value])
+}
+
+fn assert_named(cases: impl IntoIterator<Item = Case>) {
+    for (what, octets, kind, object, offset, code) in cases {
+        let error = Message::parse(&octets).expect_err(what);
+        let object = (object != NONE || kind == UnknownObject).then_some(object);
+        assert_eq!(error, ParseError { kind, object, offset }, "{what}");
+        let mut room = [0; 4];
+        let info = error.info_spec(&mut room);
+        let expected = Outcome::ProtocolError(ProtocolError::from_code(code));
+        assert_eq!(info.outcome, expected, "{what}");
+        assert!(error.to_string().starts_with(&format!("QoS NSLP, octet {offset}: ")), "{error}");
+    }
+}
+
 #[test]
-fn what_is_wrong_is_named_with_its_place_and_its_code() {
-    use ErrorKind::*;
-    let reserve = [1, 0, 0, 0];
-    let (query, init) = ([2, 0, 0, 0], [2, 1, 0, 0]);
-    let (response, notify) = ([3, 0, 0, 0], [4, 0, 0, 0]);
-    let with_info = |value: &[u8]| {
-        let words = u8::try_from(value.len() / 4).unwrap();
-        joined(&[&notify, &[0, 6, 0, words], value])
-    };
-    let none = ObjectType::Unknown(0);
-    let cases = [
-        ("nothing", vec![], Truncated, none, 0, 2),
-        ("three octets", vec![1, 0, 0], Truncated, none, 3, 2),
-        ("type 0", vec![0, 0, 0, 0], MessageType, none, 0, 1),
-        ("type 5", vec![5, 0, 0, 0], MessageType, none, 0, 1),
-        ("no RSN", reserve.to_vec(), MissingObject, ObjectType::Rsn, 4, 5),
-        ("no QSPEC", init.to_vec(), MissingObject, ObjectType::Qspec, 4, 5),
-        ("no RII", joined(&[&query, &QSPEC_OBJECT]), MissingObject, ObjectType::Rii, 12, 5),
-        ("no answer", response.to_vec(), MissingObject, ObjectType::InfoSpec, 4, 5),
-        ("no notice", notify.to_vec(), MissingObject, ObjectType::InfoSpec, 4, 5),
-        ("half a header", joined(&[&reserve, &[0, 2]]), ObjectTruncated, none, 4, 2),
-        ("cut off", joined(&[&reserve, &RSN_OBJECT[..8]]), ObjectLength, ObjectType::Rsn, 4, 8),
-        ("a short RSN", joined(&[&reserve, &[0, 2, 0, 0]]), ValueLength, ObjectType::Rsn, 4, 8),
+fn broken_frames_are_named_with_their_place_and_code() {
+    assert_named([
+        ("nothing", vec![], Truncated, NONE, 0, 2),
+        ("three octets", vec![1, 0, 0], Truncated, NONE, 3, 2),
+        ("type 0", vec![0, 0, 0, 0], MessageType, NONE, 0, 1),
+        ("type 5", vec![5, 0, 0, 0], MessageType, NONE, 0, 1),
+        ("half a header", joined(&[&RESERVE, &[0, 2]]), ObjectTruncated, NONE, 4, 2),
+        ("cut off", joined(&[&RESERVE, &RSN_OBJECT[..8]]), ObjectLength, ObjectType::Rsn, 4, 8),
+        ("a short RSN", joined(&[&RESERVE, &[0, 2, 0, 0]]), ValueLength, ObjectType::Rsn, 4, 8),
         (
             "a long RII",
-            joined(&[&reserve, &[0, 1, 0, 2], &[0; 8]]),
+            joined(&[&RESERVE, &[0, 1, 0, 2], &[0; 8]]),
             ValueLength,
             ObjectType::Rii,
             4,
@@ -52,7 +70,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "a short binding",
-            joined(&[&reserve, &[0, 4, 0, 1], &[0; 4]]),
+            joined(&[&RESERVE, &[0, 4, 0, 1], &[0; 4]]),
             ValueLength,
             ObjectType::BoundSessionId,
             4,
@@ -60,31 +78,15 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "a long classifier",
-            joined(&[&init, &[0, 5, 0, 2], &[0; 8]]),
+            joined(&[&INIT, &[0, 5, 0, 2], &[0; 8]]),
             ValueLength,
             ObjectType::PacketClassifier,
             4,
             8,
         ),
         (
-            "a third of a session",
-            joined(&[&reserve, &[0, 7, 0, 1], &[0; 4]]),
-            ValueLength,
-            ObjectType::SessionIdList,
-            4,
-            8,
-        ),
-        (
-            "a list without epoch",
-            joined(&[&reserve, &[0, 8, 0, 0]]),
-            ValueLength,
-            ObjectType::RsnList,
-            4,
-            8,
-        ),
-        (
             "a short MSG-ID",
-            joined(&[&reserve, &[0, 9, 0, 4], &[0; 16]]),
+            joined(&[&RESERVE, &[0, 9, 0, 4], &[0; 16]]),
             ValueLength,
             ObjectType::MessageId,
             4,
@@ -92,15 +94,26 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "an empty QSPEC",
-            joined(&[&reserve, &[0, 11, 0, 0]]),
+            joined(&[&RESERVE, &[0, 11, 0, 0]]),
             EmptyQspec,
             ObjectType::Qspec,
             4,
             12,
         ),
+    ]);
+}
+
+#[test]
+fn what_is_missing_or_unknown_is_named_with_its_place_and_code() {
+    assert_named([
+        ("no RSN", RESERVE.to_vec(), MissingObject, ObjectType::Rsn, 4, 5),
+        ("no QSPEC", INIT.to_vec(), MissingObject, ObjectType::Qspec, 4, 5),
+        ("no RII", joined(&[&QUERY, &QSPEC_OBJECT]), MissingObject, ObjectType::Rii, 12, 5),
+        ("no answer", RESPONSE.to_vec(), MissingObject, ObjectType::InfoSpec, 4, 5),
+        ("no notice", NOTIFY.to_vec(), MissingObject, ObjectType::InfoSpec, 4, 5),
         (
             "unknown",
-            joined(&[&reserve, &[0x07, 0xd0, 0, 0]]),
+            joined(&[&RESERVE, &[0x07, 0xd0, 0, 0]]),
             UnknownObject,
             ObjectType::Unknown(2_000),
             4,
@@ -108,16 +121,22 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "type 0 of object",
-            joined(&[&reserve, &[0, 0, 0, 0]]),
+            joined(&[&RESERVE, &[0, 0, 0, 0]]),
             UnknownObject,
             ObjectType::Unknown(0),
             4,
             7,
         ),
-        ("an RSN in a QUERY", joined(&[&query, &RSN_OBJECT]), IllegalObject, ObjectType::Rsn, 4, 6),
+    ]);
+}
+
+#[test]
+fn what_is_out_of_place_is_named_with_its_place_and_code() {
+    assert_named([
+        ("an RSN in a QUERY", joined(&[&QUERY, &RSN_OBJECT]), IllegalObject, ObjectType::Rsn, 4, 6),
         (
             "an RII in a NOTIFY",
-            joined(&[&notify, &RII_OBJECT]),
+            joined(&[&NOTIFY, &RII_OBJECT]),
             IllegalObject,
             ObjectType::Rii,
             4,
@@ -125,7 +144,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "both in a RESPONSE",
-            joined(&[&response, &RII_OBJECT, &RSN_OBJECT, &INFO_OBJECT]),
+            joined(&[&RESPONSE, &RII_OBJECT, &RSN_OBJECT, &INFO_OBJECT]),
             IllegalObject,
             ObjectType::Rsn,
             32,
@@ -133,7 +152,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "a classifier of nothing",
-            joined(&[&reserve, &RSN_OBJECT, &[0, 5, 0, 1, 0, 0, 0, 0]]),
+            joined(&[&RESERVE, &RSN_OBJECT, &[0, 5, 0, 1, 0, 0, 0, 0]]),
             IllegalObject,
             ObjectType::PacketClassifier,
             24,
@@ -141,7 +160,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "MSG-ID and BOUND-MSG-ID",
-            joined(&[&reserve, &[0, 9, 0, 5], &[0; 20], &[0, 10, 0, 5], &[0; 20]]),
+            joined(&[&RESERVE, &[0, 9, 0, 5], &[0; 20], &[0, 10, 0, 5], &[0; 20]]),
             IllegalObject,
             ObjectType::BoundMessageId,
             28,
@@ -149,7 +168,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "two RSNs",
-            joined(&[&reserve, &RSN_OBJECT, &RSN_OBJECT]),
+            joined(&[&RESERVE, &RSN_OBJECT, &RSN_OBJECT]),
             DuplicateObject,
             ObjectType::Rsn,
             16,
@@ -157,7 +176,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "two QSPECs",
-            joined(&[&reserve, &QSPEC_OBJECT, &QSPEC_OBJECT]),
+            joined(&[&RESERVE, &QSPEC_OBJECT, &QSPEC_OBJECT]),
             DuplicateObject,
             ObjectType::Qspec,
             12,
@@ -165,15 +184,45 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "three QSPECs",
-            joined(&[&init, &QSPEC_OBJECT, &QSPEC_OBJECT, &QSPEC_OBJECT]),
+            joined(&[&INIT, &QSPEC_OBJECT, &QSPEC_OBJECT, &QSPEC_OBJECT]),
             DuplicateObject,
             ObjectType::Qspec,
             20,
             11,
         ),
         (
+            "ACK-REQ beside an RII",
+            joined(&[&[1, 0, 0, 4], &RSN_OBJECT, &RII_OBJECT]),
+            Acknowledgement,
+            NONE,
+            2,
+            3,
+        ),
+    ]);
+}
+
+#[test]
+fn lists_that_do_not_fit_together_are_named_with_their_place_and_code() {
+    assert_named([
+        (
+            "a third of a session",
+            joined(&[&RESERVE, &[0, 7, 0, 1], &[0; 4]]),
+            ValueLength,
+            ObjectType::SessionIdList,
+            4,
+            8,
+        ),
+        (
+            "a list without epoch",
+            joined(&[&RESERVE, &[0, 8, 0, 0]]),
+            ValueLength,
+            ObjectType::RsnList,
+            4,
+            8,
+        ),
+        (
             "sequence numbers of nothing",
-            joined(&[&reserve, &RSN_OBJECT, &[0, 8, 0, 1, 0, 0, 0, 0]]),
+            joined(&[&RESERVE, &RSN_OBJECT, &[0, 8, 0, 1, 0, 0, 0, 0]]),
             MissingObject,
             ObjectType::SessionIdList,
             24,
@@ -181,7 +230,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "a sequence number too few",
-            joined(&[&reserve, &RSN_OBJECT, &[0, 8, 0, 1, 0, 0, 0, 0], &[0, 7, 0, 4], &SESSION]),
+            joined(&[&RESERVE, &RSN_OBJECT, &[0, 8, 0, 1, 0, 0, 0, 0], &[0, 7, 0, 4], &SESSION]),
             ListMismatch,
             ObjectType::RsnList,
             16,
@@ -189,20 +238,18 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
         ),
         (
             "a sequence number too many",
-            joined(&[&reserve, &RSN_OBJECT, &[0, 7, 0, 0], &[0, 8, 0, 2], &[0; 8]]),
+            joined(&[&RESERVE, &RSN_OBJECT, &[0, 7, 0, 0], &[0, 8, 0, 2], &[0; 8]]),
             ListMismatch,
             ObjectType::RsnList,
             20,
             14,
         ),
-        (
-            "ACK-REQ beside an RII",
-            joined(&[&[1, 0, 0, 4], &RSN_OBJECT, &RII_OBJECT]),
-            Acknowledgement,
-            none,
-            2,
-            3,
-        ),
+    ]);
+}
+
+#[test]
+fn wrong_info_specs_are_named_with_their_place_and_code() {
+    assert_named([
         ("an INFO-SPEC of nothing", with_info(&[]), ValueLength, ObjectType::InfoSpec, 4, 8),
         (
             "a source past the end",
@@ -262,18 +309,7 @@ fn what_is_wrong_is_named_with_its_place_and_its_code() {
             4,
             14,
         ),
-    ];
-    for (what, octets, kind, object, offset, code) in cases {
-        let error = Message::parse(&octets).expect_err(what);
-        let none = matches!(kind, Truncated | MessageType | ObjectTruncated | Acknowledgement);
-        let object = (!none).then_some(object);
-        assert_eq!(error, ParseError { kind, object, offset }, "{what}");
-        let mut room = [0; 4];
-        let info = error.info_spec(&mut room);
-        let expected = Outcome::ProtocolError(ProtocolError::from_code(code));
-        assert_eq!(info.outcome, expected, "{what}");
-        assert!(error.to_string().starts_with(&format!("QoS NSLP, octet {offset}: ")), "{error}");
-    }
+    ]);
 }
 
 #[test]

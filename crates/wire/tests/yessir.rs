@@ -1,80 +1,13 @@
-//! YESSIR's encoding: messages survive the wire, routers edit what they may and nothing else, and what is wrong is named.
+//! YESSIR's encoding, octet by octet: fields are where the table has them, what is wrong is named, and what is not ours is left
+//! alone.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
-use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 use earmark_wire::rtcp::{self, Packet, SenderInfo, SenderReport};
-use earmark_wire::udp::{self, Checksum};
+use earmark_wire::udp;
 use earmark_wire::yessir::*;
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
 
-const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-const DESTINATION: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
 const SSRC: u32 = 0x1234_5678;
-
-/// A message that owns its lists.
-#[derive(Clone, Debug)]
-struct Owned {
-    generic: Generic,
-    flowspec: Option<Flowspec>,
-    link_info: Option<LinkInfo>,
-    notes: Vec<FailureNote>,
-    auth: Option<Auth>,
-    others: Vec<(u8, u8, Vec<[u8; 4]>)>,
-}
-
-impl Owned {
-    fn with<R>(&self, then: impl FnOnce(&Message<'_>) -> R) -> R {
-        let mut notes = Vec::new();
-        for note in &self.notes {
-            let (octets, length) = note.to_octets();
-            notes.extend(&octets[..length]);
-        }
-        let mut others = Vec::new();
-        for (number, flags, body) in &self.others {
-            let length = u16::try_from(4 + 4 * body.len()).expect("short");
-            others.extend([*number, *flags]);
-            others.extend(length.to_be_bytes());
-            others.extend(body.as_flattened());
-        }
-        then(&Message {
-            ssrc: SSRC,
-            generic: self.generic,
-            flowspec: self.flowspec,
-            link_info: self.link_info,
-            failures: Failures::of(&notes).expect("they were written as they should be"),
-            auth: self.auth,
-            others: &others,
-        })
-    }
-
-    fn app(&self) -> Vec<u8> {
-        self.with(|message| {
-            let mut app = vec![0xa5; message.buffer_len()];
-            assert_eq!(message.emit(&mut app), Ok(app.len()));
-            app
-        })
-    }
-
-    /// A report that it rides in.
-    fn compound(&self) -> Vec<u8> {
-        [report(), self.app()].concat()
-    }
-
-    /// The same with UDP in front.
-    fn packet(&self, behind: &[u8]) -> Vec<u8> {
-        let mut packet = [&[0; udp::HEADER], &self.compound()[..], behind].concat();
-        header().emit(&mut packet).expect("it is short");
-        packet
-    }
-}
-
-fn header() -> udp::Repr {
-    let (source, destination) = (SOURCE, DESTINATION);
-    udp::Repr { source, destination, source_port: 5_001, destination_port: 5_003 }
-}
 
 fn report() -> Vec<u8> {
     let sender = SenderInfo { ntp: 1 << 32, rtp_timestamp: 2, packets: 3, octets: 4 };
@@ -84,249 +17,11 @@ fn report() -> Vec<u8> {
     octets
 }
 
-fn rate() -> impl Strategy<Value = OctetRate> {
-    any::<u32>().prop_map(|bits| OctetRate(f32::from_bits(bits)))
-}
-
-fn generic() -> impl Strategy<Value = Generic> {
-    let command =
-        prop_oneof![Just(Command::Active), Just(Command::Passive), Just(Command::Release)];
-    let style = prop_oneof![Just(Style::Individual), Just(Style::Shared)];
-    (command, style, any::<u16>(), any::<u32>(), any::<bool>()).prop_map(
-        |(command, style, interval, reservation, multiplexed)| Generic {
-            command,
-            style,
-            interval,
-            reservation,
-            multiplexed,
-        },
-    )
-}
-
-fn flowspec() -> impl Strategy<Value = Flowspec> {
-    let single = || any::<u32>().prop_map(f32::from_bits);
-    let bucket = (single(), single(), single(), any::<u32>(), any::<u32>()).prop_map(
-        |(rate, depth, peak, min_policed_unit, max_packet_size)| TokenBucket {
-            rate,
-            depth,
-            peak,
-            min_policed_unit,
-            max_packet_size,
-        },
-    );
-    prop_oneof![
-        (bucket, option::of((single(), any::<u32>()))).prop_map(|(bucket, rspec)| {
-            Flowspec::Intserv(match rspec {
-                None => FlowSpec::ControlledLoad(bucket),
-                Some((rate, slack_us)) => FlowSpec::Guaranteed(bucket, Rspec { rate, slack_us }),
-            })
-        }),
-        any::<(u8, u8)>()
-            .prop_map(|(payload_type, frames)| Flowspec::Codec { payload_type, frames }),
-        (any::<u8>(), rate()).prop_map(|(dscp, rate)| Flowspec::Class { dscp, rate }),
-        any::<(u16, u16)>().prop_map(|(window, headroom)| Flowspec::Measured { window, headroom }),
-    ]
-}
-
-fn link_info() -> impl Strategy<Value = LinkInfo> {
-    (any::<(u8, u8, bool, u16, u32)>(), rate()).prop_map(
-        |((send_ttl, hops, other_hops, path_mtu, latency_us), available)| LinkInfo {
-            send_ttl,
-            hops,
-            other_hops,
-            path_mtu,
-            available,
-            latency_us,
-        },
-    )
-}
-
-fn note() -> impl Strategy<Value = FailureNote> {
-    let node = prop_oneof![
-        any::<u32>().prop_map(|n| IpAddr::V4(Ipv4Addr::from_bits(n))),
-        any::<u128>().prop_map(|n| IpAddr::V6(Ipv6Addr::from_bits(n))),
-    ];
-    (any::<(u8, u16)>(), rate(), node).prop_map(|((reason, hop), available, node)| FailureNote {
-        reason: FailureReason::from_code(reason),
-        hop,
-        available,
-        node,
-    })
-}
-
-fn message() -> impl Strategy<Value = Owned> {
-    let auth = any::<(u32, u64, [u8; 16])>().prop_map(|(key, sequence, digest)| Auth {
-        key,
-        sequence,
-        digest,
-    });
-    let other = (9_u8..=255, any::<u8>(), vec(any::<[u8; 4]>(), 0..4));
-    (
-        generic(),
-        option::of(flowspec()),
-        option::of(link_info()),
-        vec(note(), 0..5),
-        option::of(auth),
-        vec(other, 0..3),
-    )
-        .prop_map(|(generic, flowspec, link_info, notes, auth, others)| Owned {
-            generic,
-            flowspec,
-            link_info,
-            notes,
-            auth,
-            others,
-        })
-}
-
-/// The BYE of the source that reports.
-const BYE: [u8; 8] = [0x81, 203, 0, 1, 0x12, 0x34, 0x56, 0x78];
-
 fn read(compound: &[u8]) -> (Message<'_>, Places) {
     let report = Report::parse(compound).expect("it was emitted");
     assert_eq!((report.ssrc, report.goodbye), (SSRC, false));
     assert_eq!(report.sender.map(|sender| sender.octets), Some(4));
     report.message.expect("there is one")
-}
-
-proptest! {
-    #[test]
-    fn messages_survive_the_wire(owned in message()) {
-        let compound = owned.compound();
-        let (message, places) = read(&compound);
-        owned.with(|expected| assert_eq!(message, *expected));
-        let mut again = vec![0x5a; message.buffer_len()];
-        prop_assert_eq!(message.emit(&mut again), Ok(again.len()));
-        prop_assert_eq!(&again, &owned.app(), "and so do canonical octets");
-        prop_assert_eq!(places.data(&compound), &again[12..]);
-        prop_assert!(is_carried(&compound));
-        let notes: Vec<FailureNote> = message.failures.iter().collect();
-        prop_assert_eq!(notes.len(), message.failures.len());
-        prop_assert_eq!(notes, owned.notes);
-    }
-
-    /// The shortcut against the long way: what it reads is the same, and its number tells requests apart.
-    #[test]
-    fn the_usual_form_is_read_alike(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9]), Just(BYE.to_vec())]) {
-        let described = |owned: &Owned| {
-            [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], owned.app(), behind.clone()].concat()
-        };
-        let usual_form = |owned: &Owned| {
-            owned.flowspec.is_some() && owned.notes.is_empty() && owned.auth.is_none() && owned.others.is_empty()
-        };
-        let compound = described(&owned);
-        let usual = Usual::read(&compound);
-        let goodbye = behind == BYE;
-        prop_assert_eq!(usual.is_some(), usual_form(&owned) && (behind.is_empty() || goodbye));
-        let Some(usual) = usual else { return Ok(()) };
-        let report = Report::parse(&compound).expect("it was emitted");
-        let (message, places) = report.message.expect("there is one");
-        prop_assert_eq!(usual.report(), Some(report));
-        prop_assert_eq!((usual.goodbye(), report.goodbye), (goodbye, goodbye));
-        prop_assert_eq!((usual.ssrc, usual.places()), (SSRC, &places));
-        prop_assert_eq!(usual.link_info(), message.link_info);
-        prop_assert_eq!(usual.multiplexed(), message.generic.multiplexed);
-        let same = Owned { link_info: other.link_info, ..owned.clone() };
-        let number = Usual::read(&described(&same)).map(|usual| usual.fingerprint());
-        prop_assert_eq!(number, Some(usual.fingerprint()), "whatever the way offers");
-        let different = Owned { generic: other.generic, flowspec: other.flowspec.or(owned.flowspec), ..same };
-        if (different.generic, different.flowspec) != (owned.generic, owned.flowspec) {
-            let number = Usual::read(&described(&different)).map(|usual| usual.fingerprint());
-            prop_assert_ne!(number, Some(usual.fingerprint()));
-        }
-    }
-
-    /// Any octets that are of the usual form are read by the long way, too, or say something that it refuses to know.
-    #[test]
-    fn damage_does_not_lead_the_shortcut_astray(owned in message(), leaves in any::<bool>(), damage in vec(any::<(u16, u8)>(), 0..3)) {
-        let plain = Owned { notes: vec![], auth: None, others: vec![], ..owned };
-        let behind = if leaves { BYE.to_vec() } else { vec![] };
-        let mut compound = [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], plain.app(), behind].concat();
-        let length = compound.len();
-        for (at, octet) in damage {
-            compound[usize::from(at) % length] = octet;
-        }
-        if let Some(usual) = Usual::read(&compound) {
-            prop_assert_eq!(usual.report(), Report::parse(&compound).ok());
-        }
-    }
-
-    /// The editor against emitting the changed message anew: the same octets, checksum included, whatever stands behind.
-    #[test]
-    fn editing_gives_what_emitting_anew_does(
-        owned in message(),
-        info in link_info(),
-        note in option::of(note()),
-        behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9])],
-    ) {
-        let packet = owned.packet(&behind);
-        let (_, places) = read(&packet[udp::HEADER..]);
-        // Where nothing is said of the way, nothing is written of it.
-        let info = LinkInfo { send_ttl: owned.link_info.map_or(0, |old| old.send_ttl), ..info };
-        let edit = Edit { link_info: Some(info), note };
-        let mut target = vec![0xa5; packet.len() + edit.growth(&places)];
-        prop_assert_eq!(edit.write(&packet, &places, &mut target), Ok(()));
-        let mut expected = owned.clone();
-        expected.link_info = owned.link_info.map(|_| info);
-        expected.notes.extend(note);
-        let new = udp::Packet::parse(&target).expect("it is still a packet");
-        prop_assert_eq!(new.verify(SOURCE, DESTINATION), Checksum::Right);
-        let (message, places) = read(new.payload);
-        expected.with(|expected| assert_eq!(message, *expected));
-        prop_assert_eq!(&new.payload[new.payload.len() - behind.len()..], &behind[..]);
-        // A new FAILURE is the last fragment; otherwise all is where a sender would have put it.
-        if note.is_none() || !owned.notes.is_empty() {
-            prop_assert_eq!(&target, &expected.packet(&behind));
-        }
-        let covered_before: Vec<&[u8]> = covered(places.data(new.payload)).collect();
-        let old = owned.compound();
-        let (_, places) = read(&old);
-        prop_assert_eq!(covered_before, covered(places.data(&old)).collect::<Vec<_>>());
-    }
-
-    /// Wrong stays wrong, and none stays none.
-    #[test]
-    fn editing_does_not_hide_damage(owned in message(), note in note(), damage in 1_u16..0xffff) {
-        let mut packet = owned.packet(&[]);
-        let right = u16::from_be_bytes([packet[6], packet[7]]);
-        let wrong = right ^ damage;
-        prop_assume!(wrong != 0 && wrong != right && (wrong ^ right) != 0xffff);
-        packet[6..8].copy_from_slice(&wrong.to_be_bytes());
-        let (_, places) = read(&packet[udp::HEADER..]);
-        let edit = Edit { link_info: None, note: Some(note) };
-        let mut target = vec![0; packet.len() + edit.growth(&places)];
-        edit.write(&packet, &places, &mut target).expect("it fits");
-        let verify = |octets: &[u8]| udp::Packet::parse(octets).expect("one").verify(SOURCE, DESTINATION);
-        prop_assume!(verify(&packet) == Checksum::Wrong);
-        prop_assert_ne!(verify(&target), Checksum::Right);
-        packet[6..8].fill(0);
-        edit.write(&packet, &places, &mut target).expect("it fits");
-        prop_assert_eq!(verify(&target), Checksum::Absent);
-    }
-
-    #[test]
-    fn any_octets_are_handled(owned in message(), damage in vec(any::<(u16, u8)>(), 1..4), cut in any::<u16>()) {
-        let mut compound = owned.compound();
-        let length = compound.len();
-        for (at, octet) in damage {
-            compound[usize::from(at) % length] = octet;
-        }
-        compound.truncate(length - usize::from(cut) % 8);
-        match Report::parse(&compound) {
-            Ok(Report { message: Some((message, places)), .. }) => {
-                prop_assert!(is_carried(&compound));
-                prop_assert!(message.buffer_len() <= compound.len());
-                prop_assert!(covered(places.data(&compound)).count() <= compound.len());
-                let note = FailureNote { reason: FailureReason::Limit, hop: 1, available: OctetRate(0.0), node: SOURCE };
-                let edit = Edit { link_info: Some(LinkInfo::unknown(1)), note: Some(note) };
-                let packet = [&[0; udp::HEADER], &compound[..]].concat();
-                let mut target = vec![0; packet.len() + edit.growth(&places)];
-                let _ = edit.write(&packet, &places, &mut target);
-            }
-            Ok(_) => {}
-            Err(error) => prop_assert!(error.offset <= compound.len(), "{}", error),
-        }
-    }
 }
 
 const GENERIC: [u8; 12] = [1, 0, 0, 12, 1, 1, 0, 30, 0, 0, 0, 5];
@@ -411,23 +106,29 @@ fn a_goodbye_is_that_of_the_source() {
     }
 }
 
+/// Where the data begin.
+const DATA: usize = 28 + 12;
+
+fn with(fragment: &[u8]) -> Vec<u8> {
+    ours(&[&GENERIC[..], fragment].concat())
+}
+
+fn changed(fragment: &[u8], at: usize, octet: u8) -> Vec<u8> {
+    let mut fragment = fragment.to_vec();
+    fragment[at] = octet;
+    fragment
+}
+
+fn intserv(service: u8) -> [u8; 36] {
+    let mut fragment = [0; 36];
+    fragment[..4].copy_from_slice(&[2, 0, 0, 36]);
+    fragment[27] = service;
+    fragment
+}
+
 #[test]
 fn malformed_messages_are_named_with_fragment_and_place() {
-    /// Where the data begin.
-    const DATA: usize = 28 + 12;
-    let with = |fragment: &[u8]| ours(&[&GENERIC[..], fragment].concat());
-    let changed = |fragment: &[u8], at: usize, octet: u8| {
-        let mut fragment = fragment.to_vec();
-        fragment[at] = octet;
-        fragment
-    };
     let behind = DATA + GENERIC.len();
-    let intserv = |service: u8| {
-        let mut fragment = [0; 36];
-        fragment[..4].copy_from_slice(&[2, 0, 0, 36]);
-        fragment[27] = service;
-        fragment
-    };
     let cases = [
         (
             "two of ours",
@@ -513,40 +214,4 @@ fn unknown_fragments_are_left_alone() {
     let (before, after) = target.split_at(packet.len() - 12);
     assert_eq!(before, &packet[..packet.len() - 12]);
     assert_ne!(after, &packet[packet.len() - 12..]);
-}
-
-#[test]
-fn a_message_holds_255_notes() {
-    let note = FailureNote {
-        reason: FailureReason::Bandwidth,
-        hop: 1,
-        available: OctetRate(1.0),
-        node: SOURCE,
-    };
-    let generic = Generic {
-        command: Command::Active,
-        style: Style::Shared,
-        interval: 1,
-        reservation: 1,
-        multiplexed: true,
-    };
-    let mut owned = Owned {
-        generic,
-        flowspec: None,
-        link_info: None,
-        notes: vec![note; 254],
-        auth: None,
-        others: vec![],
-    };
-    let edit = Edit { link_info: None, note: Some(note) };
-    let write = |owned: &Owned| {
-        let packet = owned.packet(&[]);
-        let (_, places) = read(&packet[udp::HEADER..]);
-        let mut target = vec![0; packet.len() + edit.growth(&places)];
-        edit.write(&packet, &places, &mut target).map(|()| target)
-    };
-    let full = write(&owned).expect("one more fits");
-    owned.notes.push(note);
-    assert_eq!(full, owned.packet(&[]));
-    assert_eq!(write(&owned), Err(earmark_wire::EmitError::TooLong));
 }

@@ -173,33 +173,37 @@ fn milliseconds(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// Reserves along the path, and waits for the last node's answer.
-pub(super) fn reserve(
-    client: &mut Client,
-    options: &ReserveOptions,
-    out: &mut Output,
-) -> Result<Outcome, Failure> {
+/// What the daemon is asked for.
+fn establish(options: &ReserveOptions) -> Establish {
     let rate = options.rate.expect("it was checked that there is one");
-    let of = &options.nsis_options;
-    let Traffic { to, hold, ref who, .. } = options.traffic;
-    let request = Establish {
-        from: options.traffic.from,
-        flow_label: options.traffic.flow_label,
-        ip_protocol: options.traffic.ip_protocol,
+    let (traffic, of) = (&options.traffic, &options.nsis_options);
+    Establish {
+        from: traffic.from,
+        flow_label: traffic.flow_label,
+        ip_protocol: traffic.ip_protocol,
         minimum_bps: of.at_least,
-        burst_octets: options.traffic.burst,
-        peak_bps: options.traffic.peak,
-        max_packet: options.traffic.max_packet,
-        priority: who.priority,
+        burst_octets: traffic.burst,
+        peak_bps: traffic.peak,
+        max_packet: traffic.max_packet,
+        priority: traffic.who.priority,
         by_receiver: of.by_receiver,
         query: options.query,
         reliable: of.reliable,
         secure: of.secure,
         hold: true,
         follow: true,
-        ..Establish::new(to, rate)
-    };
-    let opened: Opened = client.call(&Request::Establish(request))?;
+        ..Establish::new(traffic.to, rate)
+    }
+}
+
+/// Reserves along the path, and waits for the last node's answer.
+pub(super) fn reserve(
+    client: &mut Client,
+    options: &ReserveOptions,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let Traffic { to, hold, .. } = options.traffic;
+    let opened: Opened = client.call(&Request::Establish(establish(options)))?;
     let ours = qos::Application(opened.application);
     let mut wait = Wait { client, opened, timeout: options.timeout, out };
     while let Some(notice) = wait.next()? {

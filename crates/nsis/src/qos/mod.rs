@@ -12,7 +12,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `reserve` | RESERVE: new, refreshed, changed, refused |
+//! | `reserve` | RESERVE: new, refreshed, changed |
+//! | `onward` | where it goes from there: on, or back as an answer or a refusal |
 //! | `tear` | how sessions end, and those that depend on them |
 //! | `summary` | many sessions in one message |
 //! | `query`, `response`, `notify` | the other three messages |
@@ -45,6 +46,7 @@ mod config;
 mod counters;
 mod listening;
 mod notify;
+mod onward;
 mod policy;
 mod query;
 mod receive;

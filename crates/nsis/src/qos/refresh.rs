@@ -152,7 +152,8 @@ impl QosNslp {
 
     /// Both waits in milliseconds.
     pub(super) fn first_try(&self, now: Time) -> (Time, u32, Time) {
-        let wait = self.config.retry;
+        // Nothing, doubled, stays nothing.
+        let wait = self.config.retry.max(Duration::from_millis(1));
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         (now + wait, wait_ms, now + self.config.give_up)
     }

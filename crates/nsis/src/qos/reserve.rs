@@ -1,8 +1,8 @@
 //! RESERVE: makes, refreshes and changes a reservation (RFC 5974 section 5.4.1).
 //!
 //! What it does to a session that is known follows from the peer that it comes from and from its sequence number
-//! (section 5.3.1): an older one is left out of account, the same one refreshes, a newer one changes. What is new or has
-//! changed goes on to the next node; a refresh ends here unless it asks for an answer from the end.
+//! (section 5.3.1): an older one is left out of account, the same one refreshes, a newer one changes. Where it goes from here
+//! stands in [`onward`](super::onward).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -12,17 +12,14 @@ use earmark_core::{Rate, Time};
 use earmark_wire::gist::{Direction, PathCoupled};
 use earmark_wire::nsis::Treatment;
 use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, TransientFailure};
-use earmark_wire::qos_nslp::{
-    Answers, ExtraObject, InfoSpec, MessageBinding, Outcome, Reserve, Rsn,
-};
+use earmark_wire::qos_nslp::{ExtraObject, MessageBinding, Outcome, Reserve, Rsn};
 
 use super::QosNslp;
 use super::admission::{Asked, Granted, Refused, flow_of, is_foreign, way_out};
-use super::api::{Change, Event};
+use super::api::Change;
 use super::counters::DropReason;
 use super::refresh::lifetime_ms;
-use super::rmf::{self, Fault};
-use super::send::{Saying, said_here};
+use super::rmf::Fault;
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::Place;
 use crate::nslp::{PeerHandle, Received, Turn};
@@ -364,86 +361,6 @@ impl QosNslp {
         if let Some(number) = aggregate {
             self.bind_to_aggregate(index, number);
         }
-    }
-
-    /// Passes a RESERVE on, or, where nobody comes after this node, ends it.
-    pub(super) fn go_on(
-        &mut self,
-        turn: &mut Turn<'_, '_>,
-        arrival: &Arrival<'_>,
-        index: Index,
-        success: Success,
-    ) {
-        let Arrival { message, reserve, .. } = *arrival;
-        let session = self.store.session(index);
-        if session.flags.has(Flags::ENDS_HERE) {
-            if let Some(rii) = reserve.rii {
-                let qspec = rmf::success(&session.qspec);
-                let info = InfoSpec::new(Outcome::Success(success));
-                self.respond(turn, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
-            } else if reserve.flags.ack_req {
-                self.acknowledge(turn, arrival);
-            }
-            if success == Success::Reservation {
-                self.arrived(turn, index);
-            }
-            return;
-        }
-        let saying = Saying {
-            full: true,
-            rii: reserve.rii,
-            // Whoever waits for the name further on still has to hear it.
-            binding: reserve.binding.filter(|binding| match binding {
-                MessageBinding::Id(_) => true,
-                MessageBinding::Bound(_) => !self.synchronizes(turn, arrival),
-            }),
-            info: reserve.info,
-            objects: Some(reserve.extra).filter(|objects| !objects.is_empty()),
-            ..Saying::default()
-        };
-        self.send_reserve(turn, index, &saying);
-        mark(Checkpoint::Forward);
-        let next = turn.now + self.refresh_wait();
-        self.store.session_mut(index).refresh_at = next;
-        self.rearm(index);
-        if reserve.flags.ack_req {
-            self.acknowledge(turn, arrival);
-        }
-    }
-
-    /// Tells the peer that its message was treated (ACK-REQ).
-    fn acknowledge(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>) {
-        let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
-        let answers = Some(Answers::Rsn(arrival.reserve.rsn));
-        self.respond(turn, arrival.message, answers, info, None);
-    }
-
-    /// Refuses a RESERVE. Of one that tears down nobody wants to hear (section 5.3.5).
-    pub(super) fn deny(
-        &mut self,
-        turn: &mut Turn<'_, '_>,
-        arrival: &Arrival<'_>,
-        refused: &Refused,
-    ) {
-        let Arrival { message, reserve, .. } = *arrival;
-        self.counters.refused += 1;
-        let Refused { fault, available } = refused;
-        let outcome = fault.outcome;
-        let (session, available) = (message.session, *available);
-        turn.out.notify(crate::Event::Qos(Event::Denied { session, outcome, available }));
-        if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.trigger_fails(turn, id);
-        }
-        if reserve.tear {
-            return;
-        }
-        let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
-        let info = said_here(turn, Some(message.interface), &message.mri, outcome);
-        let returned = reserve
-            .qspec
-            .filter(|_| fault.object.is_some())
-            .map(|qspec| rmf::refusal(qspec, fault, available));
-        self.respond(turn, message, Some(answers), info, returned.as_deref());
     }
 
     fn tell_of_claim(&self, turn: &mut Turn<'_, '_>, index: Index, change: Change) {

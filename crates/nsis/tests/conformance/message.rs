@@ -268,71 +268,7 @@ pub(crate) fn compose(
     };
     let stack = Stack { proposal: Profiles::new(&layers), configuration };
     let stack = (!layers.is_empty()).then_some(stack);
-    let nli =
-        parts.nli.as_ref().map(|(identity, address, ttl, validity)| NetworkLayerInformation {
-            peer_identity: identity,
-            ip_ttl: *ttl,
-            interface_address: *address,
-            routing_state_validity: (*validity).max(1),
-        });
-    let needed = || nli.ok_or_else(|| "NLI is missing".to_string());
-    let mri = || parts.direction.map(flow).ok_or_else(|| "the direction is missing".to_string());
-    let (session, data) = (session(parts.session), parts.data.as_deref());
-    let body = match name {
-        "Query" => Body::Query(Query {
-            nat_traversal: None,
-            mri: mri()?,
-            session,
-            nli: needed()?,
-            query_cookie: &parts.query_cookie,
-            stack,
-            nslp_data: data,
-        }),
-        "Response" => {
-            let cookie = parts.responder_cookie.as_deref();
-            Body::Response(Response {
-                nat_traversal: None,
-                mri: mri()?,
-                session,
-                nli: needed()?,
-                query_cookie: &parts.query_cookie,
-                responder: cookie.map(|cookie| ResponderPart { cookie, stack }),
-                confirm_requested: words.flag("confirm") || cookie.is_some(),
-                nslp_data: data,
-            })
-        }
-        "Confirm" => Body::Confirm(Confirm {
-            mri: mri()?,
-            session,
-            nli: needed()?,
-            returned: parts.responder_cookie.as_deref().map(|cookie| Returned {
-                cookie,
-                proposal: stack.map(|stack| stack.proposal),
-                configuration: parts.hold.and(stack).map(|stack| stack.configuration),
-            }),
-            nslp_data: data,
-        }),
-        "Data" => Body::Data(Data {
-            nat_traversal: None,
-            mri: mri()?,
-            session,
-            nli,
-            nslp_data: data.unwrap_or_default(),
-            continuation: Continuation::NONE,
-            context_free: false,
-            explicitly_routed: false,
-        }),
-        "Error" => {
-            let (code, subcode) = parts.error.ok_or("ERROR is missing")?;
-            let mode = earmark_wire::gist::Mode::D;
-            let error = ErrorObject::about(original, mode, code, subcode);
-            let error = error.ok_or("there is nothing that the error could be about")?;
-            let error = ErrorObject { infos: Infos::NONE, ..error };
-            Body::Error(Error { nat_traversal: None, nli, error })
-        }
-        "MA-Hello" => Body::Hello(Hello { id: 0, reply_requested: false }),
-        other => return Err(format!("there is no message `{other}`")),
-    };
+    let body = parts.body(name, &mut words, stack, original)?;
     let hops = words.maybe("hops")?.unwrap_or(60);
     let source_is_peer = !matches!(body, Body::Query(_)) || words.flag("S");
     words.end()?;
@@ -341,4 +277,85 @@ pub(crate) fn compose(
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).map_err(|error| error.to_string())?;
     Ok(octets)
+}
+
+impl Parts {
+    fn nli(&self) -> Option<NetworkLayerInformation<'_>> {
+        let (identity, address, ttl, validity) = self.nli.as_ref()?;
+        Some(NetworkLayerInformation {
+            peer_identity: identity,
+            ip_ttl: *ttl,
+            interface_address: *address,
+            routing_state_validity: (*validity).max(1),
+        })
+    }
+
+    /// What a message of this name says, where a stack is proposed with `stack`.
+    fn body<'a>(
+        &'a self,
+        name: &str,
+        words: &mut Words<'_>,
+        stack: Option<Stack<'a>>,
+        original: &'a [u8],
+    ) -> Result<Body<'a>, Fault> {
+        let nli = self.nli();
+        let needed = || nli.ok_or_else(|| "NLI is missing".to_string());
+        let mri = || self.direction.map(flow).ok_or_else(|| "the direction is missing".to_string());
+        let (session, data) = (session(self.session), self.data.as_deref());
+        Ok(match name {
+            "Query" => Body::Query(Query {
+                nat_traversal: None,
+                mri: mri()?,
+                session,
+                nli: needed()?,
+                query_cookie: &self.query_cookie,
+                stack,
+                nslp_data: data,
+            }),
+            "Response" => {
+                let cookie = self.responder_cookie.as_deref();
+                Body::Response(Response {
+                    nat_traversal: None,
+                    mri: mri()?,
+                    session,
+                    nli: needed()?,
+                    query_cookie: &self.query_cookie,
+                    responder: cookie.map(|cookie| ResponderPart { cookie, stack }),
+                    confirm_requested: words.flag("confirm") || cookie.is_some(),
+                    nslp_data: data,
+                })
+            }
+            "Confirm" => Body::Confirm(Confirm {
+                mri: mri()?,
+                session,
+                nli: needed()?,
+                returned: self.responder_cookie.as_deref().map(|cookie| Returned {
+                    cookie,
+                    proposal: stack.map(|stack| stack.proposal),
+                    configuration: self.hold.and(stack).map(|stack| stack.configuration),
+                }),
+                nslp_data: data,
+            }),
+            "Data" => Body::Data(Data {
+                nat_traversal: None,
+                mri: mri()?,
+                session,
+                nli,
+                nslp_data: data.unwrap_or_default(),
+                continuation: Continuation::NONE,
+                context_free: false,
+                explicitly_routed: false,
+            }),
+            "Error" => {
+                let (code, subcode) = self.error.ok_or("ERROR is missing")?;
+                let mode = earmark_wire::gist::Mode::D;
+                let error = ErrorObject::about(original, mode, code, subcode);
+                let error = error.ok_or("there is nothing that the error could be about")?;
+                let error = ErrorObject { infos: Infos::NONE, ..error };
+                Body::Error(Error { nat_traversal: None, nli, error })
+            }
+            "MA-Hello" => Body::Hello(Hello { id: 0, reply_requested: false }),
+            other => return Err(format!("there is no message `{other}`")),
+        })
+    }
 }

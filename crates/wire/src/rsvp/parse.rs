@@ -397,6 +397,46 @@ mod tests {
     use crate::intserv::{Adspec, FlowSpec, Rspec, TokenBucket};
     use crate::rsvp::reduction::MessageId;
 
+    const BUCKET: TokenBucket =
+        TokenBucket { rate: 0.0, depth: 0.0, peak: 0.0, min_policed_unit: 0, max_packet_size: 0 };
+
+    fn address(bits: u32) -> IpAddr {
+        IpAddr::V4((bits & 0x7fff_ffff | 1).into())
+    }
+
+    /// One of the four messages that there are shortcuts for, with what it need not have wherever there is an ADSPEC.
+    fn body<'a>(
+        kind: usize,
+        [destination, hop, _, lih, refresh_ms, _]: [u32; 6],
+        port: u16,
+        adspec: Option<&'a [u8]>,
+        flows: &'a [FixedFilterFlow; 1],
+    ) -> Body<'a> {
+        let session = Session { destination: address(destination), protocol: 17, flags: 0, port };
+        let hop = RsvpHop { address: address(hop), lih };
+        let carried = Carried::NONE;
+        let template = flows[0].filter;
+        let flows = FlowDescriptors::FixedFilter(List::Items(flows));
+        match kind {
+            0 => Body::Path(Path {
+                session,
+                hop,
+                refresh_ms,
+                carried,
+                sender: SenderDescriptor { template, tspec: BUCKET, adspec },
+            }),
+            1 => {
+                let confirm = adspec.map(|_| address(lih));
+                Body::Resv(Resv { session, hop, refresh_ms, confirm, scope: None, carried, flows })
+            }
+            2 => {
+                let tspec = adspec.map(|_| BUCKET);
+                Body::PathTear(PathTear { session, hop, carried, template, tspec })
+            }
+            _ => Body::ResvTear(ResvTear { session, hop, scope: None, carried, flows }),
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
@@ -406,64 +446,25 @@ mod tests {
             words: [u32; 6],
             ports: [bool; 2],
             options: [bool; 3],
-            kind in 0..4,
+            kind in 0_usize..4,
             damage in proptest::option::of((8usize..200, any::<u8>())),
         ) {
-            let [destination, hop, source, lih, refresh_ms, port] = words;
-            let address = |bits: u32| IpAddr::V4((bits & 0x7fff_ffff | 1).into());
-            let mut adspec = [0; 80];
-            prop_assert_eq!(Adspec::for_sender().emit(&mut adspec), Ok(80));
+            let [_, _, _, lih, refresh_ms, port] = words;
             let [port, source_port] =
                 [(ports[0], port >> 16), (ports[1], port)].map(|(some, port)| if some { port as u16 } else { 0 });
-            let filter =
-                FilterSpec { source: address(source), selector: SourceSelector::Port(source_port) };
-            let session = Session { destination: address(destination), protocol: 17, flags: 0, port };
-            let hop = RsvpHop { address: address(hop), lih };
-            let carried = Carried::NONE;
             let [with_more, with_id, guaranteed] = options;
-            let bucket = TokenBucket::default();
+            let mut adspec = [0; 80];
+            prop_assert_eq!(Adspec::for_sender().emit(&mut adspec), Ok(80));
             let flowspec = if guaranteed {
-                FlowSpec::Guaranteed(bucket, Rspec { rate: 1.0, slack_us: 0 })
+                FlowSpec::Guaranteed(BUCKET, Rspec { rate: 1.0, slack_us: 0 })
             } else {
-                FlowSpec::ControlledLoad(bucket)
+                FlowSpec::ControlledLoad(BUCKET)
             };
+            let filter =
+                FilterSpec { source: address(words[2]), selector: SourceSelector::Port(source_port) };
             let flows = [FixedFilterFlow { flowspec: Some(flowspec), filter }];
-            let body = match kind {
-                0 => Body::Path(Path {
-                    session,
-                    hop,
-                    refresh_ms,
-                    carried,
-                    sender: SenderDescriptor {
-                        template: filter,
-                        tspec: bucket,
-                        adspec: with_more.then_some(&adspec),
-                    },
-                }),
-                1 => Body::Resv(Resv {
-                    session,
-                    hop,
-                    refresh_ms,
-                    confirm: with_more.then_some(address(lih)),
-                    scope: None,
-                    carried,
-                    flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
-                }),
-                2 => Body::PathTear(PathTear {
-                    session,
-                    hop,
-                    carried,
-                    template: filter,
-                    tspec: with_more.then_some(bucket),
-                }),
-                _ => Body::ResvTear(ResvTear {
-                    session,
-                    hop,
-                    scope: None,
-                    carried,
-                    flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
-                }),
-            };
+            let adspec = with_more.then_some(&adspec[..]);
+            let body = body(kind, words, port, adspec, &flows);
             let message_id = with_id.then_some(MessageId { flags: 1, epoch: lih >> 8, id: refresh_ms });
             let message = Message { message_id, ..Message::new(1, body) };
             let mut wire = std::vec![0; message.buffer_len()];

@@ -141,6 +141,66 @@ fn flow(version: Version) -> Mri {
     })
 }
 
+/// What the messages of a handshake have in common.
+struct Handshake<'a> {
+    mri: Mri,
+    session: SessionId,
+    nli: NetworkLayerInformation<'a>,
+}
+
+impl Handshake<'_> {
+    fn query<'a>(&'a self, stack: Option<Stack<'a>>) -> Body<'a> {
+        let Handshake { mri, session, nli } = *self;
+        let (nat_traversal, nslp_data) = (None, None);
+        Body::Query(Query {
+            nat_traversal,
+            mri,
+            session,
+            nli,
+            query_cookie: &COOKIE,
+            stack,
+            nslp_data,
+        })
+    }
+
+    fn response<'a>(&'a self, stack: Option<Stack<'a>>) -> Body<'a> {
+        Body::Response(Response {
+            nat_traversal: None,
+            mri: self.mri.inverted(),
+            session: self.session,
+            nli: self.nli,
+            query_cookie: &COOKIE,
+            responder: Some(ResponderPart { cookie: &COOKIE, stack }),
+            confirm_requested: true,
+            nslp_data: None,
+        })
+    }
+
+    /// With the proposal and the configuration that it repeats.
+    fn confirm<'a>(
+        &'a self,
+        proposal: Option<Profiles<'a>>,
+        configuration: Option<StackConfiguration<'a>>,
+    ) -> Body<'a> {
+        let Handshake { mri, session, nli } = *self;
+        let returned = Some(Returned { cookie: &COOKIE, proposal, configuration });
+        Body::Confirm(Confirm { mri, session, nli, returned, nslp_data: None })
+    }
+
+    fn data<'a>(&'a self, nli: Option<NetworkLayerInformation<'a>>) -> Body<'a> {
+        Body::Data(Data {
+            nat_traversal: None,
+            mri: self.mri,
+            session: self.session,
+            nli,
+            nslp_data: &[],
+            continuation: Continuation::NONE,
+            context_free: false,
+            explicitly_routed: false,
+        })
+    }
+}
+
 fn gist_message(message: Message, version: Version) -> Parts {
     let [address, _] = addresses(version);
     let identity = match address {
@@ -153,7 +213,7 @@ fn gist_message(message: Message, version: Version) -> Parts {
         interface_address: address,
         routing_state_validity: 180_000,
     };
-    let (mri, session) = (flow(version), SessionId([7; 16]));
+    let of = Handshake { mri: flow(version), session: SessionId([7; 16]), nli };
     let profiles = [Profile(&[1])]; // Forwards-TCP
     assert_eq!(ProtocolId::from_code(1), ProtocolId::ForwardsTcp);
     let port = 30_000_u16.to_be_bytes();
@@ -165,59 +225,19 @@ fn gist_message(message: Message, version: Version) -> Parts {
         hold_time: 60_000,
         options: ProtocolOptionsList::new(options),
     };
-    let stack =
-        Stack { proposal: Profiles::new(&profiles), configuration: configuration(&options) };
-    let query = |stack| {
-        let (nat_traversal, nslp_data) = (None, None);
-        Body::Query(Query {
-            nat_traversal,
-            mri,
-            session,
-            nli,
-            query_cookie: &COOKIE,
-            stack,
-            nslp_data,
-        })
-    };
-    let response = |stack| {
-        Body::Response(Response {
-            nat_traversal: None,
-            mri: mri.inverted(),
-            session,
-            nli,
-            query_cookie: &COOKIE,
-            responder: Some(ResponderPart { cookie: &COOKIE, stack }),
-            confirm_requested: true,
-            nslp_data: None,
-        })
-    };
-    let confirm = |proposal, configuration| {
-        let returned = Some(Returned { cookie: &COOKIE, proposal, configuration });
-        Body::Confirm(Confirm { mri, session, nli, returned, nslp_data: None })
-    };
-    let data = |nli| {
-        Body::Data(Data {
-            nat_traversal: None,
-            mri,
-            session,
-            nli,
-            nslp_data: &[],
-            continuation: Continuation::NONE,
-            context_free: false,
-            explicitly_routed: false,
-        })
-    };
+    let proposal = Profiles::new(&profiles);
+    let stack = Stack { proposal, configuration: configuration(&options) };
     let (body, is_datagram) = match message {
-        Message::Query => (query(None), true),
-        Message::QueryWithStack => (query(Some(stack)), true),
-        Message::Response => (response(None), true),
-        Message::ResponseOverTcp => (response(Some(stack)), false),
-        Message::ResponseOverExisting => (response(None), false),
-        Message::Confirm => (confirm(None, None), true),
-        Message::ConfirmOverTcp => (confirm(Some(stack.proposal), Some(configuration(&[]))), false),
-        Message::ConfirmOverExisting => (confirm(None, None), false),
-        Message::Data => (data(Some(nli)), true),
-        Message::DataOverTcp => (data(None), false),
+        Message::Query => (of.query(None), true),
+        Message::QueryWithStack => (of.query(Some(stack)), true),
+        Message::Response => (of.response(None), true),
+        Message::ResponseOverTcp => (of.response(Some(stack)), false),
+        Message::ResponseOverExisting => (of.response(None), false),
+        Message::Confirm => (of.confirm(None, None), true),
+        Message::ConfirmOverTcp => (of.confirm(Some(proposal), Some(configuration(&[]))), false),
+        Message::ConfirmOverExisting => (of.confirm(None, None), false),
+        Message::Data => (of.data(Some(nli)), true),
+        Message::DataOverTcp => (of.data(None), false),
         Message::TcpSyn | Message::TcpAck | Message::RsvpPath | Message::RsvpResv => {
             unreachable!("these are none of GIST's")
         }

@@ -2,12 +2,26 @@
 
 use super::*;
 
-/// Every way to get a topology wrong names its line, its key and the reason.
+/// The text of a topology, the line and the key that are named, and a part of the reason.
+type Mistake = (String, usize, &'static str, &'static str);
+
+/// Nodes `a` and `b`, and the head of a link.
+const TWO: &str = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\n";
+
+fn assert_named(mistakes: &[Mistake]) {
+    for (text, line, key, reason) in mistakes {
+        let error = Topology::parse(text).expect_err(text);
+        assert_eq!((error.line, error.key), (*line, *key), "{error}\n{text}");
+        assert!(error.to_string().contains(reason), "{error}\n{text}");
+    }
+}
+
+/// Every way to get nodes wrong, and who is linked with whom, names its line, its key and the reason.
 #[test]
-fn mistakes_are_named_with_line_and_key() {
-    let two = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\n";
+fn mistakes_about_nodes_are_named_with_line_and_key() {
+    let two = TWO;
     let link = format!("{two}ends = [\"a\", \"b\"]\n");
-    let cases: &[(String, usize, &str, &str)] = &[
+    assert_named(&[
         ("node = 5\n".into(), 1, "", "invalid type"),
         ("\n\nnonsense\n".into(), 3, "", ""),
         ("".into(), 1, "node", "at least two nodes"),
@@ -37,6 +51,20 @@ fn mistakes_are_named_with_line_and_key() {
         ),
         (format!("{two}ends = [\"a\"]\nbandwidth = \"1Mbit\""), 6, "", "invalid length 1"),
         (link.clone(), 5, "", "missing field `bandwidth`"),
+        (
+            format!("[[node]]\nname = \"lonely\"\n{link}bandwidth = \"1Mbit\""),
+            4,
+            "node.name",
+            "`lonely` cannot reach node `a`",
+        ),
+    ]);
+}
+
+/// Likewise what is said of a link.
+#[test]
+fn mistakes_about_links_are_named_with_line_and_key() {
+    let link = format!("{TWO}ends = [\"a\", \"b\"]\n");
+    assert_named(&[
         (format!("{link}bandwidth = \"fast\""), 7, "link.bandwidth", "starts with a number"),
         (format!("{link}bandwidth = \"10MB\""), 7, "link.bandwidth", "unit of a rate"),
         (format!("{link}bandwidth = \"0\""), 7, "link.bandwidth", "more than zero"),
@@ -93,18 +121,7 @@ fn mistakes_are_named_with_line_and_key() {
             "link.prefix",
             "overlaps 10.0.0.0/30",
         ),
-        (
-            format!("[[node]]\nname = \"lonely\"\n{link}bandwidth = \"1Mbit\""),
-            4,
-            "node.name",
-            "`lonely` cannot reach node `a`",
-        ),
-    ];
-    for (text, line, key, reason) in cases {
-        let error = Topology::parse(text).expect_err(text);
-        assert_eq!((error.line, error.key), (*line, *key), "{error}\n{text}");
-        assert!(error.to_string().contains(reason), "{error}\n{text}");
-    }
+    ]);
 }
 
 /// A host between two others does not join them.

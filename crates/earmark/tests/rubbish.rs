@@ -1,0 +1,412 @@
+//! What users and files may say wrongly: settings, keys, requests, recordings and captures are read or refused with their place,
+//! and nothing panics.
+
+#[path = "control/host.rs"]
+#[allow(dead_code)] // of what clients do there, only a part is done here
+mod host;
+#[path = "rubbish/said.rs"]
+mod said;
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use earmark::config::{Config, ConfigError, EXAMPLE, KeyFile};
+use earmark::decode::{Format, decode};
+use earmark::record::{ReplayError, replay};
+use earmark_core::{Datagram, InterfaceId};
+use earmark_node::Input;
+use host::Host;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+
+const KEYS: &str = r#"
+[[key]]
+id = 1
+algorithm = "hmac-sha-256"
+secret = "hidden-from-view"
+start = 2027-01-01T00:00:00Z
+end = 2027-02-01T01:00:00+01:00
+
+[[key]]
+id = 2
+algorithm = "hmac-md5"
+secret_hex = "00ff102030405060"
+purpose = "accept"
+interfaces = ["eth0"]
+neighbors = ["10.0.1.2", "2001:db8::2"]
+"#;
+
+/// What can stand where something else belongs: ends of all ranges, other types, text that is none.
+const ODD: [&str; 16] = [
+    "",
+    "0",
+    "-1",
+    "1e308",
+    "nan",
+    "18446744073709551615",
+    "\"18000000000000000000s\"",
+    "\"99999999999999999999Gbit\"",
+    "\"0\"",
+    "\"\"",
+    "\"\u{0}é€😀\"",
+    "true",
+    "[]",
+    "{}",
+    "[[[[[]]]]]",
+    "2027-13-32",
+];
+
+/// What happens to a text: an octet is changed, a value becomes something odd, a line comes twice, the end is lost.
+#[derive(Clone, Debug)]
+enum Damage {
+    Octet(Index, u8),
+    Value(Index, &'static str),
+    Twice(Index),
+    Lost(Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![
+        any::<(Index, u8)>().prop_map(|(at, octet)| Damage::Octet(at, octet)),
+        (any::<Index>(), select(&ODD[..])).prop_map(|(at, odd)| Damage::Value(at, odd)),
+        any::<Index>().prop_map(Damage::Twice),
+        any::<Index>().prop_map(Damage::Lost),
+    ]
+}
+
+fn damaged(text: &str, damage: &[Damage]) -> String {
+    let mut text = text.to_owned();
+    for damage in damage {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        if lines.is_empty() {
+            return text;
+        }
+        let count = lines.len();
+        match damage {
+            Damage::Octet(at, octet) => {
+                let mut octets = text.into_bytes();
+                let at = at.index(octets.len());
+                octets[at] = *octet;
+                text = String::from_utf8_lossy(&octets).into_owned();
+                continue;
+            }
+            Damage::Lost(at) => {
+                text.truncate(text.floor_char_boundary(at.index(text.len())));
+                continue;
+            }
+            Damage::Value(at, odd) => {
+                let line = &mut lines[at.index(count)];
+                if let Some((key, _)) = line.split_once('=') {
+                    *line = format!("{key}= {odd}");
+                }
+            }
+            Damage::Twice(at) => lines.insert(at.index(count), lines[at.index(count)].clone()),
+        }
+        text = lines.join("\n");
+    }
+    text
+}
+
+/// The example with all that is commented out in it: a key there is one word before an equals sign.
+fn every_key() -> String {
+    let uncommented = EXAMPLE.lines().map(|line| match line.strip_prefix("# ") {
+        Some(rest) if rest.starts_with('[') => rest,
+        Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest,
+        _ => line,
+    });
+    uncommented.filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+}
+
+/// An error is in a line of the text, says what is wrong and what to do.
+fn settings_are_handled(text: &str) {
+    let place = |error: &ConfigError| {
+        assert!(error.place.line <= text.lines().count() + 1, "{error}\n{text}");
+        assert!(!error.message.is_empty() && !error.hint.is_empty(), "{error}\n{text}");
+    };
+    let _ = Config::parse(text, Path::new("r1.toml")).map_err(|error| place(&error));
+    let _ = KeyFile::parse(text, Path::new("keys.toml")).map_err(|error| {
+        place(&error);
+        assert!(!format!("{error} {error:?}").contains("hidden-from-view"), "{error}");
+    });
+}
+
+#[test]
+fn settings_may_end_anywhere() {
+    let settings = every_key();
+    assert!(Config::parse(&settings, Path::new("r1.toml")).is_ok());
+    for end in (0..settings.len()).filter(|end| end % 19 == 0 && settings.is_char_boundary(*end)) {
+        settings_are_handled(&settings[..end]);
+    }
+    for end in 0..KEYS.len() {
+        settings_are_handled(&KEYS[..end]);
+    }
+}
+
+/// Every value of the settings becomes several odd ones, in turn.
+#[test]
+fn any_value_may_be_odd() {
+    let settings = every_key();
+    let lines: Vec<&str> = settings.lines().collect();
+    let mut odd = ODD.iter().cycle();
+    for (number, line) in lines.iter().enumerate() {
+        let Some((key, _)) = line.split_once(" = ") else { continue };
+        for odd in odd.by_ref().take(2) {
+            let line = format!("{key} = {odd}");
+            let mut changed = lines.clone();
+            changed[number] = &line;
+            settings_are_handled(&changed.join("\n"));
+        }
+    }
+}
+
+/// Values that a request must not have, but can.
+fn odd_values() -> Vec<Value> {
+    vec![
+        Value::Null,
+        json!(0),
+        json!(-1),
+        json!(1),
+        json!(255),
+        json!(65_535),
+        json!(u32::MAX),
+        json!(u64::MAX),
+        json!(1e308),
+        json!(true),
+        json!([]),
+        json!({}),
+        json!(""),
+        json!("0.0.0.0:0"),
+        json!("[::]:0"),
+        json!("255.255.255.255:65535"),
+        json!("239.1.2.3:5001"),
+        json!("127.0.0.1:1"),
+        json!("é".repeat(3_000)),
+        json!({ "secs": u64::MAX, "nanos": 999_999_999 }),
+    ]
+}
+
+/// The places of all values in another one that have none below them, as JSON pointers.
+fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                leaves(value, &format!("{at}/{name}"), found);
+            }
+        }
+        Value::Array(items) => {
+            for (number, value) in items.iter().enumerate() {
+                leaves(value, &format!("{at}/{number}"), found);
+            }
+        }
+        _ => found.push(at.to_owned()),
+    }
+}
+
+/// Time passes as far as the next few deadlines.
+fn expire(host: &mut Host, deadlines: usize) {
+    for _ in 0..deadlines {
+        let Some(at) = host.driver.next_deadline() else { return };
+        host.now = host.now.max(at);
+        host.driver.expire(host.now);
+    }
+}
+
+/// Every request, with each of its values in turn replaced by odd ones: it is answered, and what comes of it does no harm.
+#[test]
+fn requests_with_odd_values_are_answered() {
+    for request in said::requests() {
+        let mut places = Vec::new();
+        leaves(&request, "", &mut places);
+        for place in places {
+            let mut host = Host::new();
+            for odd in odd_values() {
+                let mut peer = host.connect();
+                let mut changed = request.clone();
+                *changed.pointer_mut(&place).expect("it was found there") = odd;
+                peer.say(format!("{changed}\n").as_bytes());
+                host.serve(&peer);
+                let lines = peer.lines();
+                let answers = lines.iter().filter(|line| line.get("event").is_none()).count();
+                assert_eq!(answers, 1, "{changed}: {lines:?}");
+            }
+            expire(&mut host, 8);
+        }
+    }
+}
+
+/// A recording of all that can be said and of messages of all protocols, line by line.
+fn recording() -> Vec<String> {
+    // Tests make theirs at the same time.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let file =
+        std::env::temp_dir().join(format!("earmark-rubbish-{}-{number}.jsonl", std::process::id()));
+    let mut host = Host::recorded(Some(&file));
+    let mut peer = host.connect();
+    for request in said::requests() {
+        peer.say(format!("{request}\n").as_bytes());
+        host.serve(&peer);
+    }
+    for (protocol, payload) in said::messages() {
+        let datagram = Datagram {
+            interface: InterfaceId(2),
+            source: said::NEIGHBOR.into(),
+            destination: said::HERE.into(),
+            ttl: 63,
+            router_alert: true,
+            encapsulated: false,
+            payload: &payload,
+        };
+        host.driver.handle(host.now, Input::Datagram(protocol, datagram));
+    }
+    for event in said::stream_events() {
+        host.driver.handle(host.now, Input::Stream(event.replay()));
+    }
+    expire(&mut host, 12);
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    std::fs::remove_file(&file).expect("it was written");
+    text.lines().map(str::to_owned).collect()
+}
+
+/// An error is in a line of the recording.
+fn replayed(lines: &[String]) {
+    let text = lines.join("\n");
+    let mut effects = Vec::new();
+    match replay(text.as_bytes(), &[], &mut effects) {
+        Ok(inputs) => assert!(inputs < lines.len().max(1)),
+        Err(ReplayError::Line { line, .. }) => assert!((2..=lines.len() + 1).contains(&line)),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Numbers of a recording become the largest and the least there are, in the settings as in the inputs. Settings of no time at
+/// all are left out: the daemon that was recorded had none.
+#[test]
+fn recordings_with_odd_numbers_are_replayed_or_refused() {
+    let lines = recording();
+    replayed(&lines);
+    let odd = [json!(0), json!(u64::MAX), json!(1), json!(u32::MAX)];
+    let mut odd = odd.iter().cycle();
+    for number in 0..lines.len() {
+        let line: Value = serde_json::from_str(&lines[number]).expect("it was recorded");
+        let mut places = Vec::new();
+        leaves(&line, "", &mut places);
+        // All of them would take long.
+        for place in places.into_iter().skip(number % 3).step_by(3) {
+            let mut changed = line.clone();
+            let value = changed.pointer_mut(&place).expect("it was found there");
+            if !value.is_number() {
+                continue;
+            }
+            *value = match number == 0 && place.ends_with("secs") {
+                true => json!(u64::MAX),
+                false => odd.next().expect("without end").clone(),
+            };
+            let mut lines = lines.clone();
+            lines[number] = changed.to_string();
+            replayed(&lines);
+        }
+    }
+}
+
+/// A span of ages is refused where it stands.
+#[test]
+fn spans_of_ages_are_refused() {
+    let mut lines = recording();
+    let mut header: Value = serde_json::from_str(&lines[0]).expect("it was recorded");
+    header["node"]["nsis"]["qos"]["refresh"]["secs"] = json!(u64::MAX);
+    lines[0] = header.to_string();
+    let error = replay(lines.join("\n").as_bytes(), &[], &mut Vec::new()).expect_err("ages");
+    assert!(
+        matches!(&error, ReplayError::NoRecording(text) if text.contains("too long")),
+        "{error}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn damaged_settings_are_handled(damage in vec(damage(), 1..4)) {
+        settings_are_handled(&damaged(&every_key(), &damage));
+        settings_are_handled(&damaged(KEYS, &damage));
+    }
+
+    #[test]
+    fn any_text_is_handled(text: String, octets in vec(any::<u8>(), 0..200)) {
+        settings_are_handled(&text);
+        settings_are_handled(&String::from_utf8_lossy(&octets));
+        replayed(&[text]);
+        for format in [Format::Text, Format::Json] {
+            let _ = decode(&octets[..], &mut Vec::new(), format);
+        }
+    }
+
+    /// Lines change places, come twice or not at all, and have octets changed.
+    #[test]
+    fn damaged_recordings_are_replayed_or_refused(
+        changes in vec((0..4_u8, any::<Index>(), any::<Index>(), any::<u8>()), 1..4),
+    ) {
+        static RECORDING: LazyLock<Vec<String>> = LazyLock::new(recording);
+        let mut lines = RECORDING.clone();
+        for (how, one, other, octet) in changes {
+            let (one, other) = (one.index(lines.len()), other.index(lines.len()));
+            match how {
+                0 => lines.swap(one, other),
+                1 => lines.insert(one, lines[other].clone()),
+                2 => drop(lines.remove(one)),
+                _ => {
+                    let mut octets = lines[one].clone().into_bytes();
+                    let at = other % octets.len().max(1);
+                    if let Some(changed) = octets.get_mut(at) {
+                        *changed = octet;
+                    }
+                    lines[one] = String::from_utf8_lossy(&octets).into_owned();
+                }
+            }
+            if lines.is_empty() {
+                break;
+            }
+        }
+        replayed(&lines);
+    }
+
+    /// Captures of both formats with some octets changed and the end lost.
+    #[test]
+    fn damaged_captures_are_read_or_refused(
+        next_generation: bool,
+        changes in vec((any::<Index>(), any::<u8>()), 1..6),
+        end in proptest::option::of(any::<Index>()),
+    ) {
+        let mut file = if next_generation { said::pcapng() } else { said::pcap() };
+        prop_assert!(decode(&file[..], &mut Vec::new(), Format::Text).is_ok_and(|it| it.messages > 3));
+        for (at, octet) in changes {
+            let at = at.index(file.len());
+            file[at] = octet;
+        }
+        if let Some(end) = end {
+            file.truncate(end.index(file.len()));
+        }
+        for format in [Format::Text, Format::Json] {
+            if let Err(error) = decode(&file[..], &mut Vec::new(), format) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}
+
+/// Every octet of a capture becomes the largest there is: lengths among them.
+#[test]
+fn lengths_in_captures_are_not_believed() {
+    for mut file in [said::pcap(), said::pcapng()] {
+        // Headers, and the first packets.
+        for at in 0..file.len().min(300) {
+            let octet = std::mem::replace(&mut file[at], 0xff);
+            let _ = decode(&file[..], &mut Vec::new(), Format::Json);
+            file[at] = octet;
+        }
+    }
+}
