@@ -357,4 +357,72 @@ mod tests {
         // Table 0x1fe looks like main in its lowest octet only.
         assert_eq!(route(UNICAST, |m| m.u32(libc::RTA_OIF, 7).u32(libc::RTA_TABLE, 0x1fe)), None);
     }
+
+    /// A kernel of another day may say what this one does not: cut off anywhere, and with each of its bits changed, a message of
+    /// each kind is read, left out, or refused with its place.
+    #[test]
+    fn rubbish_is_refused_with_its_place() {
+        let hop = [16, 0, 0, 0, 5, 0, 0, 0, 8, 0, libc::RTA_GATEWAY as u8, 0, 10, 0, 0, 2];
+        let via = [libc::AF_INET as u8, 0, 10, 0, 0, 3];
+        let route = |fixed: &[u8; 12]| {
+            Message::new(libc::RTM_NEWROUTE, 0)
+                .fixed(fixed)
+                .attribute(libc::RTA_DST, &[10, 1, 2, 0])
+                .attribute(libc::RTA_SRC, &[10, 0, 0, 1])
+                .attribute(libc::RTA_VIA, &via)
+                .u32(libc::RTA_OIF, 7)
+                .u32(libc::RTA_IIF, 8)
+                .attribute(libc::RTA_MULTIPATH, &hop)
+        };
+        let mut multicast = UNICAST;
+        (multicast[0], multicast[4]) = (RTNL_FAMILY_IPMR as u8, libc::RT_TABLE_DEFAULT);
+        let link = Message::new(libc::RTM_NEWLINK, 0).fixed(&[0; LINK_HEADER]);
+        let link = link.text(libc::IFLA_IFNAME, "eth0").u32(libc::IFLA_MTU, 1_500);
+        let address = Message::new(libc::RTM_NEWADDR, 0).fixed(&[2, 24, 0, 0, 7, 0, 0, 0]);
+        let address = address.attribute(libc::IFA_LOCAL, &[10, 0, 0, 1]).u32(libc::IFA_FLAGS, 128);
+        let mut refused = 0;
+        for message in [route(&UNICAST), route(&multicast), link, address] {
+            let valid = message.finish(0);
+            refused += try_all(&valid);
+            for cut in 0..valid.len() {
+                // As if the kernel had said no more, and as if the rest had been lost.
+                let mut short = valid[..cut].to_vec();
+                refused += try_all(&short);
+                if cut >= 4 {
+                    short[..4].copy_from_slice(&(cut as u32).to_ne_bytes());
+                    refused += try_all(&short);
+                }
+            }
+            for bit in 0..valid.len() * 8 {
+                let mut changed = valid.clone();
+                changed[bit / 8] ^= 1 << (bit % 8);
+                refused += try_all(&changed);
+            }
+        }
+        assert!(refused > 500, "{refused}");
+    }
+
+    /// Reads messages as everything that they could be; gives how often that was refused.
+    fn try_all(octets: &[u8]) -> usize {
+        let mut refused = 0;
+        let mut note = |error: Option<NetlinkError>| {
+            if let Some(error) = error {
+                let NetlinkError::Malformed { offset, .. } = error else { panic!("{error}") };
+                assert!(offset <= octets.len(), "{error}");
+                refused += 1;
+            }
+        };
+        for message in Messages::new(octets) {
+            match message {
+                Ok(message) => {
+                    note(Link::decode(&message).err());
+                    note(Address::decode(&message).err());
+                    note(KernelRoute::decode(&message).err());
+                    note(multicast_route(&message).err());
+                }
+                Err(error) => note(Some(error)),
+            }
+        }
+        refused
+    }
 }
