@@ -1,8 +1,10 @@
 //! Neighbours by the thousand that do not mean it.
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use earmark_core::random::RandomStreams;
 use earmark_core::{ConnectionId, Transport};
 use socket2::{Domain, Socket, Type};
 
@@ -75,6 +77,44 @@ fn who_says_nothing_is_given_up() {
     drop(held);
 }
 
+/// Rubbish instead of TLS: records of random octets, a first record cut off, and a message without TLS. All of them are let go,
+/// the engine hears of none, and whoever speaks TLS gets in.
+#[test]
+fn rubbish_instead_of_tls_is_shut_out() {
+    let authority = Authority::new("rubbish");
+    let limits = Limits { handshake: Duration::from_millis(500), ..Limits::default() };
+    let mut far = Node::new(&Settings { limits, ..authority.settings("r1", &["r2"]) });
+    let port = far.port(Transport::Tls);
+    let mut random = RandomStreams::new(11).stream("rubbish");
+    let mut octets =
+        |count: usize| (0..count).map(|_| random.next_u64() as u8).collect::<Vec<u8>>();
+    let mut rubbish: Vec<Vec<u8>> = (0..12).map(|round| octets(1 << round)).collect();
+    for kind in [20, 21, 22, 23, 24, 255] {
+        // Type, version 1.2 and a true length, of a record of TLS 1.3 (RFC 8446 section 5.1).
+        rubbish.push([&[kind, 3, 3, 0, 64], &octets(64)[..]].concat());
+        rubbish.push(vec![kind, 3, 3, 0xff, 0xff]);
+    }
+    rubbish.push(b"\x01\x00\x00\x06\x01\x80\x00\x00 GIST, as it were".to_vec());
+    let count = rubbish.len() as u64;
+    let held: Vec<TcpStream> = rubbish
+        .into_iter()
+        .zip(1_u32..)
+        .map(|(octets, n)| {
+            let mut stream = silent(Ipv4Addr::from(0x7f02_0000 + n), port);
+            // It may be shut out already while it writes.
+            let _ = stream.write_all(&octets);
+            stream
+        })
+        .collect();
+    until("taken", &mut [&mut far], |nodes| nodes[0].streams.counters().accepted == count);
+    until("let go", &mut [&mut far], |nodes| nodes[0].streams.connections.is_empty());
+    assert_eq!(far.seen, [], "the engine heard of somebody");
+    drop(held);
+    let mut near = Node::new(&Settings { tcp: None, ..authority.settings("r2", &["r1"]) });
+    near.connect(2, Transport::Tls, port);
+    until("it stands", &mut [&mut near, &mut far], |nodes| nodes[0].is_open(2));
+}
+
 /// From one address only so many connections, however much they say; another one still has room.
 #[test]
 fn one_address_has_its_share() {
@@ -92,7 +132,7 @@ fn one_address_has_its_share() {
     assert!(near.end_of(8).is_some() && near.end_of(6).is_none());
     assert_eq!(far.streams.counters().refused, 1);
     let other = silent(Ipv4Addr::new(127, 0, 0, 2), port);
-    std::io::Write::write_all(&mut &other, b"me too").expect("written");
+    (&other).write_all(b"me too").expect("written");
     until("the other one", &mut [&mut far], |nodes| nodes[0].heard(7) == b"me too");
     near.close(2);
     until("room again", &mut [&mut near, &mut far], |nodes| nodes[1].end_of(1).is_some());
