@@ -358,19 +358,19 @@ static __always_inline int treat(struct __sk_buff *packet, const struct packet *
 	epoch = node_number(NODE_EPOCH);
 	if (!epoch || !has_right_checksum(message))
 		return 0;
-	if (!session)
-		return set_up(packet, found, message, 0);
-	if (session->epoch != *epoch || session->initiator != (is_reply ? found->destination : found->source))
-		return 0;
-	if (!message->forward && !message->reverse)
-		return release(packet, found, is_reply, session);
-	if (session->interval != message->interval)
-		return 0;
-	half = is_reply ? &session->reverse : &session->forward;
-	if (half->rate == wanted)
-		return wanted ? refresh(is_reply, half) : pass(is_reply, 0);
-	if (half->rate || is_released(session))
-		return 0;
+	if (session) {
+		if (session->epoch != *epoch || session->initiator != (is_reply ? found->destination : found->source))
+			return 0;
+		if (!message->forward && !message->reverse)
+			return release(packet, found, is_reply, session);
+		if (session->interval != message->interval)
+			return 0;
+		half = is_reply ? &session->reverse : &session->forward;
+		if (half->rate == wanted)
+			return wanted ? refresh(is_reply, half) : pass(is_reply, 0);
+		if (half->rate || is_released(session))
+			return 0;
+	}
 	return set_up(packet, found, message, session);
 }
 
@@ -389,10 +389,10 @@ int earmark_boomerang(struct __sk_buff *packet)
 			packet->mark = SIGNALLING_CLASS;
 			return NEXT_PROGRAM;
 		}
-		return hand_over(packet, &found, TAKEN);
-	}
-	if (found.payload + sizeof(message.echo) > found.length ||
-	    load(packet, found.payload, &message.echo, sizeof(message.echo)) || !is_message(&found, &message.echo))
+	} else if (found.payload + sizeof(message.echo) > found.length ||
+		   load(packet, found.payload, &message.echo, sizeof(message.echo)) ||
+		   !is_message(&found, &message.echo)) {
 		return NEXT_PROGRAM;
+	}
 	return hand_over(packet, &found, TAKEN);
 }
