@@ -179,8 +179,6 @@ static __always_inline __u32 way_out(struct __sk_buff *packet, const struct pack
 	route.ifindex = packet->ifindex;
 	route.ipv4_src = found->source;
 	route.ipv4_dst = found->destination;
-	// Without it the interface would be looked up once more, for its MTU.
-	route.tot_len = found->length;
 	if (bpf_fib_lookup(packet, &route, sizeof(route), FIB_SKIP_NEIGHBOR) != BPF_FIB_LKUP_RET_SUCCESS)
 		return 0;
 	return route.ifindex;
