@@ -10,6 +10,7 @@ use earmark_linux::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::boomerang::{BOOMERANG, router};
 use crate::flood;
@@ -297,7 +298,8 @@ pub(crate) fn copies_wake_nobody() {
     }
 }
 
-/// No initiating node gets more than it may, and a thousandth one that comes takes the place of the first.
+/// No initiating node gets more than it may, and a thousandth one that comes takes the place of the first. A link takes
+/// the place of one that has gone, and nothing of what was taken of that.
 pub(crate) fn so_much_for_each() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -345,6 +347,20 @@ pub(crate) fn so_much_for_each() {
     }
     assert_eq!(path.allowance(SENDER), None);
     assert_eq!(set_up(&mut router), 0);
+
+    let path = router.fast_path_mut().expect("BPF");
+    let link = |number: u32| InterfaceId(1_000_000 + number);
+    // Two are there already.
+    for number in 2..1_024 {
+        assert_eq!(path.lend(link(number), 5).ok(), Some(5));
+    }
+    let refused = path.lend(link(1_024), 6).expect_err("there is no room");
+    assert_eq!(refused.raw_os_error(), Some(Errno::TOOBIG.raw_os_error()));
+    assert!(path.share(line.outward).is_ok_and(|share| share < 100_000_000), "some was taken");
+    path.forget(line.outward).expect("forgotten");
+    assert_eq!(path.share(line.outward).ok(), Some(0));
+    assert_eq!(path.lend(link(1_024), 6).ok(), Some(6));
+    assert_eq!(path.lend(line.inward, 7).ok(), Some(7));
 }
 
 /// What the kernel sends on by itself gets through a flood like our own messages.
