@@ -67,6 +67,9 @@ struct reservation {
 	__be32 reverse;
 };
 
+// In a packet with all the options that IPv4 has room for.
+#define LONGEST_RESERVATION (60 + sizeof(struct reservation))
+
 // One direction of a session: bits per second, zero where nothing is reserved here; refreshes; the time of the last, by
 // the monotonic clock; and the link that the rate is reserved on.
 struct half {
@@ -86,79 +89,85 @@ struct session {
 	struct half reverse;
 };
 
-// Made by the loader: struct keys to struct session; what is said once for all of them (__u64); and loans: interface
-// (__u32) to bits per second (__u64), and initiating node (__be32) to set-ups (__u64). Of each it is written how much was
-// lent in all, and how much was taken in all; this program writes only the second.
+// Made by the loader: struct keys to struct session; what is said once for all of them (__u64); and loans, of links in
+// bits per second and to initiating nodes in set-ups: interface (__u32) and initiating node (__be32) to a place (__u32),
+// where it stands how much was lent in all (__u64), and behind that how much of it was taken in all. This program writes
+// only the second.
 extern const char sessions;
 extern const char node;
-extern const char lent;
-extern const char taken;
-extern const char allowed;
-extern const char used;
+extern const char links;
+extern const char shares;
+extern const char initiators;
+extern const char allowances;
 
 #define NODE_EPOCH 0
 // The longest interval that is not lowered here; 0 where the kernel sets nothing up.
 #define NODE_INTERVAL 1
-// Messages that flowed on without a copy, by their pass, and how many of them were refreshes.
-#define NODE_REQUESTS 2
-#define NODE_REPLIES 3
-#define NODE_REFRESHES 4
+// Messages that flowed on without a copy: refreshes and others, requests of each, and behind them replies.
+#define NODE_REFRESHES 2
+#define NODE_OTHERS 4
+
+static __always_inline __u64 *number_at(const void *numbers, __u32 place)
+{
+	return bpf_map_lookup_elem((void *)numbers, &place);
+}
 
 static __always_inline __u64 *node_number(__u32 key)
 {
-	return bpf_map_lookup_elem((void *)&node, &key);
+	return number_at(&node, key);
 }
 
-static __always_inline int is_message(struct __sk_buff *packet, const struct packet *found)
+static __always_inline int is_message(const struct packet *found, const struct echo *echo)
 {
-	struct echo echo;
-
-	if (found->protocol != (found->is_ipv4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
-		return 0;
-	if (found->payload + sizeof(echo) > found->length || load(packet, found->payload, &echo, sizeof(echo)))
-		return 0;
 	// Echo and echo reply: 8 and 0 (RFC 792), 128 and 129 (RFC 4443).
-	if (found->is_ipv4 ? echo.type & ~8 : (echo.type & ~1) != 128)
+	if (found->is_ipv4 ? echo->type & ~8 : (echo->type & ~1) != 128)
 		return 0;
-	return !echo.code && echo.magic == bpf_htonl(MAGIC);
+	return !echo->code && echo->magic == bpf_htonl(MAGIC);
 }
 
-static __always_inline int has_right_checksum(struct reservation *message)
+static __always_inline int has_right_checksum(const struct reservation *message)
 {
-	__u32 sum = bpf_csum_diff(0, 0, (__be32 *)message, sizeof(*message), 0);
+	const __u32 *words = (const __u32 *)message;
+	__u64 sum = 0;
 
+#pragma clang loop unroll(full)
+	for (unsigned int i = 0; i < sizeof(*message) / sizeof(*words); i++)
+		sum += words[i];
+	// Less than 2^37, then than 2^18, and than 2^16 + 2.
+	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return sum == 0xffff;
 }
 
-// Takes something of what is lent in one map into what is taken in the other; fails where it does not suffice.
-static __always_inline int take(const void *loans, const void *takings, __u32 key, __u32 amount)
+// Takes something of what is lent; gives the number that it went into, 0 where what is lent does not suffice.
+static __always_inline __u64 *take(const void *places, const void *numbers, __u32 key, __u32 amount)
 {
-	__u64 *total = bpf_map_lookup_elem((void *)loans, &key);
-	__u64 *sum = bpf_map_lookup_elem((void *)takings, &key);
+	__u32 *place = bpf_map_lookup_elem((void *)places, &key);
+	__u64 *total = place ? number_at(numbers, *place) : 0;
+	__u64 *sum = place ? number_at(numbers, *place + 1) : 0;
 
 	if (!total || !sum)
-		return -1;
+		return 0;
 	// Totals may begin anew at zero, or be less than that: only their difference means something. For a moment it may look
 	// as if more were taken than is lent; then a message goes to the daemon that need not.
 	if ((__s64)(*total - (__sync_fetch_and_add(sum, amount) + amount)) >= 0)
-		return 0;
+		return sum;
 	__sync_fetch_and_add(sum, -(__u64)amount);
-	return -1;
+	return 0;
 }
 
-static __always_inline void give_back(const void *takings, __u32 key, __u32 amount)
+static __always_inline void give_back(__u64 *sum, __u32 amount)
 {
-	__u64 *sum = bpf_map_lookup_elem((void *)takings, &key);
-
-	if (sum)
-		__sync_fetch_and_add(sum, -(__u64)amount);
+	__sync_fetch_and_add(sum, -(__u64)amount);
 }
 
-static __always_inline int has_share(__u32 interface)
+// How much was taken of a link; 0 where it has no share.
+static __always_inline __u64 *share_of(__u32 interface)
 {
-	return bpf_map_lookup_elem((void *)&taken, &interface) != 0;
+	__u32 *place = bpf_map_lookup_elem((void *)&links, &interface);
+
+	return place ? number_at(&shares, *place + 1) : 0;
 }
 
 // Where a packet will leave; 0 where it will not.
@@ -184,13 +193,13 @@ static __always_inline int report(struct __sk_buff *packet, const struct packet 
 	__u32 length = found->length;
 	int failed;
 
-	if (!quiet || length < IPV4_HEADER || length > 192)
+	if (!quiet || length < IPV4_HEADER || length > LONGEST_RESERVATION)
 		return -1;
 	// Said before, for messages that come in right behind the copy, and again after, for whoever has been told of one in between.
 	if (is_quiet)
 		*quiet = 1;
 	// Too many are told of once, not each: until they are read, that would cost each of them more than all the rest.
-	failed = COPY_INTO(packet, found, fate, changes, 192, is_quiet ? BPF_RB_NO_WAKEUP : telling());
+	failed = COPY_INTO(packet, found, fate, changes, LONGEST_RESERVATION, is_quiet ? BPF_RB_NO_WAKEUP : telling());
 	if (is_quiet)
 		*quiet = 1;
 	return failed ? -1 : 0;
@@ -220,6 +229,7 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 	__be32 initiator = is_reply ? found->destination : found->source;
 	struct half *half;
 	__u32 rate = bpf_ntohl(wanted);
+	__u64 *share, *allowance;
 	__u32 interface;
 
 	if (!interval || !epoch || !wanted || !message->interval || message->interval > *interval)
@@ -227,9 +237,13 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 	if (message->key[0] || message->key[1] != bpf_htonl(UNLOCKED) || !is_exact(&message->keys))
 		return 0;
 	interface = way_out(packet, found);
-	if (!interface || found->to_group || take(&lent, &taken, interface, rate))
+	if (!interface || found->to_group)
 		return 0;
-	if (take(&allowed, &used, initiator, 1))
+	share = take(&links, &shares, interface, rate);
+	if (!share)
+		return 0;
+	allowance = take(&initiators, &allowances, initiator, 1);
+	if (!allowance)
 		goto give_back;
 	half = is_reply ? &fresh.reverse : &fresh.forward;
 	if (session) {
@@ -257,9 +271,9 @@ static __always_inline int set_up(struct __sk_buff *packet, const struct packet 
 	else
 		bpf_map_delete_elem((void *)&sessions, &message->keys);
 disallow:
-	give_back(&used, initiator, 1);
+	give_back(allowance, 1);
 give_back:
-	give_back(&taken, interface, rate);
+	give_back(share, rate);
 	return 0;
 }
 
@@ -274,9 +288,7 @@ static __always_inline void count(__u32 key)
 // A message flows on without a word.
 static __always_inline int pass(int is_reply, int is_refresh)
 {
-	count(is_reply ? NODE_REPLIES : NODE_REQUESTS);
-	if (is_refresh)
-		count(NODE_REFRESHES);
+	count((is_refresh ? NODE_REFRESHES : NODE_OTHERS) + is_reply);
 	return 1;
 }
 
@@ -289,26 +301,32 @@ static __always_inline int release(struct __sk_buff *packet, const struct packet
 				   struct session *session)
 {
 	struct change changes[2] = {};
+	__u64 *forward = 0, *reverse = 0;
 
 	// On its way back; the daemon has not looked yet.
 	if (is_released(session))
 		return pass(is_reply, 0);
 	changes[0].interface = session->forward.interface;
 	changes[1].interface = session->reverse.interface;
-	if ((session->forward.rate && !has_share(changes[0].interface)) ||
-	    (session->reverse.rate && !has_share(changes[1].interface)))
+	if (session->forward.rate && !(forward = share_of(changes[0].interface)))
 		return 0;
-	changes[0].rate = bpf_ntohl(__sync_lock_test_and_set(&session->forward.rate, 0));
-	changes[1].rate = bpf_ntohl(__sync_lock_test_and_set(&session->reverse.rate, 0));
+	if (session->reverse.rate && !(reverse = share_of(changes[1].interface)))
+		return 0;
+	if (forward)
+		changes[0].rate = bpf_ntohl(__sync_lock_test_and_set(&session->forward.rate, 0));
+	if (reverse)
+		changes[1].rate = bpf_ntohl(__sync_lock_test_and_set(&session->reverse.rate, 0));
 	if (report(packet, found, RELEASED, changes)) {
-		session->forward.rate = bpf_htonl(changes[0].rate);
-		session->reverse.rate = bpf_htonl(changes[1].rate);
+		if (forward)
+			session->forward.rate = bpf_htonl(changes[0].rate);
+		if (reverse)
+			session->reverse.rate = bpf_htonl(changes[1].rate);
 		return 0;
 	}
-	if (changes[0].rate)
-		give_back(&taken, changes[0].interface, changes[0].rate);
-	if (changes[1].rate)
-		give_back(&taken, changes[1].interface, changes[1].rate);
+	if (forward)
+		give_back(forward, changes[0].rate);
+	if (reverse)
+		give_back(reverse, changes[1].rate);
 	return 1;
 }
 
@@ -320,52 +338,59 @@ static __always_inline int refresh(int is_reply, struct half *half)
 }
 
 // Does what a message asks for, if the kernel can; then the packet flows on.
-static __always_inline int treat(struct __sk_buff *packet, const struct packet *found)
+static __always_inline int treat(struct __sk_buff *packet, const struct packet *found, struct reservation *message)
 {
-	struct reservation message;
 	struct session *session;
 	struct half *half;
 	__u64 *epoch;
 	__be32 wanted;
 	int is_reply;
 
-	if (!found->is_ipv4 || found->length != found->payload + sizeof(message) || found->hops_left <= 1)
+	if (found->hops_left <= 1)
 		return 0;
-	if (load(packet, found->payload, &message, sizeof(message)))
+	if (message->type != RESERVATION || message->format != BITRATE_IPV4 || message->flags || message->version != VERSION)
 		return 0;
-	if (message.type != RESERVATION || message.format != BITRATE_IPV4 || message.flags || message.version != VERSION)
-		return 0;
-	session = bpf_map_lookup_elem((void *)&sessions, &message.keys);
-	is_reply = !message.echo.type;
-	wanted = is_reply ? message.reverse : message.forward;
+	session = bpf_map_lookup_elem((void *)&sessions, &message->keys);
+	is_reply = !message->echo.type;
+	wanted = is_reply ? message->reverse : message->forward;
 	epoch = node_number(NODE_EPOCH);
-	if (!epoch || !has_right_checksum(&message))
+	if (!epoch || !has_right_checksum(message))
 		return 0;
-	if (!session)
-		return set_up(packet, found, &message, 0);
-	if (session->epoch != *epoch || session->initiator != (is_reply ? found->destination : found->source))
-		return 0;
-	if (!message.forward && !message.reverse)
-		return release(packet, found, is_reply, session);
-	if (session->interval != message.interval)
-		return 0;
-	half = is_reply ? &session->reverse : &session->forward;
-	if (half->rate == wanted)
-		return wanted ? refresh(is_reply, half) : pass(is_reply, 0);
-	if (half->rate || is_released(session))
-		return 0;
-	return set_up(packet, found, &message, session);
+	if (session) {
+		if (session->epoch != *epoch || session->initiator != (is_reply ? found->destination : found->source))
+			return 0;
+		if (!message->forward && !message->reverse)
+			return release(packet, found, is_reply, session);
+		if (session->interval != message->interval)
+			return 0;
+		half = is_reply ? &session->reverse : &session->forward;
+		if (half->rate == wanted)
+			return wanted ? refresh(is_reply, half) : pass(is_reply, 0);
+		if (half->rate || is_released(session))
+			return 0;
+	}
+	return set_up(packet, found, message, session);
 }
 
 SEC("boomerang")
 int earmark_boomerang(struct __sk_buff *packet)
 {
 	struct packet found = {};
+	struct reservation message;
 
-	if (read_packet(packet, &found) || !is_message(packet, &found))
+	if (read_packet(packet, &found) || found.protocol != (found.is_ipv4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
 		return NEXT_PROGRAM;
-	if (!treat(packet, &found))
-		return hand_over(packet, &found, TAKEN);
-	packet->mark = SIGNALLING_CLASS;
-	return NEXT_PROGRAM;
+	if (found.is_ipv4 && found.length == found.payload + sizeof(message)) {
+		if (load(packet, found.payload, &message, sizeof(message)) || !is_message(&found, &message.echo))
+			return NEXT_PROGRAM;
+		if (treat(packet, &found, &message)) {
+			packet->mark = SIGNALLING_CLASS;
+			return NEXT_PROGRAM;
+		}
+	} else if (found.payload + sizeof(message.echo) > found.length ||
+		   load(packet, found.payload, &message.echo, sizeof(message.echo)) ||
+		   !is_message(&found, &message.echo)) {
+		return NEXT_PROGRAM;
+	}
+	return hand_over(packet, &found, TAKEN);
 }

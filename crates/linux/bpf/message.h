@@ -83,6 +83,9 @@ static __always_inline int read_ipv4_packet(struct __sk_buff *packet, struct pac
 		return -1;
 	if ((header[6] & MORE_FRAGMENTS_OR_OFFSET) || header[7])
 		return -1;
+	// Of another version, or with a header shorter than the shortest: the kernel drops it behind us.
+	if (header[0] < 0x45 || header[0] > 0x4f)
+		return -1;
 	found->is_ipv4 = 1;
 	found->protocol = header[9];
 	found->to_group = (header[16] & 0xf0) == 0xe0;

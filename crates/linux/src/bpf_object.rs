@@ -162,10 +162,10 @@ mod tests {
                 ("ring", 0x4321),
                 ("sessions", 7),
                 ("node", 8),
-                ("lent", 9),
-                ("taken", 10),
-                ("allowed", 11),
-                ("used", 12),
+                ("links", 9),
+                ("shares", 10),
+                ("initiators", 11),
+                ("allowances", 12),
             ];
             let code = link(object, section, &maps);
             let code = code.expect("fine");

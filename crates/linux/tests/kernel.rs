@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         trial("gist: interfaces that come later", gist::later_interfaces),
         trial("fast path: refreshed by the kernel", fast_path::refreshed_by_the_kernel),
         trial("fast path: all else is the daemon's", fast_path::all_else_is_the_daemons),
+        trial("fast path: not for what is no packet", fast_path::not_for_what_is_no_packet),
         trial("fast path: set up and released by the kernel", fast_path::set_up_and_release),
         trial("fast path: copies wake nobody", fast_path::copies_wake_nobody),
         trial("fast path: so much for each initiating node", fast_path::so_much_for_each),

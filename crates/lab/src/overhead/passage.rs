@@ -176,7 +176,8 @@ impl Passage {
     }
 
     /// Sends a packet through the router that is nobody's message, from a socket of [`Passage::datagrams`]: microseconds between
-    /// the interfaces; `None` where it did not leave.
+    /// the interfaces; `None` where it did not leave. As much time passes behind it as behind a message, for a router that had
+    /// just as long a rest finds as little in its caches.
     ///
     /// # Errors
     /// Something in the network has failed.
@@ -185,6 +186,7 @@ impl Passage {
         socket.send(&[0; PLAIN]).context("a packet cannot be sent")?;
         let destination = socket.peer_addr().context("a socket has lost its peer")?.ip();
         let crossing = self.crossing(UDP, destination, Instant::now() + PATIENCE)?;
+        self.daemon.settle();
         Ok(crossing.map(|(interfaces_us, _)| interfaces_us))
     }
 

@@ -43,12 +43,12 @@ const LINKS: u32 = 1_024;
 /// Most initiating nodes that may be let set up sessions.
 const INITIATORS: u32 = 4_096;
 /// What is said once for all sessions, by its number in the map `node`: which time it is, the longest interval of sessions
-/// that the kernel may set up, and counts of what has flowed on.
+/// that the kernel may set up, and counts of what has flowed on: refreshes and others, echoes and replies of each.
 const NODE_EPOCH: [u8; 4] = 0_u32.to_ne_bytes();
 const NODE_INTERVAL: [u8; 4] = 1_u32.to_ne_bytes();
-const NODE_REQUESTS: [u8; 4] = 2_u32.to_ne_bytes();
-const NODE_REPLIES: [u8; 4] = 3_u32.to_ne_bytes();
-const NODE_REFRESHES: [u8; 4] = 4_u32.to_ne_bytes();
+const NODE_REFRESHES: [[u8; 4]; 2] = [2_u32.to_ne_bytes(), 3_u32.to_ne_bytes()];
+const NODE_OTHERS: [[u8; 4]; 2] = [4_u32.to_ne_bytes(), 5_u32.to_ne_bytes()];
+const NODE_NUMBERS: u32 = 6;
 /// Where things are in `struct session`.
 const EPOCH: usize = 4;
 const INTERVAL: usize = 8;
@@ -130,9 +130,9 @@ impl FastPath {
     pub(super) fn new() -> io::Result<FastPath> {
         Ok(FastPath {
             sessions: Map::create("earmark_session", SESSIONS)?,
-            node: Map::create_array("earmark_node", 5)?,
-            links: Loans::create(["earmark_lent", "earmark_taken"], LINKS)?,
-            initiators: Loans::create(["earmark_allowed", "earmark_used"], INITIATORS)?,
+            node: Map::create_array("earmark_node", NODE_NUMBERS)?,
+            links: Loans::create(["earmark_links", "earmark_shares"], LINKS)?,
+            initiators: Loans::create(["earmark_nodes", "earmark_allowed"], INITIATORS)?,
             order: VecDeque::new(),
             program: None,
         })
@@ -140,15 +140,15 @@ impl FastPath {
 
     /// The maps, by their symbols in the program.
     pub(super) fn maps(&self) -> [(&'static str, i32); 6] {
-        let [lent, taken] = self.links.descriptors();
-        let [allowed, used] = self.initiators.descriptors();
+        let [links, shares] = self.links.descriptors();
+        let [initiators, allowances] = self.initiators.descriptors();
         [
             ("sessions", self.sessions.descriptor()),
             ("node", self.node.descriptor()),
-            ("lent", lent),
-            ("taken", taken),
-            ("allowed", allowed),
-            ("used", used),
+            ("links", links),
+            ("shares", shares),
+            ("initiators", initiators),
+            ("allowances", allowances),
         ]
     }
 
@@ -288,10 +288,12 @@ impl FastPath {
     /// How many messages have flowed on without the daemon, and without a copy for it.
     pub fn passed(&self) -> io::Result<PassedMessages> {
         let number = |key| io::Result::Ok(self.node.get(key)?.map_or(0, u64::from_ne_bytes));
+        let refreshes = [number(&NODE_REFRESHES[0])?, number(&NODE_REFRESHES[1])?];
+        let others = [number(&NODE_OTHERS[0])?, number(&NODE_OTHERS[1])?];
         Ok(PassedMessages {
-            requests: number(&NODE_REQUESTS)?,
-            replies: number(&NODE_REPLIES)?,
-            refreshes: number(&NODE_REFRESHES)?,
+            requests: refreshes[0].wrapping_add(others[0]),
+            replies: refreshes[1].wrapping_add(others[1]),
+            refreshes: refreshes[0].wrapping_add(refreshes[1]),
         })
     }
 

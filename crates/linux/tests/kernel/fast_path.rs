@@ -10,6 +10,7 @@ use earmark_linux::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::boomerang::{BOOMERANG, router};
 use crate::flood;
@@ -177,6 +178,32 @@ pub(crate) fn all_else_is_the_daemons() {
     assert_nothing(&mut sender);
 }
 
+/// Nothing is done for a packet whose header cannot be: it is on its way to be dropped.
+pub(crate) fn not_for_what_is_no_packet() {
+    let line = line();
+    let router = router(&line);
+    let ours = message(6_001);
+    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    let packet = |first: u8| {
+        let header = usize::from(first & 15) * 4;
+        let mut packet = vec![0; header];
+        packet[0] = first;
+        packet[2..4].copy_from_slice(&(header as u16 + 68).to_be_bytes());
+        (packet[8], packet[9]) = (64, 1);
+        packet[12..16].copy_from_slice(&SENDER.octets());
+        if header >= 20 {
+            packet[16..20].copy_from_slice(&RECEIVER.octets());
+        }
+        [packet, ours.octets(false)].concat()
+    };
+    // The program runs in the namespace of whoever has it run, and hands none of these to the daemon.
+    let run = |first| line.router.run_in(|| fast_path(&router).time(&packet(first), 1));
+    for (first, refreshed) in [(0x44, 0), (0x65, 0), (0x55, 0), (0x45, 1), (0x46, 2)] {
+        run(first).expect("entered").expect("it flows on");
+        assert_eq!(refreshes(&router, &ours.key), [refreshed, 0], "{first:#x}");
+    }
+}
+
 /// What is lent to the kernel it gives to whom it suffices for; the daemon learns it from copies.
 pub(crate) fn set_up_and_release() {
     let line = line();
@@ -297,7 +324,8 @@ pub(crate) fn copies_wake_nobody() {
     }
 }
 
-/// No initiating node gets more than it may, and a thousandth one that comes takes the place of the first.
+/// No initiating node gets more than it may, and a thousandth one that comes takes the place of the first. A link takes
+/// the place of one that has gone, and nothing of what was taken of that.
 pub(crate) fn so_much_for_each() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -345,6 +373,20 @@ pub(crate) fn so_much_for_each() {
     }
     assert_eq!(path.allowance(SENDER), None);
     assert_eq!(set_up(&mut router), 0);
+
+    let path = router.fast_path_mut().expect("BPF");
+    let link = |number: u32| InterfaceId(1_000_000 + number);
+    // Two are there already.
+    for number in 2..1_024 {
+        assert_eq!(path.lend(link(number), 5).ok(), Some(5));
+    }
+    let refused = path.lend(link(1_024), 6).expect_err("there is no room");
+    assert_eq!(refused.raw_os_error(), Some(Errno::TOOBIG.raw_os_error()));
+    assert!(path.share(line.outward).is_ok_and(|share| share < 100_000_000), "some was taken");
+    path.forget(line.outward).expect("forgotten");
+    assert_eq!(path.share(line.outward).ok(), Some(0));
+    assert_eq!(path.lend(link(1_024), 6).ok(), Some(6));
+    assert_eq!(path.lend(line.inward, 7).ok(), Some(7));
 }
 
 /// What the kernel sends on by itself gets through a flood like our own messages.

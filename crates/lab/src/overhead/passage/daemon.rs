@@ -90,6 +90,13 @@ impl Daemon {
         }
     }
 
+    /// Waits as long as is waited behind a message that the kernel treats by itself, if the kernel does.
+    pub(super) fn settle(&self) {
+        if !self.expected {
+            std::thread::sleep(SETTLING);
+        }
+    }
+
     /// Why it has ended.
     fn end(&mut self) -> anyhow::Error {
         match self.thread.take().map(JoinHandle::join) {
