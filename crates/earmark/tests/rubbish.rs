@@ -1,6 +1,8 @@
 //! What users and files may say wrongly: settings, keys, requests, recordings and captures are read or refused with their place,
 //! and nothing panics.
 
+#[path = "../../scenario/tests/rubbish/damage.rs"]
+mod damage;
 #[path = "control/host.rs"]
 #[allow(dead_code)] // of what clients do there, only a part is done here
 mod host;
@@ -11,6 +13,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use damage::{ODD, damage, damaged};
 use earmark::config::{Config, ConfigError, EXAMPLE, KeyFile};
 use earmark::decode::{Format, decode};
 use earmark::record::{ReplayError, replay};
@@ -19,7 +22,7 @@ use earmark_node::Input;
 use host::Host;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::Index;
 use serde_json::{Value, json};
 
 const KEYS: &str = r#"
@@ -38,77 +41,6 @@ purpose = "accept"
 interfaces = ["eth0"]
 neighbors = ["10.0.1.2", "2001:db8::2"]
 "#;
-
-/// What can stand where something else belongs: ends of all ranges, other types, text that is none.
-const ODD: [&str; 16] = [
-    "",
-    "0",
-    "-1",
-    "1e308",
-    "nan",
-    "18446744073709551615",
-    "\"18000000000000000000s\"",
-    "\"99999999999999999999Gbit\"",
-    "\"0\"",
-    "\"\"",
-    "\"\u{0}é€😀\"",
-    "true",
-    "[]",
-    "{}",
-    "[[[[[]]]]]",
-    "2027-13-32",
-];
-
-/// What happens to a text: an octet is changed, a value becomes something odd, a line comes twice, the end is lost.
-#[derive(Clone, Debug)]
-enum Damage {
-    Octet(Index, u8),
-    Value(Index, &'static str),
-    Twice(Index),
-    Lost(Index),
-}
-
-fn damage() -> impl Strategy<Value = Damage> {
-    prop_oneof![
-        any::<(Index, u8)>().prop_map(|(at, octet)| Damage::Octet(at, octet)),
-        (any::<Index>(), select(&ODD[..])).prop_map(|(at, odd)| Damage::Value(at, odd)),
-        any::<Index>().prop_map(Damage::Twice),
-        any::<Index>().prop_map(Damage::Lost),
-    ]
-}
-
-fn damaged(text: &str, damage: &[Damage]) -> String {
-    let mut text = text.to_owned();
-    for damage in damage {
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        if lines.is_empty() {
-            return text;
-        }
-        let count = lines.len();
-        match damage {
-            Damage::Octet(at, octet) => {
-                let mut octets = text.into_bytes();
-                let at = at.index(octets.len());
-                octets[at] = *octet;
-                text = String::from_utf8_lossy(&octets).into_owned();
-                continue;
-            }
-            Damage::Lost(at) => {
-                text.truncate(text.floor_char_boundary(at.index(text.len())));
-                continue;
-            }
-            Damage::Value(at, odd) => {
-                let line = &mut lines[at.index(count)];
-                if let Some((key, _)) = line.split_once('=') {
-                    *line = format!("{key}= {odd}");
-                }
-            }
-            Damage::Twice(at) => lines.insert(at.index(count), lines[at.index(count)].clone()),
-        }
-        text = lines.join("\n");
-    }
-    text
-}
 
 /// The example with all that is commented out in it: a key there is one word before an equals sign.
 fn every_key() -> String {

@@ -1,13 +1,17 @@
 //! Files with rubbish in them: scenarios, topologies and values from outside are read or refused with the place, and nothing
 //! panics.
 
+#[path = "rubbish/damage.rs"]
+mod damage;
+
 use std::io;
 
+use damage::{ODD, damage, damaged};
 use earmark_scenario::topology::{Choice, ChoiceError, DEMO, GraphmlProblem, Topology};
 use earmark_scenario::{Override, OverrideError, Scenario, ScenarioError};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::select;
 
 const RETRY: &str = include_str!("../../../topologies/retry.toml");
 const ABILENE: &str = include_str!("../../../topologies/abilene.graphml");
@@ -15,91 +19,6 @@ const SCENARIOS: [&str; 2] = [
     include_str!("../../../scenarios/retry-mixed.toml"),
     include_str!("../../../scenarios/retry-priorities.toml"),
 ];
-
-/// What can stand where something else belongs: ends of all ranges, other types, text that is none.
-const ODD: [&str; 22] = [
-    "",
-    "0",
-    "-1",
-    "1e999",
-    "nan",
-    "4294967296",
-    "9223372036854775807",
-    "18000000000000000000",
-    "\"18000000000000000000s\"",
-    "\"uniform 0s 18000000000000000000s\"",
-    "\"uniform 18000000000000000000s 18000000000000000000s\"",
-    "\"99999999999999999999Gbit\"",
-    "\"0bit\"",
-    "\"0.0.0.0/0\"",
-    "\"\"",
-    "\"\u{0}é€😀\"",
-    "true",
-    "[]",
-    "{}",
-    "[[[[[]]]]]",
-    "[[flows]]",
-    "\n=\n",
-];
-
-/// What happens to a text: an octet is changed, a value or a line becomes something odd, the end is lost.
-#[derive(Clone, Debug)]
-enum Damage {
-    Octet(Index, u8),
-    Value(Index, &'static str),
-    Line(Index, &'static str),
-    Twice(Index),
-    Lost(Index),
-}
-
-fn damage() -> impl Strategy<Value = Damage> {
-    prop_oneof![
-        any::<(Index, u8)>().prop_map(|(at, octet)| Damage::Octet(at, octet)),
-        (any::<Index>(), select(&ODD[..])).prop_map(|(at, odd)| Damage::Value(at, odd)),
-        (any::<Index>(), select(&ODD[..])).prop_map(|(at, odd)| Damage::Line(at, odd)),
-        any::<Index>().prop_map(Damage::Twice),
-        any::<Index>().prop_map(Damage::Lost),
-    ]
-}
-
-fn damaged(text: &str, damage: &[Damage]) -> String {
-    let mut text = text.to_owned();
-    for damage in damage {
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        if lines.is_empty() {
-            return text;
-        }
-        match damage {
-            Damage::Octet(at, octet) => {
-                let mut octets = text.into_bytes();
-                let at = at.index(octets.len());
-                octets[at] = *octet;
-                text = String::from_utf8_lossy(&octets).into_owned();
-                continue;
-            }
-            Damage::Lost(at) => {
-                text.truncate(text.floor_char_boundary(at.index(text.len())));
-                continue;
-            }
-            Damage::Value(at, odd) => {
-                let line = &mut lines[at.index(text.lines().count())];
-                if let Some((key, _)) = line.split_once('=') {
-                    *line = format!("{key}= {odd}");
-                }
-            }
-            Damage::Line(at, odd) => {
-                let at = at.index(lines.len());
-                lines[at] = (*odd).to_owned();
-            }
-            Damage::Twice(at) => {
-                let at = at.index(lines.len());
-                lines.insert(at, lines[at].clone());
-            }
-        }
-        text = lines.join("\n");
-    }
-    text
-}
 
 fn nowhere(_: &str) -> io::Result<String> {
     Err(io::Error::other("no file is needed"))

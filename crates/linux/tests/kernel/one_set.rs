@@ -1,15 +1,14 @@
 //! The sources of messages in a set of somebody else's: what a daemon that sleeps between messages asks the kernel.
 
-use std::net::{IpAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 
-use earmark_core::Outgoing;
 use earmark_linux::{Intercept, InterfaceSignalling, SignallingSocket};
 use rustix::event::epoll;
 use rustix::fs::Timespec;
 
-use crate::signalling::open;
-use crate::support::{Line, PATIENCE, RECEIVER, SENDER};
+use crate::signalling::{open, path};
+use crate::support::{Line, PATIENCE, SENDER};
 
 /// The number of the first source in the set.
 const FIRST: u64 = 7;
@@ -62,19 +61,6 @@ impl Daemon {
     fn assert_asleep(&mut self) {
         assert!(!self.wait(Timespec::default()));
         assert_eq!(self.socket.receive(|_| ()).expect("nothing"), 0);
-    }
-}
-
-fn path(router_alert: bool) -> Outgoing {
-    Outgoing {
-        protocol: 46,
-        interface: None,
-        source: IpAddr::V4(SENDER),
-        destination: IpAddr::V4(RECEIVER),
-        ttl: 64,
-        router_alert,
-        encapsulated: false,
-        neighbor: None,
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn open(namespace: &Namespace) -> SignallingSocket {
 }
 
 /// A Path on its way from the sender to the receiver.
-fn path(router_alert: bool) -> Outgoing {
+pub(crate) fn path(router_alert: bool) -> Outgoing {
     Outgoing {
         protocol: 46,
         interface: None,
