@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{flow, owner};
 use earmark_core::admission::{
-    ClaimId, Counting, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Reason,
-    RetryPolicy, Service, Waiting,
+    ClaimId, Counting, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Protocol,
+    Reason, RetryPolicy, Service, Waiting,
 };
 use earmark_core::{Flow, InterfaceId, Rate};
 use proptest::prelude::*;
@@ -39,6 +39,7 @@ enum Step {
         link: u32,
         flow: u16,
         rate: Rate,
+        protocol: Option<Protocol>,
     },
     DropAdopted {
         link: u32,
@@ -75,6 +76,10 @@ fn demand() -> impl Strategy<Value = Demand> {
     })
 }
 
+fn protocol() -> impl Strategy<Value = Protocol> {
+    prop_oneof![Just(Protocol::Rsvp), Just(Protocol::Nsis)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let link = || 1_u32..4;
     let owner = || 0_u32..8;
@@ -88,7 +93,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(link, owner, flow, demand)| Step::Claim { link, owner, flow, demand }),
         3 => (any::<Index>(), demand()).prop_map(|(i, d)| Step::Change(i, d)),
         5 => any::<Index>().prop_map(Step::Release),
-        3 => (link(), flow(), rate()).prop_map(|(link, flow, rate)| Step::Adopt { link, flow, rate }),
+        3 => (link(), flow(), rate(), prop_oneof![Just(None), protocol().prop_map(Some)])
+            .prop_map(|(link, flow, rate, protocol)| Step::Adopt { link, flow, rate, protocol }),
         1 => (link(), flow()).prop_map(|(link, flow)| Step::DropAdopted { link, flow }),
         1 => Just(Step::DropAllAdopted),
         4 => (link(), owner(), demand(), 0_u32..5).prop_map(|(link, owner, demand, refusals)| {
@@ -108,7 +114,7 @@ struct Model {
     links: BTreeMap<u32, LinkCapacity>,
     /// All there ever were; those that are gone hold nothing.
     claims: Vec<(ClaimId, Option<Held>)>,
-    adopted: BTreeMap<(u32, Flow), Rate>,
+    adopted: BTreeMap<(u32, Flow), (Rate, Option<Protocol>)>,
     queues: BTreeMap<u32, Vec<Waiting>>,
 }
 
@@ -117,7 +123,7 @@ impl Model {
         let claimed = self.claims.iter().filter_map(|(_, c)| c.as_ref()).filter(|c| c.0 == link);
         let adopted = self.adopted.iter().filter(|((l, _), _)| *l == link);
         claimed.map(|c| c.2.rate.as_bps()).sum::<u64>()
-            + adopted.map(|(_, rate)| rate.as_bps()).sum::<u64>()
+            + adopted.map(|(_, (rate, _))| rate.as_bps()).sum::<u64>()
     }
 
     fn free(&self, link: u32) -> u64 {
@@ -220,13 +226,21 @@ impl Pair {
 
     fn claim(&mut self, link: u32, block: u32, flow: Flow, demand: Demand) -> TestCaseResult {
         let key = (link, flow);
-        let adopted = self.model.adopted.get(&key).copied().unwrap_or(Rate::ZERO);
-        let (reason, available) = self.model.judge(link, adopted, &demand);
+        let adopted = self.model.adopted.get(&key).copied();
+        let free = self.model.links.get(&link).map_or(0, |_| self.model.free(link));
+        let yields = adopted.filter(|(rate, protocol)| match protocol {
+            Some(protocol) => *protocol == owner(block).protocol,
+            None => demand.rate >= *rate || demand.rate.as_bps() > free,
+        });
+        let old = yields.map_or(Rate::ZERO, |(rate, _)| rate);
+        let (reason, available) = self.model.judge(link, old, &demand);
         match self.ledger.claim(InterfaceId(link), owner(block), &flow, demand) {
             Ok(id) => {
                 prop_assert_eq!(reason, None);
                 prop_assert!(self.model.claims.iter().all(|(other, _)| *other != id), "id is new");
-                self.model.adopted.remove(&key);
+                if yields.is_some() {
+                    self.model.adopted.remove(&key);
+                }
                 self.model.claims.push((id, Some((link, owner(block), demand))));
             }
             Err(refusal) => {
@@ -264,19 +278,19 @@ impl Pair {
 
     fn adoption(&mut self, step: &Step) -> TestCaseResult {
         match *step {
-            Step::Adopt { link, flow: port, rate } => {
+            Step::Adopt { link, flow: port, rate, protocol } => {
                 let old = self.model.adopted.get(&(link, flow(port))).copied();
                 let open = self.model.links.get(&link).is_some_and(|c| c.reservable != Rate::ZERO);
-                let old = old.unwrap_or(Rate::ZERO).as_bps();
+                let old = old.map_or(0, |(rate, _)| rate.as_bps());
                 let fits = open && rate.as_bps() <= self.model.free(link) + old;
-                let result = self.ledger.adopt(InterfaceId(link), flow(port), rate);
+                let result = self.ledger.adopt(InterfaceId(link), flow(port), rate, protocol);
                 prop_assert_eq!(result.is_ok(), fits);
                 if fits {
-                    self.model.adopted.insert((link, flow(port)), rate);
+                    self.model.adopted.insert((link, flow(port)), (rate, protocol));
                 }
             }
             Step::DropAdopted { link, flow: port } => {
-                let dropped = self.model.adopted.remove(&(link, flow(port)));
+                let dropped = self.model.adopted.remove(&(link, flow(port))).map(|(rate, _)| rate);
                 prop_assert_eq!(self.ledger.drop_adopted(InterfaceId(link), &flow(port)), dropped);
             }
             _ => {

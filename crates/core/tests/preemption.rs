@@ -138,7 +138,7 @@ fn where_it_is_off_priorities_mean_nothing() {
 #[test]
 fn adopted_flows_stay() {
     let mut ledger = ledger(10, false);
-    assert_eq!(ledger.adopt(LINK, flow(9), Rate::from_bps(6)), Ok(()));
+    assert_eq!(ledger.adopt(LINK, flow(9), Rate::from_bps(6), None), Ok(()));
     claim(&mut ledger, 1, 4, level(0)).expect("fits");
     assert_eq!(claim(&mut ledger, 2, 5, level(9)), refused(4));
     // The flow's own claim has what was kept for it.

@@ -167,7 +167,8 @@ impl Station {
     fn start(config: &Config, socket: SignallingSocket) -> Result<Station, DaemonError> {
         let (clock, origin) = (Clock::start(), Timestamp::now());
         let (mut driver, Findings { mirror, initial, adopted }) = node(config, socket, origin)?;
-        let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver);
+        let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver)
+            .map_err(DaemonError::TrafficControl)?;
         Ok(Station { clock, origin, driver, watch })
     }
 }

@@ -5,8 +5,8 @@ mod nsis;
 
 use std::net::IpAddr;
 
-use earmark_core::Rate;
-use earmark_node::{AggregateChange, Event};
+use earmark_core::{Flow, Rate};
+use earmark_node::{AggregateChange, EnforcementChange, Event};
 use earmark_rsvp::diagnostics::TraceEnd;
 use earmark_rsvp::{self as rsvp, Change};
 use earmark_wire::intserv::FlowSpec;
@@ -33,6 +33,17 @@ pub fn event(event: &Event) -> String {
                 interface.0
             )
         }
+        Event::Enforcement { change, interface, flow, reason } => {
+            let whose = match flow {
+                Some(flow) => format!("the reservation for {}", flow_text(flow)),
+                None => "what is reserved".to_owned(),
+            };
+            let what = match change {
+                EnforcementChange::Unenforced => "is not enforced",
+                EnforcementChange::EnforcedAgain => "is enforced again",
+            };
+            format!("{whose} on {interface} {what}: {reason}")
+        }
         Event::Aggregate { change, to, range, granted, need } => {
             let what = match change {
                 AggregateChange::Grown => "has grown",
@@ -45,6 +56,21 @@ pub fn event(event: &Event) -> String {
             format!("aggregate to {range} by {to} {what}: {need} of {granted} in use")
         }
     }
+}
+
+/// A flow by its addresses and ports.
+fn flow_text(flow: &Flow) -> String {
+    let source = match (flow.sources(), flow.source_port) {
+        (None, _) => "all senders".to_owned(),
+        (Some(source), 0) if flow.source_open == 0 => source.address().to_string(),
+        (Some(source), 0) => source.to_string(),
+        (Some(source), port) => with_port(source.address(), port),
+    };
+    let destination = match flow.destination_open {
+        0 => with_port(flow.destination, flow.destination_port),
+        _ => flow.destinations().to_string(),
+    };
+    format!("{source} to {destination}")
 }
 
 /// Likewise, of what the engine tells.

@@ -16,8 +16,10 @@ use std::net::IpAddr;
 use earmark_boomerang as boomerang;
 use earmark_core::admission::ClaimId;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Effect, Effects, InterfaceId, Rate, Time};
-use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig, ReservationRow};
+use earmark_core::{Effect, Effects, Installation, InterfaceId, Rate, Time};
+use earmark_node::{
+    Command, Event, HostUpdate, Input, Node, NodeConfig, QueueView, ReservationRow,
+};
 use earmark_rsvp as rsvp;
 use earmark_yessir as yessir;
 use serde::Serialize;
@@ -243,6 +245,12 @@ impl<K: Kernel> Driver<K> {
         mem::take(&mut self.events)
     }
 
+    /// Reports what has not come from the node.
+    pub fn report(&mut self, event: Event) {
+        self.inside.counters.events += 1;
+        self.events.push(event);
+    }
+
     /// Whether `address` is one of this host's.
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.inside.node.interfaces().is_local(address)
@@ -256,7 +264,10 @@ impl<K: Kernel> Driver<K> {
     /// The reservations, each with what has gone through its queue. The kernel is asked for the rows that are taken.
     pub fn reservation_rows(&mut self, now: Time) -> impl Iterator<Item = ReservationRow> {
         let Driver { inside, kernel, .. } = self;
-        inside.node.reservation_rows(now, |claim| kernel.traffic(claim))
+        inside.node.reservation_rows(now, |claim| QueueView {
+            traffic: kernel.traffic(claim),
+            enforcement: kernel.enforcement(claim),
+        })
     }
 
     /// The kernel behind it, to be looked at.
@@ -407,12 +418,13 @@ impl<K: Kernel> Driver<K> {
                 None
             }
             Effect::Install(installation) => {
-                let done = self.kernel.install(installation);
+                let owner = self.inside.node.ledger().owner(installation.claim);
+                let protocol = owner.map(|owner| owner.protocol);
+                let done = self.kernel.install(protocol, installation);
                 counters.installed += u64::from(done.is_ok());
                 // What a dead daemon left for the flow has nobody who asks for it any more, and its bandwidth is free.
-                if done.is_err()
-                    && let Err(failure) =
-                        self.kernel.drop_adopted(installation.interface, installation.flow)
+                if let (Err(_), Installation { interface, flow, .. }) = (&done, *installation)
+                    && let Err(failure) = self.kernel.drop_adopted(interface, flow, protocol)
                 {
                     warn!("traffic control kept it: {failure}");
                 }
@@ -441,7 +453,7 @@ impl<K: Kernel> Driver<K> {
                 counters.events += 1;
                 if let Event::NotAdopted { interface, flow, reason } = event {
                     info!(interface = interface.0, ?flow, "not adopted: {reason}");
-                    if let Err(failure) = self.kernel.drop_adopted(*interface, *flow) {
+                    if let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None) {
                         warn!("traffic control kept it: {failure}");
                     }
                 }

@@ -60,6 +60,7 @@ impl EventLoop {
         set.add(Source::Signals, signals.reload.as_fd())?;
         driver.kernel().socket.wait_in(set.descriptor()?, wait_set::FIRST_MESSAGES)?;
         set.add(Source::Mirror, watch.mirror.as_fd())?;
+        set.add(Source::TrafficControl, watch.traffic_control())?;
         set.add(Source::Listener, listener.as_fd())?;
         set.add(Source::Streams, driver.kernel_ref().streams.as_fd())?;
         Ok(EventLoop { clock, driver, watch, listener, hub, reload, set, signals })
@@ -122,6 +123,7 @@ impl EventLoop {
         match source {
             Source::Signals | Source::Timer | Source::Messages(_) => {}
             Source::Mirror => self.watch.follow_kernel(now, &mut self.driver),
+            Source::TrafficControl => self.watch.follow_traffic_control(now, &self.driver),
             Source::Streams => self.driver.follow_streams(now)?,
             Source::Listener => self.accept(),
             Source::Client(id) if readable => self.hub.readable(id, now, &mut self.driver),

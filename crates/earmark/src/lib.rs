@@ -15,6 +15,7 @@ pub mod decode;
 pub mod describe;
 pub mod driver;
 pub mod embedded;
+mod enforcement;
 mod event_loop;
 pub mod record;
 mod reload;

@@ -5,15 +5,15 @@ use std::io;
 use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{ClaimId, LinkStatus};
+use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
-    Adopted, Gist, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, SignallingSocket,
-    TcError, TrafficControl, Yessir,
+    Adopted, Deviation, Enforcement, Gist, InterfaceError, InterfaceSignalling, LinkPlan, Monitor,
+    Reconciliation, SignallingSocket, TcError, TrafficControl, Yessir,
 };
-use earmark_node::TrafficRow;
+use earmark_node::{EnforcementRow, TrafficRow};
 use tracing::debug;
 
 use crate::config::InterfaceConfig;
@@ -21,7 +21,10 @@ use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
 use crate::short_cut::{self, ShortCut};
 use crate::streams::Streams;
 
-/// See the module's text.
+/// Flows that one audit looks at.
+const FLOWS_PER_AUDIT: usize = 2_000;
+
+/// The kernel behind the driver's effects.
 pub(crate) struct System {
     pub(crate) socket: SignallingSocket,
     traffic_control: TrafficControl,
@@ -53,6 +56,10 @@ struct TrafficControlCounters {
     removed: u64,
     /// Things that it found missing or altered and put right.
     restored: u64,
+    /// Reservations, or whole links, that were found not to be enforced.
+    unenforced: u64,
+    /// Those of them that were put right.
+    enforced_again: u64,
 }
 
 impl System {
@@ -133,9 +140,41 @@ impl System {
     pub(crate) fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
         let found = self.traffic_control.reconcile()?;
         self.counters.reconciliations += 1;
+        self.count(&found);
+        Ok(found)
+    }
+
+    fn count(&mut self, found: &Reconciliation) {
         self.counters.removed += u64::from(found.removed);
         self.counters.restored += u64::from(found.restored);
+    }
+
+    /// Compares the queues of some links with the plan; see [`TrafficControl::reconcile_queues`].
+    pub(crate) fn reconcile_queues(
+        &mut self,
+        links: &BTreeSet<InterfaceId>,
+    ) -> Result<Reconciliation, TcError> {
+        let found = self.traffic_control.reconcile_queues(links)?;
+        self.count(&found);
         Ok(found)
+    }
+
+    /// Looks whether the classifier is in place, and at some of the flows; see [`TrafficControl::audit`].
+    pub(crate) fn audit(&mut self) -> Result<Vec<Deviation>, TcError> {
+        let found = self.traffic_control.audit(FLOWS_PER_AUDIT)?;
+        self.counters.restored += found.len() as u64;
+        Ok(found)
+    }
+
+    /// Counts what was not enforced and is again.
+    pub(crate) fn count_deviations(&mut self, unenforced: u64, enforced_again: u64) {
+        self.counters.unenforced += unenforced;
+        self.counters.enforced_again += enforced_again;
+    }
+
+    /// Listens for changes of traffic control that others make.
+    pub(crate) fn monitor(&mut self) -> Result<Monitor, TcError> {
+        self.traffic_control.monitor()
     }
 
     /// Takes back what an earlier daemon reserved and nobody has claimed; gives how many flows that were.
@@ -253,12 +292,16 @@ impl Kernel for System {
         self.streams.next_deadline()
     }
 
-    fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure> {
+    fn install(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<(), TrafficControlFailure> {
         if self.hands_off.contains(&installation.interface) {
             self.accounted.insert(installation.claim);
             return Ok(());
         }
-        self.traffic_control.install(installation).map_err(failure)
+        self.traffic_control.install_for(protocol, installation).map_err(failure)
     }
 
     fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure> {
@@ -279,8 +322,9 @@ impl Kernel for System {
         &mut self,
         interface: InterfaceId,
         flow: Flow,
+        protocol: Option<Protocol>,
     ) -> Result<(), TrafficControlFailure> {
-        self.traffic_control.drop_adopted(interface, flow).map_err(failure)
+        self.traffic_control.drop_adopted(interface, flow, protocol).map_err(failure)
     }
 
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure> {
@@ -314,6 +358,20 @@ impl Kernel for System {
                 None
             }
         }
+    }
+
+    fn enforcement(&self, claim: ClaimId) -> Option<EnforcementRow> {
+        if self.accounted.contains(&claim) {
+            return None;
+        }
+        let (state, reason) = match self.traffic_control.enforcement(claim) {
+            Some(Enforcement::Enforced) => ("enforced", None),
+            Some(Enforcement::Standby) => ("standby", None),
+            Some(Enforcement::Unenforced(reason)) => ("unenforced", Some(reason)),
+            None => ("unenforced", Some("traffic control does not have it".to_owned())),
+        };
+        let claims = self.traffic_control.claims_beside(claim);
+        Some(EnforcementRow { state: state.into(), reason, claims })
     }
 
     fn join(&mut self, group: IpAddr) {
@@ -364,6 +422,8 @@ impl Kernel for System {
             ("traffic_control", "reconciliations", traffic_control.reconciliations),
             ("traffic_control", "removed", traffic_control.removed),
             ("traffic_control", "restored", traffic_control.restored),
+            ("traffic_control", "unenforced", traffic_control.unenforced),
+            ("traffic_control", "enforced_again", traffic_control.enforced_again),
         ]
     }
 }
@@ -375,6 +435,7 @@ pub(crate) fn plan(interface: InterfaceId, config: &InterfaceConfig) -> Option<L
         pool: config.classes,
         pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
         best_effort_queue: config.queue_packets,
+        services: config.services.clone(),
         ..LinkPlan::new(interface, config.bandwidth, config.reservable)
     })
 }

@@ -5,15 +5,17 @@
 //! and are then taken back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use earmark_core::{Interface, InterfaceId, Rate, Time};
-use earmark_linux::{Adopted, InterfaceState, Mirror, Update};
+use earmark_linux::{Adopted, InterfaceState, Mirror, Reconciliation, TcError, Update};
 use earmark_node::{HostUpdate, Input};
 use tracing::{debug, info, warn};
 
 use crate::config::{Config, InterfaceConfig};
 use crate::driver::Driver;
+use crate::enforcement::Enforcement;
 use crate::system::{System, with_cause};
 
 /// See the module's text.
@@ -30,6 +32,7 @@ pub(crate) struct Watch {
     next_reconciliation: Time,
     /// Interfaces whose queues somebody else has taken over.
     taken: BTreeSet<InterfaceId>,
+    enforcement: Enforcement,
 }
 
 impl Watch {
@@ -41,7 +44,7 @@ impl Watch {
         initial: Vec<Update>,
         adopted: Vec<Adopted>,
         driver: &mut Driver<System>,
-    ) -> Watch {
+    ) -> Result<Watch, TcError> {
         let configured =
             config.interfaces.iter().map(|interface| (interface.name.clone(), interface.clone()));
         let mut watch = Watch {
@@ -53,12 +56,23 @@ impl Watch {
             every: config.reconcile,
             next_reconciliation: now + config.reconcile,
             taken: BTreeSet::new(),
+            enforcement: Enforcement::start(now, driver.kernel())?,
         };
         for update in initial {
             watch.apply(now, update, driver);
         }
         watch.adopt(now, adopted, driver);
-        watch
+        Ok(watch)
+    }
+
+    /// What tells of changes of traffic control by others.
+    pub(crate) fn traffic_control(&self) -> BorrowedFd<'_> {
+        self.enforcement.as_fd()
+    }
+
+    /// Takes in what others have changed of traffic control.
+    pub(crate) fn follow_traffic_control(&mut self, now: Time, driver: &Driver<System>) {
+        self.enforcement.follow(now, driver);
     }
 
     /// Takes in what the kernel announces.
@@ -114,11 +128,17 @@ impl Watch {
         if self.grace_ends <= now {
             self.end_grace(now, driver);
         }
+        if self.enforcement.next_deadline() <= now
+            && let Some(found) = self.enforcement.look(now, driver)
+        {
+            self.follow_some_queues(now, &found, driver);
+        }
     }
 
     /// When [`Watch::house_keeping`] is due.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.next_reconciliation.min(self.grace_ends)
+        let deadlines = [self.grace_ends, self.enforcement.next_deadline()];
+        deadlines.into_iter().fold(self.next_reconciliation, Time::min)
     }
 
     fn apply(&mut self, now: Time, update: Update, driver: &mut Driver<System>) {
@@ -188,9 +208,10 @@ impl Watch {
     }
 
     fn adopt(&mut self, now: Time, adopted: Vec<Adopted>, driver: &mut Driver<System>) {
-        for Adopted { interface, flow, rate } in adopted.iter().copied() {
-            info!(interface = interface.0, ?flow, %rate, "adopted from an earlier daemon");
-            driver.handle(now, Input::Host(HostUpdate::Adopted { interface, flow, rate }));
+        for Adopted { interface, flow, rate, protocol } in adopted.iter().copied() {
+            info!(interface = interface.0, ?flow, %rate, ?protocol, "adopted from an earlier daemon");
+            let update = HostUpdate::Adopted { interface, flow, rate, protocol };
+            driver.handle(now, Input::Host(update));
         }
         if !adopted.is_empty() {
             self.grace_ends = now + self.lifetime;
@@ -212,10 +233,24 @@ impl Watch {
                 if found.removed + found.restored > 0 {
                     warn!(found.removed, found.restored, "traffic control was put right");
                 }
+                self.enforcement.note(&found, None, driver);
                 self.follow_queues(now, &found.foreign, driver);
             }
             Err(error) => warn!("cannot check traffic control: {}", with_cause(&error)),
         }
+    }
+
+    /// Tells the node of interfaces whose queues somebody else has taken over, where only some were compared: it is another
+    /// comparison of all that finds them given back.
+    fn follow_some_queues(
+        &mut self,
+        now: Time,
+        found: &Reconciliation,
+        driver: &mut Driver<System>,
+    ) {
+        let known = self.taken.iter().map(|id| (*id, String::new()));
+        let foreign: Vec<_> = found.foreign.iter().cloned().chain(known).collect();
+        self.follow_queues(now, &foreign, driver);
     }
 
     /// Tells the node of interfaces whose queues somebody else has taken over since the last comparison, or given back.

@@ -130,7 +130,7 @@ fn what_was_adopted_for_a_flow_ends_when_traffic_control_refuses_it() {
         source_open: 0,
     };
     let (interface, rate) = (host.interface.id, Rate::from_mbps(2));
-    let adopted = HostUpdate::Adopted { interface, flow, rate };
+    let adopted = HostUpdate::Adopted { interface, flow, rate, protocol: None };
     host.driver.handle(Time::ZERO, Input::Host(adopted));
     let held = |host: &Host| host.driver.node().ledger().link(interface).unwrap().held;
     assert_eq!(held(&host), rate, "it is kept until its owner asks");

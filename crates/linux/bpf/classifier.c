@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The classifier: finds the reservation of every packet that leaves, and writes its class into the packet's priority,
-// where HTB looks first.
+// The classifier: finds the claims on every packet that leaves, and writes the priority of the best of them into the packet,
+// where HTB looks for its class first, and pfifo_fast for its band.
 //
-// One hash map holds the flows of all interfaces. A packet is looked up eight times at most, most specific first: with
-// its source and with any; each with both ports, with the destination port, with the source port, and without ports. The
-// first hit counts.
-// An IPv6 packet with a flow label is looked up four times more: flows may name the label in place of the source port,
-// and come behind those that name the source port.
+// A packet may have several claims: of its flow by several protocols, of flows that name less of it (any source, no ports),
+// of ranges of flows. They are asked from the most specific to the least. The first that has room for the packet takes it;
+// so nobody's claim, whatever it covers and whoever uses it up, takes anything away from another. If none has room,
+// the packet takes the largest of them: it waits in the queue of its class, or goes with best effort on links without such queues.
+// A claim that is alone on a link with queues needs no bucket: its class holds it to its rate.
 //
-// What none of them finds may lie in a range of flows. Ranges are in a map of their own, by address and ports under a mask,
-// and there is a list of the masks that occur, the narrowest first (ranges.h).
+// One hash map holds the flows of all interfaces; a link says which kinds of flows it has (flow.h). Ranges are in a
+// map of their own, by address and ports under a mask, and there is a list of the masks that occur (ranges.h). An entry of either
+// holds the best of the claims that this flow has for itself, and names the best of those that it shares with others.
 //
 // What has no ports to look at: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first
 // (whose ports are in the first one). They can be reserved for without ports only.
@@ -19,97 +20,56 @@
 // authentication, and the fragment header of a first fragment. The protocol is the one behind them. A packet with more
 // of them has the protocol number of the next one, and no ports.
 //
-// What a flow leads to is a class of its own, or a token bucket that decides whether the packet goes into the class that
-// all such flows share (bucket.h).
+// Control traffic goes to the signalling class (control.h): with a full queue in front of ARP or OSPF, the next hop
+// would be forgotten, and reservations with it. So does what our own sockets or interceptors have marked.
+// Every other packet gets the priority of its DSCP's service, best effort unless it was set: nobody chooses a class by himself.
 //
-// Packets of protocols 46 (RSVP) and 134 (RSVP that only the edges of a core look at), those that our own sockets or
-// interceptors have marked already, and what neighbours ask and tell each other about their addresses go to the signalling
-// class: with a full queue in front of ARP, the next hop
-// would be forgotten, and reservations with it.
-// Every other packet gets priority 0, and thereby the default class: nobody chooses a class by himself.
-//
-// Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the map.
+// Rebuild with build.sh beside this file; the loader reads the section "classifier" and fills in the maps.
 
-#include "bucket.h"
-#include "packet.h"
+#include "control.h"
+#include "link.h"
 #include "ranges.h"
 
 #define MOST_EXTENSIONS 6
 
-// A flow leads to a class of ours, or to a bucket with this mark in place of our major number.
-#define MAJOR_NUMBER 0xea4du
-#define BUCKET_MARK 0x80000000u
-
-// Made by the loader: struct flow to class or bucket (__u32).
+// Made by the loader: struct flow to struct entry, struct bucket_name to struct bucket.
 extern const char flows;
+extern const char buckets;
 
-static __always_inline int read_ipv4(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
-{
-	__u8 header[20];
+struct bucket_name {
+	__u32 interface;
+	__u32 number;
+};
 
-	if (load(packet, 0, header, sizeof(header)))
-		return -1;
-	flow->destination[10] = flow->destination[11] = 0xff;
-	flow->source[10] = flow->source[11] = 0xff;
-	__builtin_memcpy(flow->source + 12, header + 12, 4);
-	__builtin_memcpy(flow->destination + 12, header + 16, 4);
-	flow->protocol = header[9];
-	// A fragment offset other than 0: what follows the header is not the start of the transport's.
-	if ((header[6] & 0x1f) || header[7])
-		*transport = 0;
-	else
-		*transport = (header[0] & 0x0f) * 4;
-	return 0;
-}
+// What a flow leads to.
+struct entry {
+	// Of the best claim that is this flow's alone; cost 0: there is none.
+	struct bucket own;
+	// Number, and 1, of the bucket of the best claim that it shares with other flows; 0: there is none.
+	__u32 shared;
+	// The protocol of the claim, for the daemon that adopts it.
+	__u32 protocol;
+};
 
-// Passes over extension headers: where the transport's header begins, or 0 where that is in another fragment.
-static __always_inline int pass_extensions(struct __sk_buff *packet, struct flow *flow, __u32 *transport)
-{
-	__u8 header[4];
-	__u32 at = 40;
+// What is known of a packet so far. It stands in a map, one for each processor, since the verifier follows everything that is
+// on the stack through all branches: far more than it has patience for.
+struct work {
+	struct reading read;
+	// The largest claim that was found and had no room; cost 0: there is none.
+	__u64 cost;
+	__u32 class;
+	// Whether nothing less specific can be found.
+	__u32 is_last;
+	// Where ranges are looked up.
+	struct range range;
+	__u32 number;
+};
 
-	*transport = at;
-#pragma clang loop unroll(full)
-	for (int i = 0; i < MOST_EXTENSIONS; i++) {
-		__u8 kind = flow->protocol;
+// Made by the loader: 0 to struct work, for each processor.
+extern const char work_areas;
 
-		if (kind != IPPROTO_HOPOPTS && kind != IPPROTO_ROUTING && kind != IPPROTO_DSTOPTS && kind != IPPROTO_AH &&
-		    kind != IPPROTO_FRAGMENT)
-			return 0;
-		if (load(packet, at, header, sizeof(header)))
-			return -1;
-		flow->protocol = header[0];
-		if (kind == IPPROTO_FRAGMENT) {
-			at += 8;
-			// A fragment offset other than 0.
-			if (header[2] || (header[3] & 0xf8)) {
-				*transport = 0;
-				return 0;
-			}
-		} else if (kind == IPPROTO_AH) {
-			at += (header[1] + 2) * 4;
-		} else {
-			at += (header[1] + 1) * 8;
-		}
-		*transport = at;
-	}
-	return 0;
-}
-
-static __always_inline int read_ipv6(struct __sk_buff *packet, struct flow *flow, __u32 *transport, __u8 *label)
-{
-	__u8 header[40];
-
-	if (load(packet, 0, header, sizeof(header)))
-		return -1;
-	__builtin_memcpy(flow->source, header + 8, 16);
-	__builtin_memcpy(flow->destination, header + 24, 16);
-	flow->protocol = header[6];
-	label[0] = header[1] & 0x0f;
-	label[1] = header[2];
-	label[2] = header[3];
-	return pass_extensions(packet, flow, transport);
-}
+static __noinline int offer(struct __sk_buff *packet, struct link *link, struct work *work, struct entry *entry);
+static __noinline int offer_flow(struct __sk_buff *packet, struct link *link, struct work *work);
 
 static __always_inline int has_ports(__u8 protocol)
 {
@@ -117,109 +77,298 @@ static __always_inline int has_ports(__u8 protocol)
 	       protocol == IPPROTO_SCTP || protocol == IPPROTO_UDPLITE;
 }
 
-// Without a label, or with this one.
-static __always_inline __u32 look_up_label(struct flow *flow, const __u8 *label)
+static __always_inline int read_ipv4(struct __sk_buff *packet, struct reading *read)
 {
-	__u32 *class;
+	// With the ports, where there are no options.
+	__u8 header[24];
+	__u32 known = sizeof(header);
 
-	if (label[0] || label[1] || label[2]) {
-		__builtin_memcpy(flow->label, label, sizeof(flow->label));
-		class = bpf_map_lookup_elem((void *)&flows, flow);
-		if (class)
-			return *class;
-		__builtin_memset(flow->label, 0, sizeof(flow->label));
+	if (load(packet, 0, header, sizeof(header))) {
+		known = 20;
+		if (load(packet, 0, header, 20))
+			return -1;
 	}
-	class = bpf_map_lookup_elem((void *)&flows, flow);
-	return class ? *class : 0;
+	read->is_ipv4 = 1;
+	read->flow.destination[10] = read->flow.destination[11] = 0xff;
+	read->flow.source[10] = read->flow.source[11] = 0xff;
+	__builtin_memcpy(read->flow.source + 12, header + 12, 4);
+	__builtin_memcpy(read->flow.destination + 12, header + 16, 4);
+	read->flow.protocol = header[9];
+	read->dscp = header[1] >> 2;
+	// A fragment offset other than 0: what follows the header is not the start of the transport's.
+	if ((header[6] & 0x1f) || header[7])
+		return 0;
+	read->transport = (header[0] & 0x0f) * 4;
+	if (has_ports(read->flow.protocol)) {
+		if (read->transport == 20 && known == sizeof(header))
+			__builtin_memcpy(read->ports, header + 20, sizeof(read->ports));
+		else
+			load(packet, read->transport, read->ports, sizeof(read->ports));
+	}
+	return 0;
 }
 
-// With the ports given, with the destination port, with the source port, without ports.
-static __always_inline __u32 look_up(struct flow *flow, const __be16 *ports, const __u8 *label)
+// Passes over extension headers: where the transport's header begins, or 0 where that is in another fragment.
+static __always_inline int pass_extensions(struct __sk_buff *packet, struct reading *read)
 {
-	__u32 *class;
-	__u32 found;
+	__u8 header[4];
+	__u32 at = 40;
 
-	flow->destination_port = ports[1];
-	if (ports[1]) {
-		flow->source_port = ports[0];
-		class = bpf_map_lookup_elem((void *)&flows, flow);
-		if (class)
-			return *class;
-		flow->source_port = 0;
-		found = look_up_label(flow, label);
-		if (found)
-			return found;
+	read->transport = at;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < MOST_EXTENSIONS; i++) {
+		__u8 kind = read->flow.protocol;
+
+		if (kind != IPPROTO_HOPOPTS && kind != IPPROTO_ROUTING && kind != IPPROTO_DSTOPTS && kind != IPPROTO_AH &&
+		    kind != IPPROTO_FRAGMENT)
+			return 0;
+		if (load(packet, at, header, sizeof(header)))
+			return -1;
+		read->flow.protocol = header[0];
+		if (kind == IPPROTO_FRAGMENT) {
+			at += 8;
+			// A fragment offset other than 0.
+			if (header[2] || (header[3] & 0xf8)) {
+				read->transport = 0;
+				return 0;
+			}
+		} else if (kind == IPPROTO_AH) {
+			at += (header[1] + 2) * 4;
+		} else {
+			at += (header[1] + 1) * 8;
+		}
+		read->transport = at;
+	}
+	return 0;
+}
+
+static __always_inline int read_ipv6(struct __sk_buff *packet, struct reading *read)
+{
+	__u8 header[40];
+
+	if (load(packet, 0, header, sizeof(header)))
+		return -1;
+	__builtin_memcpy(read->flow.source, header + 8, 16);
+	__builtin_memcpy(read->flow.destination, header + 24, 16);
+	read->flow.protocol = header[6];
+	read->dscp = (header[0] & 0x0f) << 2 | header[1] >> 6;
+	read->label[0] = header[1] & 0x0f;
+	read->label[1] = header[2];
+	read->label[2] = header[3];
+	if (pass_extensions(packet, read))
+		return -1;
+	if (read->transport && has_ports(read->flow.protocol))
+		load(packet, read->transport, read->ports, sizeof(read->ports));
+	return 0;
+}
+
+// Offers the packet to the flows of these kinds, which all name its source or all any; whether one has taken it.
+static __always_inline int offer_kinds(struct __sk_buff *packet, struct link *link, struct work *work, __u32 kinds, int is_last)
+{
+	struct reading *read = &work->read;
+	struct flow *flow = &read->flow;
+	int has_label = read->label[0] || read->label[1] || read->label[2];
+
+#define OFFER(kind)                                                                                                              \
+	do {                                                                                                                     \
+		work->is_last = is_last && !(kinds & ~((kind) | ((kind)-1)));                                                    \
+		if (offer_flow(packet, link, work))                                                                              \
+			return 1;                                                                                                \
+	} while (0)
+
+	if (read->ports[1]) {
+		flow->destination_port = read->ports[1];
+		if (kinds & KIND_BOTH_PORTS) {
+			flow->source_port = read->ports[0];
+			OFFER(KIND_BOTH_PORTS);
+			flow->source_port = 0;
+		}
+		if (has_label && kinds & KIND_DESTINATION_PORT_LABEL) {
+			__builtin_memcpy(flow->label, read->label, sizeof(flow->label));
+			OFFER(KIND_DESTINATION_PORT_LABEL);
+			__builtin_memset(flow->label, 0, sizeof(flow->label));
+		}
+		if (kinds & KIND_DESTINATION_PORT)
+			OFFER(KIND_DESTINATION_PORT);
 		flow->destination_port = 0;
 	}
-	if (ports[0]) {
-		flow->source_port = ports[0];
-		class = bpf_map_lookup_elem((void *)&flows, flow);
-		if (class)
-			return *class;
+	if (read->ports[0] && kinds & KIND_SOURCE_PORT) {
+		flow->source_port = read->ports[0];
+		OFFER(KIND_SOURCE_PORT);
 		flow->source_port = 0;
 	}
-	return look_up_label(flow, label);
+	if (has_label && kinds & KIND_LABEL) {
+		__builtin_memcpy(flow->label, read->label, sizeof(flow->label));
+		OFFER(KIND_LABEL);
+		__builtin_memset(flow->label, 0, sizeof(flow->label));
+	}
+	if (kinds & KIND_NO_PORTS)
+		OFFER(KIND_NO_PORTS);
+#undef OFFER
+	return 0;
 }
 
-// Whether a packet is of IPv6's neighbour discovery (RFC 4861): ICMPv6 types 133 to 137, which no router sends on, since
-// their hop limit must be 255 when they arrive.
-static __always_inline int is_neighbor_discovery(struct __sk_buff *packet, const struct flow *flow, __u32 transport)
+// Offers the packet to the ranges that it is in; whether one has taken it.
+static __always_inline int offer_ranges(struct __sk_buff *packet, struct link *link, struct work *work)
 {
-	__u8 hop_limit, type;
+	const __u32 *words = (const __u32 *)&work->read.flow;
+	__u8 family = work->read.is_ipv4 ? RANGE_OF_IPV4 : RANGE_OF_IPV6;
 
-	if (flow->protocol != IPPROTO_ICMPV6 || load(packet, 7, &hop_limit, 1) || load(packet, transport, &type, 1))
-		return 0;
-	return transport && hop_limit == 255 && type >= 133 && type <= 137;
+	work->is_last = 0;
+	for (__u32 i = 0; i < MOST_MASKS; i++) {
+		struct mask *mask;
+		struct entry *entry;
+
+		work->number = i;
+		mask = bpf_map_lookup_elem((void *)&masks, &work->number);
+		if (!mask)
+			return 0;
+		if (mask->name[0] != family)
+			continue;
+#pragma clang loop unroll(full)
+		for (unsigned int j = 0; j < WORDS_OF_FLOW; j++)
+			work->range.words[j] = words[j] & mask->words[j];
+		__builtin_memcpy(work->range.name, mask->name, sizeof(work->range.name));
+		entry = bpf_map_lookup_elem((void *)&ranges, &work->range);
+		if (entry && offer(packet, link, work, entry))
+			return 1;
+	}
+	return 0;
+}
+
+// Offers the packet to everything that it matches; whether there was a claim.
+static __always_inline int classify(struct __sk_buff *packet, struct link *link, struct work *work)
+{
+	struct flow *flow = &work->read.flow;
+	__u32 kinds = link->kinds[work->read.is_ipv4 ? 0 : 1];
+	__u32 exact = kinds & KINDS_WITH_SOURCE;
+	__u32 any = kinds >> KINDS_OF_ANY_SOURCE & KINDS_WITH_SOURCE;
+
+	if (exact && offer_kinds(packet, link, work, exact, kinds == exact))
+		return 1;
+	if (any) {
+		// The key's source is kept where ranges will be looked up.
+		__builtin_memcpy(work->range.words, flow->source, sizeof(flow->source));
+		__builtin_memset(flow->source, 0, sizeof(flow->source));
+		if (offer_kinds(packet, link, work, any, !(kinds & KIND_RANGE)))
+			return 1;
+		__builtin_memcpy(flow->source, work->range.words, sizeof(flow->source));
+	}
+	if (kinds & KIND_RANGE) {
+		flow->destination_port = work->read.ports[1];
+		if (offer_ranges(packet, link, work))
+			return 1;
+	}
+	return work->cost != 0;
+}
+
+// The priority of a packet that nobody has reserved for.
+static __always_inline __u32 unreserved(struct __sk_buff *packet, const struct reading *read, struct link *link)
+{
+	__u32 number = link->services[read->dscp & 63];
+	struct bucket *bucket;
+
+	if (!number || number >= SERVICES)
+		return link->best_effort;
+	bucket = &link->service[number - 1];
+	if (link->flags & LINK_SERVICES_SHAPED || conforms(packet, bucket))
+		return bucket->class;
+	return link->best_effort;
 }
 
 SEC("classifier")
 int earmark_egress(struct __sk_buff *packet)
 {
-	struct flow flow = {};
-	struct flow whole;
-	__be16 ports[2] = {};
-	__u8 label[3] = {};
-	__u32 transport = 0;
-	__u32 class;
-	int failed;
+	__u32 interface = packet->ifindex, first = 0;
+	struct link *link = bpf_map_lookup_elem((void *)&links, &interface);
+	struct work *work = bpf_map_lookup_elem((void *)&work_areas, &first);
+	int is_ours = packet->mark == SIGNALLING_CLASS || packet->priority == SIGNALLING_CLASS;
+	int is_local = !packet->ingress_ifindex;
+	int failed, is_control;
 
-	if (packet->mark == SIGNALLING_CLASS)
-		packet->priority = SIGNALLING_CLASS;
-	if (packet->priority == SIGNALLING_CLASS)
-		return NEXT_PROGRAM;
-	if (packet->protocol == bpf_htons(ETH_P_ARP)) {
-		packet->priority = SIGNALLING_CLASS;
+	if (!link || !work) {
+		packet->priority = is_ours ? SIGNALLING_CLASS : 0;
 		return NEXT_PROGRAM;
 	}
-	flow.interface = packet->ifindex;
+	if (is_ours) {
+		packet->priority = link->signalling;
+		return NEXT_PROGRAM;
+	}
+	__builtin_memset(&work->read, 0, sizeof(work->read));
+	work->cost = 0;
+	work->read.flow.interface = interface;
 	if (packet->protocol == bpf_htons(ETH_P_IP))
-		failed = read_ipv4(packet, &flow, &transport);
+		failed = read_ipv4(packet, &work->read);
 	else if (packet->protocol == bpf_htons(ETH_P_IPV6))
-		failed = read_ipv6(packet, &flow, &transport, label);
+		failed = read_ipv6(packet, &work->read);
 	else
-		failed = -1;
+		failed = 1;
 	if (failed) {
-		packet->priority = 0;
+		// Neighbours' questions for addresses, IS-IS, LLDP; what is broken.
+		if (failed > 0 && (is_local || conforms(packet, &link->control)))
+			packet->priority = link->signalling;
+		else
+			packet->priority = link->best_effort;
 		return NEXT_PROGRAM;
 	}
-	if (flow.protocol == PROTOCOL_RSVP || flow.protocol == PROTOCOL_RSVP_E2E_IGNORE ||
-	    (packet->protocol == bpf_htons(ETH_P_IPV6) && is_neighbor_discovery(packet, &flow, transport))) {
-		packet->priority = SIGNALLING_CLASS;
-		return NEXT_PROGRAM;
-	}
-	if (transport && has_ports(flow.protocol))
-		load(packet, transport, ports, sizeof(ports));
-	whole = flow;
-	whole.destination_port = ports[1];
-	class = look_up(&flow, ports, label);
-	if (!class) {
-		__builtin_memset(flow.source, 0, sizeof(flow.source));
-		class = look_up(&flow, ports, label);
-	}
-	if (!class)
-		class = look_up_range(&whole, packet->protocol == bpf_htons(ETH_P_IP) ? RANGE_OF_IPV4 : RANGE_OF_IPV6);
-	if (class && class >> 16 != MAJOR_NUMBER)
-		class = police(packet, class & ~BUCKET_MARK);
-	packet->priority = class;
+	is_control = is_control_protocol(packet, &work->read);
+	if (is_control && is_local)
+		packet->priority = link->signalling;
+	else if (classify(packet, link, work))
+		packet->priority = work->class;
+	else if ((is_control || is_control_dscp(&work->read)) && conforms(packet, &link->control))
+		packet->priority = link->control.class;
+	else
+		packet->priority = unreserved(packet, &work->read, link);
 	return NEXT_PROGRAM;
+}
+
+// A claim has no room: the packet takes it if none that is less specific has, and it is the largest.
+static __always_inline void fall_back(const struct bucket *bucket, const struct link *link, struct work *work)
+{
+	if (work->cost && work->cost <= bucket->cost)
+		return;
+	work->cost = bucket->cost;
+	work->class = link->flags & LINK_SHAPED ? bucket->class : link->best_effort;
+}
+
+static __always_inline int take(const struct bucket *bucket, struct work *work)
+{
+	work->cost = bucket->cost;
+	work->class = bucket->class;
+	return 1;
+}
+
+// Offers the packet to the claims of an entry; whether one has taken it.
+SEC("classifier")
+static __noinline int offer(struct __sk_buff *packet, struct link *link, struct work *work, struct entry *entry)
+{
+	int is_alone = work->is_last && !work->cost && link->flags & LINK_SHAPED;
+	struct bucket_name name;
+	struct bucket *shared;
+
+	if (entry->own.cost) {
+		if ((is_alone && !entry->shared) || conforms(packet, &entry->own))
+			return take(&entry->own, work);
+		fall_back(&entry->own, link, work);
+	}
+	if (!entry->shared)
+		return 0;
+	name.interface = packet->ifindex;
+	name.number = entry->shared - 1;
+	shared = bpf_map_lookup_elem((void *)&buckets, &name);
+	if (!shared || !shared->cost)
+		return 0;
+	if ((is_alone && !entry->own.cost) || conforms(packet, shared))
+		return take(shared, work);
+	fall_back(shared, link, work);
+	return 0;
+}
+
+SEC("classifier")
+static __noinline int offer_flow(struct __sk_buff *packet, struct link *link, struct work *work)
+{
+	struct entry *entry = bpf_map_lookup_elem((void *)&flows, &work->read.flow);
+
+	return entry ? offer(packet, link, work, entry) : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// What both programs need: reading from a packet, wherever its octets are.
+// What all programs need: reading from a packet, wherever its octets are.
 
 #ifndef EARMARK_PACKET_H
 #define EARMARK_PACKET_H

@@ -127,7 +127,14 @@ mod tests {
         link(
             object,
             "classifier",
-            &[("flows", map), ("buckets", 77), ("ranges", 78), ("masks", 79)],
+            &[
+                ("flows", map),
+                ("buckets", 77),
+                ("ranges", 78),
+                ("masks", 79),
+                ("links", 8),
+                ("work_areas", 9),
+            ],
         )
     }
 

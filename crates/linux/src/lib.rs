@@ -34,6 +34,6 @@ pub use signalling_socket::{
 };
 pub use sys::{cycles, heap, sightings};
 pub use traffic_control::{
-    Adopted, ClassifierChoice, LinkPlan, Queues, Reconciliation, Statistics, TcError,
-    TrafficControl,
+    Adopted, Changed, ClassifierChoice, Deviation, Enforcement, Fault, LinkPlan, Monitor, Queues,
+    Reconciliation, ServicePlan, Statistics, TcError, TrafficControl,
 };

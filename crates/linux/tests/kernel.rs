@@ -7,10 +7,16 @@
 mod aggregate;
 #[path = "kernel/boomerang.rs"]
 mod boomerang;
+#[path = "kernel/claims.rs"]
+mod claims;
 #[path = "kernel/classes.rs"]
 mod classes;
+#[path = "kernel/control_traffic.rs"]
+mod control_traffic;
 #[path = "kernel/encapsulation.rs"]
 mod encapsulation;
+#[path = "kernel/enforcement.rs"]
+mod enforcement;
 #[path = "kernel/fast_path.rs"]
 mod fast_path;
 #[path = "kernel/flood.rs"]
@@ -102,6 +108,14 @@ fn main() -> ExitCode {
         trial("aggregate: buckets are adopted", aggregate::adoption),
         trial("aggregate: seventy thousand reservations", aggregate::many),
         trial("aggregate: needs BPF", aggregate::needs_bpf),
+        trial("claims: random sequences against a model", claims::random_sequences),
+        trial("claims: a small one after adoption takes nothing", claims::after_adoption),
+        trial("claims: a thousand on one flow", claims::thousand_claims),
+        trial("enforcement: changes by others are told", enforcement::changes_by_others),
+        trial("enforcement: silent changes are found", enforcement::silent_changes),
+        trial("enforcement: a foreign qdisc is named", enforcement::foreign_qdisc),
+        trial("control traffic: forwarded", control_traffic::forwarded),
+        trial("control traffic: RSVP of strangers", control_traffic::rsvp_of_strangers),
         trial("classes: any rate is what it should be", classes::any_rate),
         trial("classes: another MTU, another bandwidth", classes::another_link),
         trial("classes: those that were released are parked together", classes::parking),
@@ -115,6 +129,9 @@ fn main() -> ExitCode {
     trials.extend(with_both("flood: a reserved stream loses nothing", flood::reserved_stream));
     trials.extend(with_both("flood: a restart disturbs nobody", flood::restart));
     trials.extend(with_both("flood: signalling gets through", flood::signalling));
+    trials.extend(with_both("claims: strangers take nothing", claims::strangers));
+    trials.extend(with_both("control traffic: hellos pass a flood", control_traffic::hellos));
+    trials.extend(with_both("control traffic: services by DSCP", control_traffic::services));
     trials.extend(with_both("traffic control: the unclaimed is reaped", traffic_control::reaping));
     trials.extend(with_both("traffic control: reconciles", traffic_control::reconciling));
     trials.extend(with_both("traffic control: kinds of flows", traffic_control::kinds_of_flows));

@@ -5,7 +5,7 @@ use alloc::string::String;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{ClaimId, RetryPolicy};
+use earmark_core::admission::{ClaimId, Protocol, RetryPolicy};
 use earmark_core::{
     Datagram, Flow, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route, StreamEvent,
 };
@@ -110,6 +110,9 @@ pub enum HostUpdate {
         flow: Flow,
         /// What they get.
         rate: Rate,
+        /// The protocol that reserved it, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        protocol: Option<Protocol>,
     },
     /// Traffic control has taken back what nobody claimed.
     AdoptedGone {
@@ -165,6 +168,18 @@ pub enum Event {
         /// Why not.
         reason: String,
     },
+    /// The packets of a reservation, or of all of a link, do not get what is reserved for them, or get it again.
+    Enforcement {
+        /// What happened.
+        change: EnforcementChange,
+        /// On which link: the name of its interface.
+        interface: String,
+        /// Whose packets; `None` for all of the link.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flow: Option<Flow>,
+        /// What was wrong.
+        reason: String,
+    },
     /// An aggregate across a core has changed.
     Aggregate {
         /// What happened.
@@ -178,6 +193,16 @@ pub enum Event {
         /// What its flows need together.
         need: Rate,
     },
+}
+
+/// What has become of the enforcement of a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnforcementChange {
+    /// The kernel did not have it as it should.
+    Unenforced,
+    /// It was put right.
+    EnforcedAgain,
 }
 
 impl From<rsvp::Event> for Event {

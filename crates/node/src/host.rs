@@ -77,8 +77,8 @@ impl Node {
                     self.tell_owner(now, owner, event, out);
                 }
             }
-            HostUpdate::Adopted { interface, flow, rate } => {
-                if let Err(error) = self.ledger.adopt(interface, flow, rate) {
+            HostUpdate::Adopted { interface, flow, rate, protocol } => {
+                if let Err(error) = self.ledger.adopt(interface, flow, rate, protocol) {
                     out.notify(Event::NotAdopted { interface, flow, reason: error.to_string() });
                 }
             }

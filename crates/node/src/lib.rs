@@ -19,11 +19,11 @@ mod node;
 mod receiver;
 mod show;
 
-pub use api::{Command, Event, HostUpdate, Input, NodeConfig};
+pub use api::{Command, EnforcementChange, Event, HostUpdate, Input, NodeConfig};
 pub use edge::{Across, AggregateChange, AggregateRow, Border, RSVP_E2E_IGNORE};
 pub use node::Node;
 pub use receiver::{Ask, Listen, Unanswerable};
 pub use show::{
-    AssociationRow, LinkRow, NeighborRow, ReductionRow, ReservationRow, RoutingStateRow,
-    SenderName, SessionRow, TrafficRow,
+    AssociationRow, EnforcementRow, LinkRow, NeighborRow, QueueView, ReductionRow, ReservationRow,
+    RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };

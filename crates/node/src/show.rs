@@ -100,6 +100,31 @@ pub struct ReservationRow {
     /// What has gone through its queue; `None` where nothing is queued: for a receiver on this host, and on links whose
     /// queues are left alone. Next hops that are merged into one reservation share one queue, and all show it.
     pub traffic: Option<TrafficRow>,
+    /// Whether its packets get it, as far as the kernel was seen last; `None` where nothing is queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforcement: Option<EnforcementRow>,
+}
+
+/// Whether the packets of a reservation get it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnforcementRow {
+    /// `enforced`; `standby` where another claim on the same flow gives its packets more; `unenforced`.
+    pub state: Cow<'static, str>,
+    /// Why it is not enforced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many claims there are on the flow, of all protocols, this one among them. Each holds its own of the link; the
+    /// packets get the best of them.
+    pub claims: usize,
+}
+
+/// What traffic control says of a reservation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueView {
+    /// What has gone through it.
+    pub traffic: Option<TrafficRow>,
+    /// Whether it is in place.
+    pub enforcement: Option<EnforcementRow>,
 }
 
 /// How a filter names a sender.
@@ -223,12 +248,12 @@ impl Node {
             .chain(self.nsis_sessions(now))
     }
 
-    /// The reservations, those of receivers on this host too, protocol by protocol. Queues are the driver's: `traffic`
-    /// says what has gone through one, and is asked for the rows that are taken only.
+    /// The reservations, those of receivers on this host too, protocol by protocol. Queues are the driver's: `queue`
+    /// says how one is, and is asked for the rows that are taken only.
     pub fn reservation_rows(
         &self,
         now: Time,
-        mut traffic: impl FnMut(ClaimId) -> Option<TrafficRow>,
+        mut queue: impl FnMut(ClaimId) -> QueueView,
     ) -> impl Iterator<Item = ReservationRow> {
         let rsvp = self
             .rsvp
@@ -238,9 +263,9 @@ impl Node {
             .boomerang_reservations(now)
             .chain(self.yessir_reservations(now))
             .chain(self.nsis_reservations(now));
-        rsvp.chain(others).map(move |(claim, row)| ReservationRow {
-            traffic: claim.and_then(&mut traffic),
-            ..row
+        rsvp.chain(others).map(move |(claim, row)| {
+            let QueueView { traffic, enforcement } = claim.map(&mut queue).unwrap_or_default();
+            ReservationRow { traffic, enforcement, ..row }
         })
     }
 
@@ -323,6 +348,7 @@ impl Node {
             burst_octets: demand.burst,
             expires_in_s: seconds_until(reservation.expires_at, now),
             traffic: None,
+            enforcement: None,
         }
     }
 

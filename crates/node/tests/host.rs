@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use earmark_core::admission::{PreemptionPolicy, Priority};
 use earmark_core::{Flow, Rate};
-use earmark_node::{Command, Event, HostUpdate, Input, SenderName};
+use earmark_node::{Command, Event, HostUpdate, Input, QueueView, SenderName};
 use earmark_rsvp::policy::{Rule, Settings};
 use earmark_rsvp::{Change, Renewal};
 use earmark_wire::rsvp::{Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Session};
@@ -50,7 +50,10 @@ fn reserved() -> (Bench, Vec<Outcome>) {
 fn a_claim_takes_over_what_was_adopted() {
     let mut router = router();
     let (interface, flow_left, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
-    assert_eq!(router.host(HostUpdate::Adopted { interface, flow: flow_left, rate }), []);
+    assert_eq!(
+        router.host(HostUpdate::Adopted { interface, flow: flow_left, rate, protocol: None }),
+        []
+    );
     assert_eq!(router.held("eth2"), Some(rate));
     let mut path = path(None);
     path.sender.tspec = tspec(7);
@@ -69,9 +72,10 @@ fn a_claim_takes_over_what_was_adopted() {
 fn what_nobody_claims_is_given_back() {
     let mut router = router();
     let (interface, flow_left, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
-    router.host(HostUpdate::Adopted { interface, flow: flow_left, rate });
+    router.host(HostUpdate::Adopted { interface, flow: flow_left, rate, protocol: None });
     let other = Flow { source_port: 1, ..flow_left };
-    let outcomes = router.host(HostUpdate::Adopted { interface, flow: other, rate });
+    let outcomes =
+        router.host(HostUpdate::Adopted { interface, flow: other, rate, protocol: None });
     let events = events(&outcomes);
     assert!(
         matches!(&events[..], [Event::NotAdopted { flow, .. }] if *flow == other),
@@ -102,7 +106,7 @@ fn a_link_that_goes_takes_its_reservations_along() {
         });
         assert!(orphaned, "{outcomes:?}");
         assert_eq!(router.held("eth2"), None);
-        assert_eq!(router.node.reservation_rows(router.now, |_| None).count(), 0);
+        assert_eq!(router.node.reservation_rows(router.now, |_| QueueView::default()).count(), 0);
 
         // It comes back, and everything begins anew.
         let back = interface(ETH2, &["10.0.2.1"], Rate::from_mbps(10));
@@ -165,7 +169,7 @@ fn state_is_shown_in_rows() {
     assert_eq!((session.rate_bps, session.burst_octets), (2_000_000, 3_000));
     assert_eq!((session.expires_in_s, session.reserved), (Some(157.5), true));
 
-    let reservations: Vec<_> = node.reservation_rows(now, |_| None).collect();
+    let reservations: Vec<_> = node.reservation_rows(now, |_| QueueView::default()).collect();
     let [reservation] = &reservations[..] else { panic!("one: {reservations:?}") };
     assert_eq!(reservation.interface.as_deref(), Some("eth2"));
     let sender = SenderName { address: ip("10.0.0.1"), port: 4_000, flow_label: None };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::*;
 use earmark_core::Rate;
 use earmark_core::admission::guaranteed_delay_us;
-use earmark_node::{Ask, Command, Event, Input, Listen, SenderName, Unanswerable};
+use earmark_node::{Ask, Command, Event, Input, Listen, QueueView, SenderName, Unanswerable};
 use earmark_rsvp::{Application, Rejection};
 use earmark_wire::intserv::{
     Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides, TokenBucket,
@@ -130,7 +130,7 @@ fn a_listener_says_why_it_does_not_answer() {
         let outcomes = host.path(path(adspec));
         assert_eq!(no_answer(&outcomes), Some(reason));
         assert_eq!(asked(&outcomes), None);
-        assert_eq!(host.node.reservation_rows(host.now, |_| None).count(), 0);
+        assert_eq!(host.node.reservation_rows(host.now, |_| QueueView::default()).count(), 0);
     }
 }
 

@@ -36,7 +36,10 @@ fn flows_that_share_are_taken_over_together() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
     for (sender, mbps) in senders.into_iter().zip([2, 0]) {
-        router.ledger.adopt(ETH2, flow_of(sender), Rate::from_mbps(mbps)).expect("there is room");
+        router
+            .ledger
+            .adopt(ETH2, flow_of(sender), Rate::from_mbps(mbps), None)
+            .expect("there is room");
     }
     let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
     let [installed, added] = &outcomes[..2] else { panic!("two at least: {outcomes:?}") };

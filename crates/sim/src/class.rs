@@ -46,6 +46,12 @@ impl Class {
         self.filled_at = now;
     }
 
+    /// Whether a packet that comes now need not wait.
+    pub(crate) fn has_room(&mut self, now: Time, length: u32) -> bool {
+        self.fill(now);
+        self.queue.is_empty() && scaled(length).min(self.depth) <= self.tokens
+    }
+
     /// The first packet if the bucket covers it, or when it will.
     pub(crate) fn take(&mut self, now: Time) -> Result<Packet, Time> {
         self.fill(now);

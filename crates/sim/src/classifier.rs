@@ -1,92 +1,161 @@
-//! The classifier of an egress: which class the packets of a flow, or of a range of flows, go into.
+//! The classifier of an egress: which classes the packets of a flow, or of a range of flows, may go into.
+//!
+//! A flow can be claimed several times, and a packet can match several flows. All of that is found, the narrowest first; the
+//! egress chooses.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use earmark_core::Flow;
+use earmark_core::admission::Protocol;
 use hashbrown::HashTable;
 
-/// Where the packets of a flow go.
-#[derive(Clone, Copy, Debug)]
+/// A claim on a flow: where its packets may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) class: u32,
     /// Whether the living daemon has asked for it.
     pub(crate) named: bool,
+    /// Who asked for it, if that is known.
+    pub(crate) protocol: Option<Protocol>,
 }
 
-/// Flows and their places.
+/// Flows and the claims on them.
 #[derive(Debug, Default)]
 pub(crate) struct Classifier {
-    places: BTreeMap<Flow, Place>,
+    places: BTreeMap<Flow, Vec<Place>>,
     /// Those that are ranges, the narrowest first. A few.
     ranges: BTreeSet<(u32, Flow)>,
+    /// The flows that lead to each class.
+    members: BTreeMap<u32, BTreeSet<Flow>>,
     /// What was found for streams since something was changed, by their numbers, which are ours.
-    found: HashTable<(usize, Option<u32>)>,
+    found: HashTable<(usize, Vec<u32>)>,
 }
 
 impl Classifier {
-    pub(crate) fn get(&self, flow: &Flow) -> Option<Place> {
-        self.places.get(flow).copied()
+    /// The claims on a flow.
+    pub(crate) fn get(&self, flow: &Flow) -> &[Place] {
+        self.places.get(flow).map_or(&[], Vec::as_slice)
     }
 
+    /// Enters a claim on a flow, or changes what is known of it.
     pub(crate) fn set(&mut self, flow: Flow, place: Place) {
         if flow.is_range() {
             self.ranges.insert((flow.openness(), flow));
         }
-        self.places.insert(flow, place);
-        self.found.clear();
-    }
-
-    pub(crate) fn remove(&mut self, flow: &Flow) {
-        self.places.remove(flow);
-        self.ranges.remove(&(flow.openness(), *flow));
-        self.found.clear();
-    }
-
-    /// Takes out those that `unwanted` names, in ascending order.
-    pub(crate) fn extract(&mut self, unwanted: impl Fn(&Place) -> bool) -> Vec<(Flow, Place)> {
-        let gone: Vec<_> = self.places.extract_if(.., |_, place| unwanted(place)).collect();
-        for (flow, _) in &gone {
-            self.ranges.remove(&(flow.openness(), *flow));
+        let places = self.places.entry(flow).or_default();
+        match places.iter_mut().find(|known| known.class == place.class) {
+            Some(known) => *known = place,
+            None => {
+                places.push(place);
+                self.members.entry(place.class).or_default().insert(flow);
+            }
         }
         self.found.clear();
+    }
+
+    /// Takes a claim on a flow out, if it is there.
+    pub(crate) fn remove(&mut self, flow: &Flow, class: u32) -> Option<Place> {
+        let places = self.places.get_mut(flow)?;
+        let at = places.iter().position(|place| place.class == class)?;
+        let gone = places.remove(at);
+        if places.is_empty() {
+            self.places.remove(flow);
+            self.ranges.remove(&(flow.openness(), *flow));
+        }
+        if let Some(members) = self.members.get_mut(&class) {
+            members.remove(flow);
+            if members.is_empty() {
+                self.members.remove(&class);
+            }
+        }
+        self.found.clear();
+        Some(gone)
+    }
+
+    /// Takes out all claims of a class, by flow in ascending order.
+    pub(crate) fn remove_class(&mut self, class: u32) -> Vec<(Flow, Place)> {
+        let flows = self.members.get(&class).cloned().unwrap_or_default();
+        flows.into_iter().filter_map(|flow| Some((flow, self.remove(&flow, class)?))).collect()
+    }
+
+    /// Takes out the claims that `unwanted` names, by flow in ascending order. Walks all of them.
+    pub(crate) fn extract(
+        &mut self,
+        mut unwanted: impl FnMut(&Flow, &Place) -> bool,
+    ) -> Vec<(Flow, Place)> {
+        let gone = self.iter().filter(|(flow, place)| unwanted(flow, place));
+        let gone: Vec<(Flow, Place)> = gone.map(|(flow, place)| (*flow, *place)).collect();
+        for (flow, place) in &gone {
+            self.remove(flow, place.class);
+        }
         gone
     }
 
-    /// All, in ascending order.
+    /// All claims, by flow in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Flow, &Place)> {
-        self.places.iter()
+        self.places.iter().flat_map(|(flow, places)| places.iter().map(move |place| (flow, place)))
     }
 
-    /// Likewise; classes must stay as they are.
+    /// All claims, by flow in ascending order; classes must stay as they are.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Flow, &mut Place)> {
-        self.places.iter_mut()
+        let places = self.places.iter_mut();
+        places.flat_map(|(flow, places)| places.iter_mut().map(move |place| (flow, place)))
     }
 
-    /// The class of a packet of a stream, all of which are of the same flow.
-    pub(crate) fn class_of(&mut self, stream: usize, flow: impl FnOnce() -> Flow) -> Option<u32> {
-        if let Some((_, class)) = self.found.find(hash(stream), |(other, _)| *other == stream) {
-            return *class;
+    /// Whether a flow leads to a class.
+    pub(crate) fn has_members(&self, class: u32) -> bool {
+        self.members.contains_key(&class)
+    }
+
+    /// Whether several flows share a class.
+    pub(crate) fn is_shared(&self, class: u32) -> bool {
+        self.members.get(&class).is_some_and(|flows| flows.len() > 1)
+    }
+
+    /// The best claim of its own and the best shared one, of a flow that is named so; `better` compares classes.
+    pub(crate) fn best(&self, flow: &Flow, better: &impl Fn(u32, u32) -> bool) -> [Option<u32>; 2] {
+        let mut best = [None::<u32>; 2];
+        for place in self.get(flow) {
+            let best = &mut best[usize::from(self.is_shared(place.class))];
+            if best.is_none_or(|best| better(place.class, best)) {
+                *best = Some(place.class);
+            }
         }
-        let class = self.look_up(&flow()).map(|place| place.class);
-        self.found.insert_unique(hash(stream), (stream, class), |(stream, _)| hash(*stream));
-        class
+        best
     }
 
-    /// The place of a packet, given as the flow that only its like are in, looked for as the kernel's classifier does: for
-    /// its source, then for any; each by both ports, the destination port, the source port, no port; then by the narrowest
-    /// range.
-    pub(crate) fn look_up(&self, packet: &Flow) -> Option<Place> {
+    /// The classes that a packet of a stream, all of which are of the same flow, may go into, the narrowest claim first.
+    pub(crate) fn classes_of(
+        &mut self,
+        stream: usize,
+        flow: impl FnOnce() -> Flow,
+        better: &impl Fn(u32, u32) -> bool,
+    ) -> &[u32] {
+        let known = self.found.find(hash(stream), |(other, _)| *other == stream).is_some();
+        if !known {
+            let classes = self.look_up(&flow(), better);
+            self.found.insert_unique(hash(stream), (stream, classes), |(stream, _)| hash(*stream));
+        }
+        let found = self.found.find(hash(stream), |(other, _)| *other == stream);
+        found.map_or(&[], |(_, classes)| classes.as_slice())
+    }
+
+    /// The classes of a packet, given as the flow that only its like are in, looked for as the kernel's classifier does: for
+    /// its source, then for any; each by both ports, the destination port, the source port, no port; then by ranges, the
+    /// narrowest first.
+    pub(crate) fn look_up(&self, packet: &Flow, better: &impl Fn(u32, u32) -> bool) -> Vec<u32> {
         let any_source = Flow { source: None, ..*packet };
-        let mut kinds = [*packet, any_source].into_iter().flat_map(|flow| {
+        let kinds = [*packet, any_source].into_iter().flat_map(|flow| {
             let to_port = Flow { source_port: 0, ..flow };
             let from_port = Flow { destination_port: 0, ..flow };
             [flow, to_port, from_port, Flow { destination_port: 0, ..to_port }]
         });
-        kinds.find_map(|flow| self.get(&flow)).or_else(|| {
-            let (_, range) = self.ranges.iter().find(|(_, range)| range.covers(packet))?;
-            self.get(range)
-        })
+        let mut classes: Vec<u32> =
+            kinds.flat_map(|flow| self.best(&flow, better)).flatten().collect();
+        let ranges = self.ranges.iter().filter(|(_, range)| range.covers(packet));
+        classes.extend(ranges.flat_map(|(_, range)| self.best(range, better)).flatten());
+        classes
     }
 }
 

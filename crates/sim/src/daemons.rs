@@ -37,7 +37,8 @@ impl Network {
         host.node = Some(daemon);
         let mut updates = host.greeting();
         for (interface, port) in host.ports.iter_mut() {
-            let adopt = |(flow, rate)| HostUpdate::Adopted { interface, flow, rate };
+            let adopt =
+                |(flow, rate, protocol)| HostUpdate::Adopted { interface, flow, rate, protocol };
             updates.extend(port.egress.orphan().into_iter().map(adopt));
         }
         self.note(node, What::Restarted);
@@ -148,12 +149,14 @@ impl Network {
             }
             Effect::Close(connection) => self.close_stream(node, *connection),
             Effect::Install(installation) => {
+                let protocol = host.protocol_of(installation.claim);
                 let port = host.ports.get_mut(installation.interface);
                 match (host.refuse, port) {
                     (Some(errno), port) => {
                         refused.push((*installation, errno));
                         // What a dead daemon left for the flow nobody asks for again: its bandwidth is free now.
-                        if port.is_some_and(|port| port.egress.reject(&installation.flow)) {
+                        if port.is_some_and(|port| port.egress.reject(&installation.flow, protocol))
+                        {
                             self.note(
                                 node,
                                 What::Reaped(installation.interface, installation.flow),
@@ -162,7 +165,7 @@ impl Network {
                     }
                     (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
                     (None, Some(port)) => {
-                        port.egress.install(self.now, installation);
+                        port.egress.install(self.now, protocol, installation);
                         self.note(node, What::Installed(*installation));
                         self.serve(node, installation.interface);
                         self.classify_fluids(node, installation.interface, &installation.flow);
@@ -170,7 +173,10 @@ impl Network {
                 }
             }
             Effect::AddFlow(claim, flow) => {
-                host.ports.iter_mut().for_each(|(_, port)| port.egress.add_flow(*claim, *flow));
+                let protocol = host.protocol_of(*claim);
+                for (_, port) in host.ports.iter_mut() {
+                    port.egress.add_flow(*claim, protocol, *flow);
+                }
                 self.classify_fluids_everywhere(node, flow);
             }
             Effect::RemoveFlow(claim, flow) => {
@@ -192,7 +198,7 @@ impl Network {
                 if let Event::NotAdopted { interface, flow, .. } = event
                     && let Some(port) = host.ports.get_mut(*interface)
                 {
-                    port.egress.reject(flow);
+                    port.egress.reject(flow, None);
                     self.classify_fluids(node, *interface, flow);
                 }
                 self.note(node, What::Event(event.clone()));

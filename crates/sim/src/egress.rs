@@ -1,6 +1,7 @@
 //! One direction of a link as traffic control serves it: reserved classes, then signalling, then best effort.
 //!
-//! The model of what `earmark-linux` builds from HTB classes. A reserved class is a queue behind a token bucket; its
+//! The model of what `earmark-linux` builds from HTB classes. A packet that several claims match goes into the first of their
+//! classes that has room for it, the narrowest claim asked first, and else into the one of the largest rate. A reserved class is a queue behind a token bucket; its
 //! packets go before all others as long as the bucket holds their length, and wait otherwise, so that a class never
 //! gets more than its rate. Among classes that may send it is taken turns. Buckets count IP octets; the time on the
 //! link counts the framing too.
@@ -9,7 +10,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use earmark_core::admission::{ClaimId, Demand};
+use earmark_core::admission::{ClaimId, Demand, Protocol};
 use earmark_core::{Flow, Installation, Rate, Time};
 
 use crate::class::Class;
@@ -88,8 +89,8 @@ impl Egress {
     }
 
     /// A packet joins its queue; `false` where that is full.
-    pub(crate) fn enqueue(&mut self, packet: Packet) -> bool {
-        let number = self.classify(&packet);
+    pub(crate) fn enqueue(&mut self, now: Time, packet: Packet) -> bool {
+        let number = self.classify(now, &packet);
         let (queue, limit) = match number.and_then(|number| self.classes.get_mut(&number)) {
             Some(class) => (&mut class.queue, RESERVED_QUEUE),
             None if packet.urgent => (&mut self.signalling, SIGNALLING_QUEUE),
@@ -139,35 +140,60 @@ impl Egress {
         }
     }
 
-    /// Puts a reservation in place, or changes it. A class that a dead daemon made for the flow is taken over as it is.
-    pub(crate) fn install(&mut self, now: Time, installation: &Installation) {
-        let place = self.flows.get(&installation.flow).map(|place| place.class);
-        let number = match self.claims.get(&installation.claim).copied().or(place) {
+    /// Puts a reservation in place, or changes it. A class that a dead daemon made for the flow is taken over as it is, if it
+    /// was of the same protocol or is no more than this.
+    pub(crate) fn install(
+        &mut self,
+        now: Time,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) {
+        let Installation { claim, flow, demand, .. } = *installation;
+        let number = match self.claims.get(&claim).copied() {
             Some(number) => number,
-            None => {
-                self.next_class += 1;
-                self.next_class
-            }
+            None => match self.yielding(&flow, protocol, demand.rate) {
+                Some(number) if !self.claims.values().any(|&claimed| claimed == number) => number,
+                _ => {
+                    self.next_class += 1;
+                    self.next_class
+                }
+            },
         };
-        self.claims.insert(installation.claim, number);
-        self.flows.set(installation.flow, Place { class: number, named: true });
-        self.classes
-            .entry(number)
-            .or_insert_with(|| Class::new(now, installation.demand))
-            .set(now, installation.demand);
+        self.claims.insert(claim, number);
+        self.enter(flow, number, protocol, demand.rate);
+        self.classes.entry(number).or_insert_with(|| Class::new(now, demand)).set(now, demand);
+    }
+
+    /// The class of a dead daemon that a claim on a flow takes over.
+    fn yielding(&self, flow: &Flow, protocol: Option<Protocol>, rate: Rate) -> Option<u32> {
+        let left = self.flows.get(flow).iter().find(|place| !place.named)?;
+        let yields = match left.protocol {
+            Some(left) => Some(left) == protocol,
+            None => self.classes.get(&left.class).is_none_or(|class| class.demand.rate <= rate),
+        };
+        yields.then_some(left.class)
+    }
+
+    /// A claim on a flow. What a dead daemon left of it ends, if it yields.
+    fn enter(&mut self, flow: Flow, class: u32, protocol: Option<Protocol>, rate: Rate) {
+        if let Some(left) = self.yielding(&flow, protocol, rate).filter(|&left| left != class) {
+            self.flows.remove(&flow, left);
+        }
+        self.flows.set(flow, Place { class, named: true, protocol });
     }
 
     /// Lets another flow use a reservation.
-    pub(crate) fn add_flow(&mut self, claim: ClaimId, flow: Flow) {
+    pub(crate) fn add_flow(&mut self, claim: ClaimId, protocol: Option<Protocol>, flow: Flow) {
         if let Some(&class) = self.claims.get(&claim) {
-            self.flows.set(flow, Place { class, named: true });
+            let rate = self.classes.get(&class).map_or(Rate::ZERO, |class| class.demand.rate);
+            self.enter(flow, class, protocol, rate);
         }
     }
 
     /// Stops a flow from using a reservation.
     pub(crate) fn remove_flow(&mut self, claim: ClaimId, flow: &Flow) {
-        if self.flows.get(flow).map(|place| place.class) == self.claims.get(&claim).copied() {
-            self.flows.remove(flow);
+        if let Some(&class) = self.claims.get(&claim) {
+            self.flows.remove(flow, class);
         }
     }
 
@@ -179,10 +205,11 @@ impl Egress {
         Some(number)
     }
 
-    /// The class that the packets of a flow go into, and its rate.
+    /// The class of the largest rate that the packets of a flow may go into, and that rate.
     pub(crate) fn class_for(&self, flow: &Flow) -> Option<(u32, Rate)> {
-        let Place { class, .. } = self.flows.look_up(flow)?;
-        Some((class, self.classes.get(&class)?.demand.rate))
+        let classes = self.flows.look_up(flow, &better(&self.classes));
+        let rated = classes.iter().filter_map(|n| Some((*n, self.classes.get(n)?.demand.rate)));
+        rated.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
     /// All reservations, those without a living daemon too.
@@ -195,22 +222,35 @@ impl Egress {
 
     /// The daemon died: its names for the classes mean nothing any more. Every flow that stays, with the rate of its
     /// class; of flows that share a class only the first has it, since there it is but once.
-    pub(crate) fn orphan(&mut self) -> Vec<(Flow, Rate)> {
+    pub(crate) fn orphan(&mut self) -> Vec<(Flow, Rate, Option<Protocol>)> {
         self.claims.clear();
         self.gone.clear();
         let mut told = BTreeSet::new();
         let mut orphans = Vec::new();
+        self.forget_standby();
         for (flow, place) in self.flows.iter_mut() {
             place.named = false;
             let class = self.classes.get(&place.class).filter(|_| told.insert(place.class));
-            orphans.push((*flow, class.map_or(Rate::ZERO, |class| class.demand.rate)));
+            let rate = class.map_or(Rate::ZERO, |class| class.demand.rate);
+            orphans.push((*flow, rate, place.protocol));
         }
         orphans
     }
 
+    /// Of several claims on one flow the best alone is found in the kernel by the next daemon.
+    fn forget_standby(&mut self) {
+        let is_better = better(&self.classes);
+        let flows: BTreeSet<Flow> = self.flows.iter().map(|(flow, _)| *flow).collect();
+        let kept: BTreeMap<Flow, Option<u32>> = flows
+            .iter()
+            .map(|flow| (*flow, self.flows.best(flow, &is_better).into_iter().flatten().next()))
+            .collect();
+        self.flows.extract(|flow, place| kept.get(flow) != Some(&Some(place.class)));
+    }
+
     /// Takes out the classes that no living daemon has a name for, and the flows that none has asked for; returns these.
     pub(crate) fn reap(&mut self) -> Vec<Flow> {
-        let unnamed = self.flows.extract(|place| !place.named);
+        let unnamed = self.flows.extract(|_, place| !place.named);
         let mut orphans: Vec<Flow> = unnamed.into_iter().map(|(flow, _)| flow).collect();
         orphans.append(&mut self.gone);
         let claimed: BTreeSet<u32> = self.claims.values().copied().collect();
@@ -222,14 +262,18 @@ impl Egress {
     }
 
     /// Takes out a flow that the living daemon cannot keep, unless it has asked for it after all, and its class with the
-    /// last one; whether it did.
-    pub(crate) fn reject(&mut self, flow: &Flow) -> bool {
-        let Some(Place { class, named: false }) = self.flows.get(flow) else {
+    /// last one; whether it did. Of a protocol only what was of this protocol, or of an unknown one.
+    pub(crate) fn reject(&mut self, flow: &Flow, protocol: Option<Protocol>) -> bool {
+        let left = self.flows.get(flow).iter().find(|place| !place.named).copied();
+        let is_meant = |place: &Place| {
+            protocol.is_none() || place.protocol.is_none_or(|p| Some(p) == protocol)
+        };
+        let Some(Place { class, .. }) = left.filter(is_meant) else {
             return false;
         };
-        self.flows.remove(flow);
-        let used = self.flows.iter().any(|(_, place)| place.class == class)
-            || self.claims.values().any(|&claimed| claimed == class);
+        self.flows.remove(flow, class);
+        let used =
+            self.flows.has_members(class) || self.claims.values().any(|&claimed| claimed == class);
         if !used {
             self.remove_class(class);
         }
@@ -237,7 +281,7 @@ impl Egress {
     }
 
     fn remove_class(&mut self, number: u32) {
-        for (flow, place) in self.flows.extract(|place| place.class == number) {
+        for (flow, place) in self.flows.remove_class(number) {
             self.gone.extend((!place.named).then_some(flow));
         }
         self.waiting.retain(|&waiting| waiting != number);
@@ -247,12 +291,12 @@ impl Egress {
         }
     }
 
-    /// The class of a packet.
-    fn classify(&mut self, packet: &Packet) -> Option<u32> {
+    /// The class of a packet: the first that has room, the narrowest claim asked first, else the one of the largest rate.
+    fn classify(&mut self, now: Time, packet: &Packet) -> Option<u32> {
         let Body::Data { source_port, destination_port, stream, .. } = packet.body else {
             return None;
         };
-        self.flows.class_of(stream, || Flow {
+        let flow = || Flow {
             destination: packet.destination,
             source: Some(packet.source),
             protocol: packet.protocol,
@@ -261,7 +305,22 @@ impl Egress {
             flow_label: 0,
             destination_open: 0,
             source_open: 0,
-        })
+        };
+        let classes = self.flows.classes_of(stream, flow, &better(&self.classes));
+        if let [] | [_] = classes {
+            return classes.first().copied();
+        }
+        let mut largest: Option<(Rate, u32)> = None;
+        for number in classes {
+            let Some(class) = self.classes.get_mut(number) else { continue };
+            if class.has_room(now, packet.length) {
+                return Some(*number);
+            }
+            if largest.is_none_or(|(rate, _)| class.demand.rate > rate) {
+                largest = Some((class.demand.rate, *number));
+            }
+        }
+        largest.map(|(_, number)| number)
     }
 
     fn transmit(&self, packet: Packet) -> Next {
@@ -269,6 +328,12 @@ impl Egress {
         let nanos = bits.saturating_mul(1_000_000_000) / self.bandwidth.as_bps().max(1);
         Next::Transmit(packet, Duration::from_nanos(nanos))
     }
+}
+
+/// Whether the first of two classes is the better claim: by rate, then by age.
+fn better(classes: &BTreeMap<u32, Class>) -> impl Fn(u32, u32) -> bool {
+    let rank = |number: u32| classes.get(&number).map(|class| class.demand.rate);
+    move |one, other| (rank(one), other) > (rank(other), one)
 }
 
 #[cfg(test)]
@@ -324,8 +389,8 @@ mod tests {
     fn serve(egress: &mut Egress, from: Time, end: Time) -> [u64; 2] {
         let (mut now, mut sent) = (from, [0; 2]);
         while now < end {
-            while egress.enqueue(packet(1, 0)) {}
-            while egress.enqueue(packet(2, 0)) {}
+            while egress.enqueue(now, packet(1, 0)) {}
+            while egress.enqueue(now, packet(2, 0)) {}
             match egress.next(now) {
                 Next::Transmit(Packet { body, .. }, occupied) => {
                     let Body::Data { destination_port, .. } = body else { unreachable!() };
@@ -342,7 +407,7 @@ mod tests {
     #[test]
     fn a_reserved_class_gets_its_rate_and_no_more() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
-        egress.install(Time::ZERO, &installation(0, 1, Rate::from_bps(788_800)));
+        egress.install(Time::ZERO, None, &installation(0, 1, Rate::from_bps(788_800)));
         // 788.8 kbit/s are 100 packets of 986 octets a second; the bucket starts with two or three. 125 fit the link.
         let [reserved, best_effort] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
         assert!((1_000..=1_004).contains(&reserved), "{reserved}");
@@ -354,9 +419,9 @@ mod tests {
     #[test]
     fn a_change_takes_effect_in_place() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
-        egress.install(Time::ZERO, &installation(0, 1, Rate::from_bps(78_880)));
+        egress.install(Time::ZERO, None, &installation(0, 1, Rate::from_bps(78_880)));
         let [before, _] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
-        egress.install(Time::from_secs(10), &installation(0, 1, Rate::from_bps(394_400)));
+        egress.install(Time::from_secs(10), None, &installation(0, 1, Rate::from_bps(394_400)));
         let [after, _] = serve(&mut egress, Time::from_secs(10), Time::from_secs(20));
         assert!((100..=104).contains(&before), "{before}");
         assert!((499..=504).contains(&after), "{after}");
@@ -367,12 +432,12 @@ mod tests {
     fn orphans_are_adopted_or_reaped() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
         let (first, second) = (Rate::from_bps(100_000), Rate::from_bps(200_000));
-        egress.install(Time::ZERO, &installation(0, 1, first));
-        egress.install(Time::ZERO, &installation(1, 2, second));
+        egress.install(Time::ZERO, None, &installation(0, 1, first));
+        egress.install(Time::ZERO, None, &installation(1, 2, second));
         let adopted = egress.orphan();
-        assert_eq!(adopted.iter().map(|(_, rate)| *rate).collect::<Vec<_>>(), [first, second]);
+        assert_eq!(adopted.iter().map(|(_, rate, _)| *rate).collect::<Vec<_>>(), [first, second]);
         // The new daemon numbers its claims anew, and claims the second flow only.
-        egress.install(Time::from_secs(1), &installation(0, 2, second));
+        egress.install(Time::from_secs(1), None, &installation(0, 2, second));
         assert_eq!(egress.reap(), [installation(0, 1, first).flow]);
         assert_eq!(egress.reap(), []);
         assert_eq!(egress.classes.len(), 1);
@@ -384,17 +449,20 @@ mod tests {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
         let shared = installation(0, 1, Rate::from_bps(394_400));
         let other = installation(0, 2, Rate::ZERO).flow;
-        egress.install(Time::ZERO, &shared);
-        egress.add_flow(shared.claim, other);
+        egress.install(Time::ZERO, None, &shared);
+        egress.add_flow(shared.claim, None, other);
         let [first, second] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
         assert!((500..=504).contains(&(first + second)), "{first} {second}");
         let reserved: Vec<_> = egress.reserved().collect();
         let flows = Vec::from([shared.flow, other]);
         assert_eq!(reserved, [Reserved { flows, demand: shared.demand }]);
         let orphans = egress.orphan();
-        assert_eq!(orphans, [(shared.flow, Rate::from_bps(394_400)), (other, Rate::ZERO)]);
+        assert_eq!(
+            orphans,
+            [(shared.flow, Rate::from_bps(394_400), None), (other, Rate::ZERO, None)]
+        );
         // The next daemon asks for the second flow alone.
-        egress.install(Time::from_secs(10), &Installation { flow: other, ..shared });
+        egress.install(Time::from_secs(10), None, &Installation { flow: other, ..shared });
         assert_eq!(egress.reap(), [shared.flow]);
         egress.remove_flow(shared.claim, &other);
         assert_eq!(egress.reserved().map(|reserved| reserved.flows.len()).collect::<Vec<_>>(), [0]);
@@ -406,10 +474,10 @@ mod tests {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
         let shared = installation(0, 1, Rate::from_bps(100_000));
         let other = installation(0, 2, Rate::ZERO).flow;
-        egress.install(Time::ZERO, &shared);
-        egress.add_flow(shared.claim, other);
+        egress.install(Time::ZERO, None, &shared);
+        egress.add_flow(shared.claim, None, other);
         egress.orphan();
-        egress.install(Time::from_secs(1), &Installation { flow: other, ..shared });
+        egress.install(Time::from_secs(1), None, &Installation { flow: other, ..shared });
         assert!(egress.remove(shared.claim).is_some());
         assert_eq!(egress.reap(), [shared.flow]);
         assert_eq!(egress.reap(), []);
@@ -423,11 +491,11 @@ mod tests {
             flow: Flow { source: None, source_port: 0, ..installation(0, 1, Rate::ZERO).flow },
             ..installation(0, 1, Rate::from_bps(100_000))
         };
-        egress.install(Time::ZERO, &wildcard);
-        let class_of = |egress: &mut Egress, port| egress.classify(&packet(port, 0));
+        egress.install(Time::ZERO, None, &wildcard);
+        let class_of = |egress: &mut Egress, port| egress.classify(Time::ZERO, &packet(port, 0));
         let wild = class_of(&mut egress, 1);
         assert!(wild.is_some() && class_of(&mut egress, 2).is_none());
-        egress.install(Time::ZERO, &installation(1, 1, Rate::from_bps(100_000)));
+        egress.install(Time::ZERO, None, &installation(1, 1, Rate::from_bps(100_000)));
         assert_ne!(class_of(&mut egress, 1), wild);
     }
 
@@ -440,12 +508,17 @@ mod tests {
         let exact = installation(0, 1, Rate::ZERO).flow;
         for (slot, flow) in [wide, narrow, exact].into_iter().enumerate() {
             let installation = installation(slot as u32, 1, Rate::from_bps(100_000));
-            egress.install(Time::ZERO, &Installation { flow, ..installation });
+            egress.install(Time::ZERO, None, &Installation { flow, ..installation });
         }
-        let class_of = |egress: &Egress, flow: &Flow| egress.flows.get(flow).map(|p| p.class);
+        let class_of =
+            |egress: &Egress, flow: &Flow| egress.flows.get(flow).first().map(|p| p.class);
         for flow in [exact, narrow, wide] {
             assert!(class_of(&egress, &flow).is_some());
-            assert_eq!(egress.classify(&packet(1, 0)), class_of(&egress, &flow), "{flow:?}");
+            assert_eq!(
+                egress.classify(Time::ZERO, &packet(1, 0)),
+                class_of(&egress, &flow),
+                "{flow:?}"
+            );
             let claim = *egress
                 .claims
                 .iter()
@@ -454,21 +527,22 @@ mod tests {
                 .0;
             assert!(egress.remove(claim).is_some());
         }
-        assert_eq!(egress.classify(&packet(1, 0)), None);
+        assert_eq!(egress.classify(Time::ZERO, &packet(1, 0)), None);
         egress.install(
             Time::ZERO,
+            None,
             &Installation { flow: range("10.0.0.4/30"), ..installation(9, 1, Rate::ZERO) },
         );
-        assert_eq!(egress.classify(&packet(1, 0)), None, "it is in none");
+        assert_eq!(egress.classify(Time::ZERO, &packet(1, 0)), None, "it is in none");
     }
 
     #[test]
     fn full_queues_refuse() {
         let mut egress = Egress::new(Rate::from_mbps(1), 2);
-        assert!(egress.enqueue(packet(1, 0)));
-        assert!(egress.enqueue(packet(1, 1)));
-        assert!(!egress.enqueue(packet(1, 2)));
+        assert!(egress.enqueue(Time::ZERO, packet(1, 0)));
+        assert!(egress.enqueue(Time::ZERO, packet(1, 1)));
+        assert!(!egress.enqueue(Time::ZERO, packet(1, 2)));
         assert!(matches!(egress.next(Time::ZERO), Next::Transmit(..)));
-        assert!(egress.enqueue(packet(1, 3)));
+        assert!(egress.enqueue(Time::ZERO, packet(1, 3)));
     }
 }

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
 use earmark_node::{HostUpdate, Node, NodeConfig};
 
@@ -65,6 +66,12 @@ pub(crate) enum Interception {
 }
 
 impl Host {
+    /// The protocol that a claim is of.
+    pub(crate) fn protocol_of(&self, claim: ClaimId) -> Option<Protocol> {
+        let owner = self.node.as_ref()?.ledger().owner(claim)?;
+        Some(owner.protocol)
+    }
+
     /// With a daemon, or without one.
     pub(crate) fn new(config: NodeConfig, forwards: bool, daemon: bool) -> Host {
         Host {

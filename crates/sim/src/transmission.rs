@@ -10,10 +10,10 @@ use crate::packet::{Body, Packet};
 impl Network {
     /// A packet joins the queue of an interface.
     pub(crate) fn send(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
-        let signalling = matches!(packet.body, Body::Signalling(_));
+        let (now, signalling) = (self.now, matches!(packet.body, Body::Signalling(_)));
         let loss = match self.hosts[node.0].ports.get_mut(interface) {
             Some(port) if port.up => {
-                if port.egress.enqueue(packet) {
+                if port.egress.enqueue(now, packet) {
                     return self.serve(node, interface);
                 }
                 Loss::QueueFull

@@ -374,7 +374,7 @@ fn a_more_important_reservation_takes_the_place_until_there_is_room() {
 fn what_a_dead_daemon_left_is_taken_over() {
     let mut node = Node::new();
     let ask = Ask::rate(1, 4.0);
-    let adopted = node.ledger.adopt(DOWN, ask.stream().flow(), Rate::from_mbps(4));
+    let adopted = node.ledger.adopt(DOWN, ask.stream().flow(), Rate::from_mbps(4), None);
     assert_eq!(adopted, Ok(()));
     assert_eq!(node.pass(&Ask::rate(2, 4.0).arrival()).notes().len(), 1);
     assert_eq!(node.pass(&ask.arrival()).notes(), []);

@@ -8,11 +8,11 @@ use core::mem;
 use super::claims::{Claim, Claims};
 use super::journal::Attempt;
 use super::lanes::Lanes;
-use super::link::{AdoptError, Link, LinkCapacity, LinkStatus};
+use super::link::{AdoptError, AdoptedRate, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
 use super::preemption::Preemption;
 use super::queue::{Counting, EnqueueError, RetryPolicy, Waiting};
-use super::{ClaimId, Demand, Owner, Reason, Refusal};
+use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal};
 use crate::{Flow, InterfaceId, Rate};
 
 /// Who holds how much of which link, for all protocols of a node.
@@ -114,7 +114,9 @@ impl Ledger {
 
 /// Claims.
 impl Ledger {
-    /// Claims `demand` of `link` for `owner`: all of it or nothing. Where `flow` was adopted on this link, what is held
+    /// Claims `demand` of `link` for `owner`: all of it or nothing. Every claim on a flow holds its own, whatever others hold
+    /// for the same flow: any of them may end, and the others must not have to be admitted again. Where `flow` was adopted
+    /// on this link for the owner's protocol, what is held
     /// for it counts as available, and the claim takes its place.
     pub fn claim(
         &mut self,
@@ -128,9 +130,7 @@ impl Ledger {
             return self.claim_in_lane((link, place), owner, flow, demand);
         }
         let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
-        // There are none but for some minutes after a restart.
-        let adopted =
-            if entry.adopted.is_empty() { None } else { entry.adopted.get(flow).copied() };
+        let adopted = entry.yielded(flow, owner.protocol, &demand);
         let old = adopted.unwrap_or(Rate::ZERO);
         let admitted = entry.admit(old, &demand);
         if let Some(journal) = &mut self.journal {
@@ -158,12 +158,15 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
+        let yields = self.yielded_rate(link, flow, owner, &demand).is_some();
         let claim =
             self.claim(lane, owner, flow, demand).map_err(|refusal| match refusal.reason {
                 Reason::NoSuchLink => Refusal { reason: Reason::Bandwidth, ..refusal },
                 _ => refusal,
             })?;
-        self.drop_adopted(link, flow);
+        if yields {
+            self.drop_adopted(link, flow);
+        }
         Ok(claim)
     }
 
@@ -224,13 +227,20 @@ impl Ledger {
     pub const MAX_ADOPTED: usize = 65_536;
 
     /// Holds `rate` of `link` for a flow that traffic control already serves, until a claim for the flow takes its
-    /// place or it is dropped. A flow that is adopted already changes its rate.
-    pub fn adopt(&mut self, link: InterfaceId, flow: Flow, rate: Rate) -> Result<(), AdoptError> {
+    /// place or it is dropped. A flow that is adopted already changes its rate. If the protocol is given that reserved it,
+    /// only a claim of this protocol takes its place.
+    pub fn adopt(
+        &mut self,
+        link: InterfaceId,
+        flow: Flow,
+        rate: Rate,
+        protocol: Option<Protocol>,
+    ) -> Result<(), AdoptError> {
         let entry = self.links.get_mut(link).ok_or(AdoptError::NoSuchLink)?;
         if entry.capacity.reservable == Rate::ZERO {
             return Err(AdoptError::NoSuchLink);
         }
-        let known = entry.adopted.get(&flow).copied();
+        let known = entry.adopted.get(&flow).map(|adopted| adopted.rate);
         if known.is_none() && entry.adopted.len() >= Self::MAX_ADOPTED {
             return Err(AdoptError::TooMany);
         }
@@ -239,21 +249,26 @@ impl Ledger {
             return Err(AdoptError::Bandwidth);
         }
         entry.replace(old, rate);
-        entry.adopted.insert(flow, rate);
+        entry.adopted.insert(flow, AdoptedRate { rate, protocol });
         wake(&mut self.freed, link, entry);
         Ok(())
     }
 
-    /// What is held for an adopted flow.
-    pub(super) fn adopted_rate(&self, link: InterfaceId, flow: &Flow) -> Rate {
-        let adopted = self.links.get(link).and_then(|link| link.adopted.get(flow));
-        adopted.copied().unwrap_or(Rate::ZERO)
+    /// What of an adopted flow a claim takes the place of.
+    pub(super) fn yielded_rate(
+        &self,
+        link: InterfaceId,
+        flow: &Flow,
+        owner: Owner,
+        demand: &Demand,
+    ) -> Option<Rate> {
+        self.links.get(link)?.yielded(flow, owner.protocol, demand)
     }
 
     /// Gives up what is held for an adopted flow: its rate. `None` where it was not adopted, or has an owner by now.
     pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
         let entry = self.links.get_mut(link)?;
-        let rate = entry.adopted.remove(flow)?;
+        let rate = entry.adopted.remove(flow)?.rate;
         entry.replace(rate, Rate::ZERO);
         gave_back(&mut self.freed, link, entry);
         Some(rate)
@@ -263,8 +278,8 @@ impl Ledger {
     pub fn drop_all_adopted(&mut self) -> Vec<(InterfaceId, Flow)> {
         let mut dropped = Vec::new();
         for (id, link) in self.links.iter_mut() {
-            while let Some((flow, rate)) = link.adopted.pop_first() {
-                link.replace(rate, Rate::ZERO);
+            while let Some((flow, adopted)) = link.adopted.pop_first() {
+                link.replace(adopted.rate, Rate::ZERO);
                 dropped.push((id, flow));
             }
             wake(&mut self.freed, id, link);

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::queue::RetryQueue;
-use super::{Demand, Reason, Refusal};
+use super::{Demand, Protocol, Reason, Refusal};
 use crate::{Flow, Rate};
 
 /// What a link has to give.
@@ -59,6 +59,14 @@ pub enum AdoptError {
     TooMany,
 }
 
+/// What is held for a flow without an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AdoptedRate {
+    pub(super) rate: Rate,
+    /// The protocol that reserved it, if that is known.
+    pub(super) protocol: Option<Protocol>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) capacity: LinkCapacity,
@@ -68,7 +76,7 @@ pub(super) struct Link {
     pub(super) lent: Rate,
     pub(super) claims: u32,
     /// Flows without an owner. A few, for the minutes after a restart.
-    pub(super) adopted: BTreeMap<Flow, Rate>,
+    pub(super) adopted: BTreeMap<Flow, AdoptedRate>,
     pub(super) queue: RetryQueue,
     /// Whether something was given back since the queue was last looked at.
     pub(super) given_back: bool,
@@ -85,6 +93,22 @@ impl Link {
             queue: RetryQueue::default(),
             given_back: false,
         }
+    }
+
+    /// What of an adopted flow a claim on it takes the place of: all of it, if the claim is of the protocol that reserved it.
+    /// If that is not known, a claim that is no smaller is taken for the old one, and a smaller one where there is no room
+    /// beside. A claim of another protocol must not take anything away.
+    pub(super) fn yielded(&self, flow: &Flow, protocol: Protocol, demand: &Demand) -> Option<Rate> {
+        // There are none but for some minutes after a restart.
+        if self.adopted.is_empty() {
+            return None;
+        }
+        let adopted = self.adopted.get(flow)?;
+        let yields = match adopted.protocol {
+            Some(known) => known == protocol,
+            None => demand.rate >= adopted.rate || demand.rate > self.free(),
+        };
+        yields.then_some(adopted.rate)
     }
 
     /// What nobody holds, and nobody has been lent.

@@ -143,7 +143,7 @@ impl Ledger {
         let link = self.place_of(link, owner, flow);
         let claim = match self.claim(link, owner, flow, demand) {
             Err(refusal) => {
-                let adopted = self.adopted_rate(link, flow);
+                let adopted = self.yielded_rate(link, flow, owner, &demand).unwrap_or(Rate::ZERO);
                 self.make_room(link, None, adopted, demand, priority, refusal)?;
                 self.claim(link, owner, flow, demand)?
             }

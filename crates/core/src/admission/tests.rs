@@ -158,7 +158,7 @@ fn a_link_that_goes_names_all_that_it_takes_along() {
     let stays = ledger.claim(OTHER, owner(2), &flow(2), demand(4)).expect("fits");
     let waiting = Waiting { owner: owner(3), demand: demand(2), refusals: 1 };
     assert_eq!(ledger.enqueue(LINK, waiting), Ok(()));
-    assert_eq!(ledger.adopt(LINK, flow(4), mbps(1)), Ok(()));
+    assert_eq!(ledger.adopt(LINK, flow(4), mbps(1), None), Ok(()));
     let lost = ledger.remove_link(LINK);
     let expected = LostLink {
         claims: vec![(claim, owner(1))],
@@ -177,7 +177,7 @@ fn a_link_that_goes_names_all_that_it_takes_along() {
 fn adopted_flows_keep_their_bandwidth_until_their_owners_return() {
     let mut ledger = ledger();
     for port in 1..=3 {
-        assert_eq!(ledger.adopt(LINK, flow(port), mbps(1)), Ok(()));
+        assert_eq!(ledger.adopt(LINK, flow(port), mbps(1), None), Ok(()));
     }
     let stranger = ledger.claim(LINK, owner(9), &flow(9), demand(3));
     assert_eq!(stranger, Err(refused(Reason::Bandwidth, 2)));
@@ -192,20 +192,54 @@ fn adopted_flows_keep_their_bandwidth_until_their_owners_return() {
     assert_eq!(held(&ledger), mbps(4));
 }
 
+/// Traffic control still serves a flow that RSVP reserved, and somebody claims the same flow by another protocol first.
+#[test]
+fn adopted_flow_yields_to_its_own_protocol_only() {
+    let mut ledger = ledger();
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(4), Some(Protocol::Rsvp)), Ok(()));
+    let of = |protocol, block| Owner { protocol, block };
+    let stranger = of(Protocol::Boomerang, 1);
+    for rate in [4, 5] {
+        let refused = ledger.claim(LINK, stranger, &flow(1), demand(rate)).expect_err("full");
+        assert_eq!(refused.available, mbps(1), "what is held for RSVP is not his");
+    }
+    let claim = ledger.claim(LINK, stranger, &flow(1), demand(1)).expect("fits beside");
+    assert_eq!(held(&ledger), mbps(5));
+    ledger.claim(LINK, of(Protocol::Rsvp, 2), &flow(1), demand(4)).expect("held for it");
+    assert_eq!(held(&ledger), mbps(5));
+    ledger.release(claim);
+    assert_eq!(held(&ledger), mbps(4));
+}
+
+/// Where traffic control does not say who reserved, the smaller of two claims is not taken for the old one while there is
+/// room for both.
+#[test]
+fn adopted_flow_of_unknown_protocol_yields_to_what_is_no_smaller() {
+    let mut ledger = ledger();
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(2), None), Ok(()));
+    ledger.claim(LINK, owner(1), &flow(1), demand(1)).expect("fits beside");
+    assert_eq!(held(&ledger), mbps(3));
+    ledger.claim(LINK, owner(2), &flow(1), demand(2)).expect("takes its place");
+    assert_eq!(held(&ledger), mbps(3));
+    assert_eq!(ledger.adopt(LINK, flow(2), mbps(2), None), Ok(()));
+    ledger.claim(LINK, owner(3), &flow(2), demand(1)).expect("there is no room beside");
+    assert_eq!(held(&ledger), mbps(4));
+}
+
 #[test]
 fn adoption_has_bounds() {
     let mut ledger = ledger();
-    assert_eq!(ledger.adopt(InterfaceId(9), flow(1), mbps(1)), Err(AdoptError::NoSuchLink));
-    assert_eq!(ledger.adopt(LINK, flow(1), mbps(6)), Err(AdoptError::Bandwidth));
-    assert_eq!(ledger.adopt(LINK, flow(1), mbps(4)), Ok(()));
-    assert_eq!(ledger.adopt(LINK, flow(1), mbps(5)), Ok(()), "seen again, with another rate");
+    assert_eq!(ledger.adopt(InterfaceId(9), flow(1), mbps(1), None), Err(AdoptError::NoSuchLink));
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(6), None), Err(AdoptError::Bandwidth));
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(4), None), Ok(()));
+    assert_eq!(ledger.adopt(LINK, flow(1), mbps(5), None), Ok(()), "seen again, with another rate");
     assert_eq!(held(&ledger), mbps(5));
     assert_eq!(ledger.drop_adopted(LINK, &flow(1)), Some(mbps(5)));
     for number in 0..Ledger::MAX_ADOPTED {
-        assert_eq!(ledger.adopt(LINK, flow(number as u16), Rate::ZERO), Ok(()));
+        assert_eq!(ledger.adopt(LINK, flow(number as u16), Rate::ZERO, None), Ok(()));
     }
     let one_more = Flow { protocol: 6, ..flow(0) };
-    assert_eq!(ledger.adopt(LINK, one_more, Rate::ZERO), Err(AdoptError::TooMany));
+    assert_eq!(ledger.adopt(LINK, one_more, Rate::ZERO, None), Err(AdoptError::TooMany));
 }
 
 /// Attempts are written down from when that is wanted, refused ones too, and changes of what is held are none.

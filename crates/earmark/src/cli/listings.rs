@@ -16,8 +16,9 @@ use super::arguments::What;
 use super::{Failure, Outcome, Output};
 use crate::client::Client;
 use crate::control::protocol::{
-    AggregateRow, ApplicationRow, AssociationRow, LinkRow, NeighborRow, Request, ReservationRow,
-    Role, RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName, TrafficRow,
+    AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow, NeighborRow, Request,
+    ReservationRow, Role, RoutingStateRow, Rows, SenderName, SessionRow, Show, StyleName,
+    TrafficRow,
 };
 use crate::describe::{ip_protocol, with_port};
 use earmark_core::amounts::{show_duration, show_octets};
@@ -193,6 +194,7 @@ impl Row for ReservationRow {
         "link",
         "next hop",
         "expires",
+        "enforced",
         "sent",
         "dropped",
         "queued",
@@ -220,10 +222,25 @@ impl Row for ReservationRow {
             Cell::new(self.interface.as_deref().unwrap_or("this host")),
             Cell::new(next_hop),
             expires(self.expires_in_s),
+            Cell::new(enforced(self.enforcement.as_ref())),
             traffic(|t| packets(t.packets, t.octets)),
             traffic(|t| t.drops.to_string()),
             traffic(|t| packets(t.backlog_packets.into(), t.backlog_octets.into())),
         ]
+    }
+}
+
+/// Whether the packets get it, and how many claims there are on their flow.
+fn enforced(enforcement: Option<&EnforcementRow>) -> String {
+    let Some(EnforcementRow { state, reason, claims }) = enforcement else {
+        return "-".to_owned();
+    };
+    match (&**state, reason) {
+        ("enforced", _) if *claims < 2 => "yes".to_owned(),
+        ("enforced", _) => format!("yes, best of {claims}"),
+        ("standby", _) => format!("stands by, {claims} claims"),
+        (_, Some(reason)) => format!("no: {reason}"),
+        (_, None) => "no".to_owned(),
     }
 }
 

@@ -180,6 +180,7 @@ fn verdict(event: &Event) -> Verdict {
         // Of other applications.
         Event::NotAdopted { .. }
         | Event::Aggregate { .. }
+        | Event::Enforcement { .. }
         | Event::Boomerang(_)
         | Event::Yessir(_)
         | Event::Nsis(_) => return Verdict::Open,

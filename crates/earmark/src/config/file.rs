@@ -18,6 +18,7 @@ use super::light::{BoomerangTable, ProtocolName, YessirInterceptName, YessirTabl
 use super::nsis::{NsisInterceptName, NsisTable};
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
+use super::services::ServiceTable;
 use super::source::Source;
 use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
@@ -78,6 +79,8 @@ struct InterfaceTable {
     classes: Option<Spanned<u32>>,
     queue_packets: Option<Spanned<u32>>,
     queues: Option<Queueing>,
+    #[serde(default)]
+    service: Vec<ServiceTable>,
     integrity: Option<Secured>,
     protocols: Option<Spanned<Vec<ProtocolName>>>,
     intercept: Option<InterceptName>,
@@ -273,11 +276,13 @@ impl Source<'_> {
         let protocols = self.protocols(table.protocols.as_ref(), udp_only)?;
         let limits = self.interface_limits(&table)?;
         let dscp = self.code_points(&table.dscp)?;
+        let reservable = match &table.reservable {
+            Some(share) => self.reservable(share, bandwidth)?,
+            None => defaults.reservable,
+        };
         Ok(InterfaceConfig {
-            reservable: match &table.reservable {
-                Some(share) => self.reservable(share, bandwidth)?,
-                None => defaults.reservable,
-            },
+            services: self.services(&table.service, bandwidth, reservable)?,
+            reservable,
             latency_us: table.latency_us,
             classes: self.within(table.classes, 1..MOST_CLASSES + 1, defaults.classes)?,
             queue_packets: self.within(table.queue_packets, 1..100_001, defaults.queue_packets)?,

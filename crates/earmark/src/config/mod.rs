@@ -14,6 +14,7 @@ mod nsis;
 mod policy;
 mod proxy;
 mod renewal;
+mod services;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use std::time::Duration;
 use earmark_core::Rate;
 use earmark_core::admission::RetryPolicy;
 use earmark_linux::Intercept;
-use earmark_linux::{Gist, Queues, Yessir};
+use earmark_linux::{Gist, Queues, ServicePlan, Yessir};
 use earmark_node::Border;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
@@ -138,6 +139,8 @@ pub enum Queueing {
     PerFlow,
     /// One class together, and a token bucket each, see [`Queues::Aggregate`].
     Aggregate,
+    /// No classes: a token bucket each, and strict priority in the device's own queues, see [`Queues::Priority`].
+    Priority,
     /// Not at all: somebody else manages the queues, and reservations are only kept account of.
     None,
 }
@@ -148,6 +151,7 @@ impl Queueing {
         match self {
             Queueing::PerFlow => Some(Queues::PerFlow),
             Queueing::Aggregate => Some(Queues::Aggregate),
+            Queueing::Priority => Some(Queues::Priority),
             Queueing::None => None,
         }
     }
@@ -189,6 +193,8 @@ pub struct InterfaceConfig {
     pub queue_packets: u32,
     /// How the kernel keeps the packets of reservations apart.
     pub queues: Queueing,
+    /// Rates for packets with certain DSCPs that nobody has reserved for, the first one served first.
+    pub services: Vec<ServicePlan>,
     /// In which directions messages are signed and verified; `None` for neither.
     pub integrity: Option<Secured>,
     /// Which protocols are spoken through it.
@@ -224,6 +230,7 @@ impl InterfaceConfig {
             classes: 256,
             queue_packets: 50,
             queues: Queueing::PerFlow,
+            services: Vec::new(),
             integrity: None,
             protocols: Protocols::default(),
             intercept: Intercept::RouterAlert,

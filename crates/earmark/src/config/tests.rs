@@ -116,11 +116,12 @@ fn reservable_is_a_share_or_a_rate() {
 }
 
 #[test]
-fn queues_are_kept_apart_in_one_of_three_ways() {
+fn queues_are_kept_apart_in_one_of_four_ways() {
     for (text, queues) in [
         ("", Queueing::PerFlow),
         ("queues = 'per-flow'", Queueing::PerFlow),
         ("queues = 'aggregate'", Queueing::Aggregate),
+        ("queues = 'priority'", Queueing::Priority),
         ("queues = 'none'", Queueing::None),
     ] {
         let text = format!("[[interface]]\nname='a'\nbandwidth='10Mbit'\n{text}");
@@ -196,7 +197,7 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nqueues = 'shared'",
         4,
         "interface.queues",
-        "expected one of `per-flow`, `aggregate`, `none`",
+        "expected one of `per-flow`, `aggregate`, `priority`, `none`",
     ),
     ("[[interface]]\nname = 'a/b'\nbandwidth = '1Mbit'", 2, "interface.name", "cannot be"),
     (

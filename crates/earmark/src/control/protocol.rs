@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 pub use answers::*;
 /// The rows of the other listings; those of `show applications` are the control socket's own.
 pub use earmark_node::{
-    AggregateRow, AssociationRow, LinkRow, NeighborRow, ReservationRow, RoutingStateRow,
-    SenderName, SessionRow, TrafficRow,
+    AggregateRow, AssociationRow, EnforcementRow, LinkRow, NeighborRow, ReservationRow,
+    RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };
 pub use light::*;
 pub use nsis::*;

@@ -4,12 +4,12 @@ use std::io;
 use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{ClaimId, LinkStatus};
+use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
     Connect, ConnectionId, Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent,
     Time,
 };
-use earmark_node::TrafficRow;
+use earmark_node::{EnforcementRow, TrafficRow};
 
 /// What effects need of the system.
 pub trait Kernel {
@@ -77,17 +77,23 @@ pub trait Kernel {
     fn next_stream_deadline(&self) -> Option<Time> {
         None
     }
-    /// Puts a reservation into traffic control, or changes it.
-    fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure>;
+    /// Puts a reservation of a protocol into traffic control, or changes it.
+    fn install(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<(), TrafficControlFailure>;
     /// Lets another flow use a reservation.
     fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
     /// Stops a flow from using a reservation.
     fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
-    /// Takes out what a dead daemon left and the node cannot keep.
+    /// Takes out what a dead daemon left and the node cannot keep; with a protocol, only what was of this one, or what does
+    /// not say of which it was.
     fn drop_adopted(
         &mut self,
         interface: InterfaceId,
         flow: Flow,
+        protocol: Option<Protocol>,
     ) -> Result<(), TrafficControlFailure>;
     /// Takes a reservation out.
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
@@ -95,6 +101,10 @@ pub trait Kernel {
     fn tidy(&mut self) {}
     /// What has gone through a reservation's queue; `None` where nothing is queued.
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
+    /// Whether the packets of a reservation get it; `None` where nothing is queued.
+    fn enforcement(&self, _claim: ClaimId) -> Option<EnforcementRow> {
+        None
+    }
     /// Hears what is sent to a group, on all interfaces that take part; until it was left as often as joined.
     fn join(&mut self, group: IpAddr);
     /// Undoes one [`Kernel::join`].

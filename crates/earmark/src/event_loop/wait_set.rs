@@ -20,7 +20,7 @@ use rustix::time::{
 use crate::control::{ClientId, Hub};
 
 /// The sources of messages have numbers from here on in the set, and behind them the clients, which count from 1.
-pub(super) const FIRST_MESSAGES: u64 = 5;
+pub(super) const FIRST_MESSAGES: u64 = 6;
 const BEHIND_MESSAGES: u64 = FIRST_MESSAGES + SignallingSocket::SOURCES;
 
 /// Sources that are told of at once.
@@ -35,6 +35,7 @@ pub(super) enum Source {
     /// One of the sources of messages, by its number in the set.
     Messages(u64),
     Mirror,
+    TrafficControl,
     Listener,
     Streams,
     Client(ClientId),
@@ -49,6 +50,7 @@ impl Source {
             Source::Listener => 2,
             Source::Streams => 3,
             Source::Timer => 4,
+            Source::TrafficControl => 5,
             Source::Messages(number) => number,
             Source::Client(ClientId(id)) => BEHIND_MESSAGES + id,
         }
@@ -61,6 +63,7 @@ impl Source {
             2 => Source::Listener,
             3 => Source::Streams,
             4 => Source::Timer,
+            5 => Source::TrafficControl,
             FIRST_MESSAGES..BEHIND_MESSAGES => Source::Messages(number),
             client => Source::Client(ClientId(client - BEHIND_MESSAGES)),
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use earmark::control::{ClientId, Hub};
 use earmark::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
 use earmark::record::Recorder;
-use earmark_core::admission::ClaimId;
+use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{
     Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
 };
@@ -40,7 +40,11 @@ impl Kernel for Paper {
     ) {
         self.sent.extend(messages.map(|(how, octets)| (*how, octets.to_vec())));
     }
-    fn install(&mut self, _installation: &Installation) -> Result<(), TrafficControlFailure> {
+    fn install(
+        &mut self,
+        _protocol: Option<Protocol>,
+        _installation: &Installation,
+    ) -> Result<(), TrafficControlFailure> {
         match self.full {
             true => Err(TrafficControlFailure { errno: 28, text: "no space left".into() }),
             false => Ok(()),
@@ -56,6 +60,7 @@ impl Kernel for Paper {
         &mut self,
         interface: InterfaceId,
         flow: Flow,
+        _protocol: Option<Protocol>,
     ) -> Result<(), TrafficControlFailure> {
         self.dropped.push((interface, flow));
         Ok(())

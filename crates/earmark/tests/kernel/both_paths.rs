@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use earmark::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
 use earmark::short_cut::{self, ShortCut};
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{ClaimId, LinkStatus};
+use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
 use earmark_core::{
     Datagram, Flow, Hop, Installation, Interface, InterfaceId, Outgoing, Prefix, Rate, Route, Time,
 };
@@ -152,7 +152,11 @@ impl Kernel for Paper {
         self.sent.extend(sent);
     }
 
-    fn install(&mut self, installation: &Installation) -> Result<(), TrafficControlFailure> {
+    fn install(
+        &mut self,
+        _protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<(), TrafficControlFailure> {
         let Installation { claim, interface, flow, demand } = *installation;
         self.installed.insert(claim, (interface, flow, demand.rate));
         Ok(())
@@ -170,6 +174,7 @@ impl Kernel for Paper {
         &mut self,
         _interface: InterfaceId,
         _flow: Flow,
+        _protocol: Option<Protocol>,
     ) -> Result<(), TrafficControlFailure> {
         Ok(())
     }
@@ -297,7 +302,7 @@ impl Router {
                     source_open: 0,
                 };
                 self.host(match rate.map(Rate::from_bps) {
-                    Some(rate) => HostUpdate::Adopted { interface, flow, rate },
+                    Some(rate) => HostUpdate::Adopted { interface, flow, rate, protocol: None },
                     None => HostUpdate::AdoptedGone { interface, flow },
                 });
             }

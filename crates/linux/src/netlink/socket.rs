@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use super::message::{Attributes, HEADER, Message, Messages, Received};
 use super::{NetlinkError, Refusal};
-use crate::sys::socket::set_option;
+use crate::sys::socket::{attach_filter, set_option};
 
 /// Larger than anything the kernel puts into one datagram (32 KiB, where a reader offers so much).
 const BUFFER: usize = 64 * 1024;
@@ -50,6 +50,17 @@ impl Connection {
                 .map_err(|source| NetlinkError::Socket { doing: "set an option", source })?;
         }
         Ok(Connection { socket, sequence: 0, buffer: vec![0; BUFFER].into() })
+    }
+
+    /// The port that the kernel knows this connection by.
+    ///
+    /// # Errors
+    /// The socket cannot say.
+    pub fn port(&self) -> Result<u32, NetlinkError> {
+        let address =
+            rustix::net::getsockname(&self.socket).map_err(|e| failed("read a port", e))?;
+        let address = SocketAddrNetlink::try_from(address).map_err(|e| failed("read a port", e))?;
+        Ok(address.pid())
     }
 
     /// Asks for something to be done.
@@ -281,6 +292,28 @@ impl Subscription {
                 .map_err(|source| NetlinkError::Socket { doing: "subscribe", source })?;
         }
         Ok(Subscription { socket, buffer: vec![0; BUFFER].into() })
+    }
+
+    /// Does not listen any more to announcements of what the connections with these ports have done.
+    ///
+    /// # Errors
+    /// The kernel refused the filter.
+    pub fn ignore(&self, ports: &[u32]) -> Result<(), NetlinkError> {
+        let instruction = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+        const LOAD_WORD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+        const JUMP_IF_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+        const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+        const PORT: u32 = 12; // of `struct nlmsghdr`
+        let mut program = vec![instruction(LOAD_WORD, PORT, 0, 0)];
+        for (&port, left) in ports.iter().zip((1..=ports.len()).rev()) {
+            // Words are loaded in network order. A handful of ports: the jump fits.
+            let port = u32::from_be_bytes(port.to_ne_bytes());
+            program.push(instruction(JUMP_IF_EQUAL, port, left as u8, 0));
+        }
+        program.push(instruction(RETURN, u32::MAX, 0, 0));
+        program.push(instruction(RETURN, 0, 0, 0));
+        attach_filter(self.socket.as_fd(), &program)
+            .map_err(|source| NetlinkError::Socket { doing: "filter announcements", source })
     }
 
     /// The next datagram of announcements. Never blocks.

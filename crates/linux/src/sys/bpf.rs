@@ -29,6 +29,7 @@ const LINK_CREATE: i64 = 28;
 
 const HASH_MAP: u32 = 1;
 const ARRAY_MAP: u32 = 2;
+const PER_PROCESSOR_ARRAY_MAP: u32 = 6;
 const RING_BUFFER: u32 = 27;
 const TRAFFIC_CLASSIFIER: u32 = 3;
 /// `BPF_TCX_INGRESS`.
@@ -98,6 +99,11 @@ fn address<T>(slice: &[T]) -> u64 {
 /// Makes a hash map.
 fn create_map(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
     create(name, HASH_MAP, shape, ON_DEMAND)
+}
+
+/// Makes an array of one value of so many octets for each processor, which programs use as their memory.
+pub(crate) fn create_work_area(name: &str, octets: u32) -> io::Result<OwnedFd> {
+    create(name, PER_PROCESSOR_ARRAY_MAP, MapShape { key: 4, value: octets, entries: 1 }, 0)
 }
 
 /// Makes a ring buffer of so many octets, a power of two of whole pages.

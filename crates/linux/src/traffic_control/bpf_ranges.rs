@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 
 use earmark_core::{Flow, InterfaceId};
 
-use super::bpf_table::{FLOW, VALUE, key, unkey};
+use super::bpf_table::{FLOW, key, unkey};
+use super::entry::{ENTRY, Entry};
 use super::place::MOST_FLOWS;
 use crate::sys::bpf::Map;
 
@@ -30,7 +31,7 @@ const NUMBER: usize = 4;
 /// The maps of the ranges.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    ranges: Map<RANGE, VALUE>,
+    ranges: Map<RANGE, ENTRY>,
     masks: Map<NUMBER, RANGE>,
     /// The masks in their order, and how many ranges each has.
     in_use: BTreeMap<Mask, u32>,
@@ -58,7 +59,7 @@ impl Ranges {
     }
 
     /// Takes over what an earlier daemon has left.
-    pub(super) fn open(ranges: Map<RANGE, VALUE>, masks: Map<NUMBER, RANGE>) -> io::Result<Ranges> {
+    pub(super) fn open(ranges: Map<RANGE, ENTRY>, masks: Map<NUMBER, RANGE>) -> io::Result<Ranges> {
         let listed = masks.keys(MOST_MASKS)?.len();
         let mut found = Ranges { ranges, masks, in_use: BTreeMap::new(), listed };
         for (_, flow, _) in found.entries()? {
@@ -69,11 +70,11 @@ impl Ranges {
     }
 
     /// What is ours of a map that was found on a program, if it is one of these: told by its sizes.
-    pub(super) fn map_of_ranges(found: OwnedFd) -> io::Result<Result<Map<RANGE, VALUE>, OwnedFd>> {
+    pub(super) fn map_of_ranges(found: OwnedFd) -> io::Result<Result<Map<RANGE, ENTRY>, OwnedFd>> {
         Map::new(found)
     }
 
-    /// Likewise.
+    /// The map of the masks, if it is this one: told by its sizes.
     pub(super) fn map_of_masks(found: OwnedFd) -> io::Result<Result<Map<NUMBER, RANGE>, OwnedFd>> {
         Map::new(found)
     }
@@ -87,20 +88,29 @@ impl Ranges {
         &mut self,
         interface: InterfaceId,
         flow: &Flow,
-        value: [u8; VALUE],
+        value: &[u8; ENTRY],
     ) -> io::Result<()> {
         let mask = Mask::of(flow);
         let range = mask.range(interface, flow);
         if self.ranges.get(&range)?.is_some() {
-            return self.ranges.set(&range, &value);
+            return self.ranges.set(&range, value);
         }
         if !self.in_use.contains_key(&mask) && self.in_use.len() >= MOST_MASKS {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
-        self.ranges.set(&range, &value)?;
+        self.ranges.set(&range, value)?;
         let count = self.in_use.entry(mask).or_default();
         *count += 1;
         if *count == 1 { self.list() } else { Ok(()) }
+    }
+
+    /// What the kernel holds of a range.
+    pub(super) fn get(
+        &self,
+        interface: InterfaceId,
+        flow: &Flow,
+    ) -> io::Result<Option<[u8; ENTRY]>> {
+        self.ranges.get(&Mask::of(flow).range(interface, flow))
     }
 
     pub(super) fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> io::Result<()> {
@@ -117,14 +127,14 @@ impl Ranges {
         self.list()
     }
 
-    pub(super) fn entries(&self) -> io::Result<Vec<(InterfaceId, Flow, [u8; VALUE])>> {
+    pub(super) fn entries(&self) -> io::Result<Vec<(InterfaceId, Flow, Entry)>> {
         let mut entries = Vec::new();
         for range in self.ranges.keys(MOST_RANGES as usize)? {
             let Some(value) = self.ranges.get(&range)? else { continue };
             let (values, name) = range.split_at(FLOW);
             if let (Some(values), Some(name)) = (values.first_chunk(), name.first_chunk()) {
                 let (interface, flow) = unname(*name, unkey(values));
-                entries.push((interface, flow, value));
+                entries.push((interface, flow, Entry::parse(&value)));
             }
         }
         Ok(entries)

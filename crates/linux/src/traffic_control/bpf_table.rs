@@ -1,5 +1,5 @@
 //! The BPF classifier: one program in the way out of every planned interface, a hash map of all their flows, one of
-//! the buckets to which flows may lead, and the ranges of flows.
+//! the buckets that several flows share, the ranges of flows, and what is to be known of each link.
 //!
 //! All stay in the kernel without us, since the interface holds the program and the program holds the maps. The next
 //! daemon asks the interface for its programs, knows ours by name, and takes the maps from it; then it puts its own copy
@@ -8,15 +8,18 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use earmark_core::{Flow, InterfaceId};
 
+use super::bpf_links;
 use super::bpf_ranges::Ranges;
 use super::bucket::{BUCKET, Bucket};
+use super::entry::{ENTRY, Entry};
 use super::flow_table::FlowTable;
 use super::place::MOST_FLOWS;
-use super::{ClassifierChoice, TcError};
+use super::plan::LinkSettings;
+use super::{ClassifierChoice, Statistics, TcError};
 use crate::bpf_object::{self, CLASSIFIER};
 use crate::sys::bpf::{self, Map};
 
@@ -24,27 +27,34 @@ use crate::sys::bpf::{self, Map};
 const PROGRAM: &str = "earmark_egress";
 const FLOWS: &str = "earmark_flows";
 const BUCKETS: &str = "earmark_buckets";
+const LINKS: &str = "earmark_links";
+const WORK: &str = "earmark_work";
 /// What the object calls the section of the program, and the maps.
 const SECTION: &str = "classifier";
 const FLOWS_SYMBOL: &str = "flows";
 const BUCKETS_SYMBOL: &str = "buckets";
+const LINKS_SYMBOL: &str = "links";
+const WORK_SYMBOL: &str = "work_areas";
 const RANGES_SYMBOL: &str = "ranges";
 const MASKS_SYMBOL: &str = "masks";
 /// One of those that the source names. The classifier uses no helper that asks for another.
 const LICENSE: &str = "MIT";
 /// Octets of `struct flow` in the classifier.
 pub(super) const FLOW: usize = 44;
-/// Octets of what a flow leads to.
-pub(super) const VALUE: usize = 4;
+/// Octets of `struct work` in the classifier, and some.
+const WORK_AREA: u32 = 256;
+/// Links at most.
+const MOST_LINKS: u32 = 4_096;
 /// Octets of `struct bucket_name`.
 const NAME: usize = 8;
 
 /// The maps of the classifier.
 #[derive(Debug)]
 struct Maps {
-    flows: Map<FLOW, VALUE>,
+    flows: Map<FLOW, { ENTRY }>,
     buckets: Map<NAME, { BUCKET }>,
     ranges: Ranges,
+    links: Map<4, { bpf_links::LINK }>,
 }
 
 /// The classifier.
@@ -70,11 +80,15 @@ impl BpfTable {
             None => Maps::create()?,
         };
         let (ranges, masks) = maps.ranges.descriptors();
+        // Of this program alone: an earlier one goes on with its own until it is exchanged.
+        let work = bpf::create_work_area(WORK, WORK_AREA).map_err(failed("make a work area"))?;
         let symbols = [
             (FLOWS_SYMBOL, maps.flows.descriptor()),
             (BUCKETS_SYMBOL, maps.buckets.descriptor()),
             (RANGES_SYMBOL, ranges),
             (MASKS_SYMBOL, masks),
+            (LINKS_SYMBOL, maps.links.descriptor()),
+            (WORK_SYMBOL, work.as_raw_fd()),
         ];
         let code = bpf_object::link(CLASSIFIER, SECTION, &symbols).map_err(|error| {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
@@ -91,6 +105,28 @@ impl BpfTable {
         Ok(table)
     }
 
+    fn get(&self, interface: InterfaceId, flow: &Flow) -> io::Result<Option<[u8; ENTRY]>> {
+        match flow.is_range() {
+            true => self.maps.ranges.get(interface, flow),
+            false => self.maps.flows.get(&key(interface, flow)),
+        }
+    }
+
+    fn put(
+        &mut self,
+        interface: InterfaceId,
+        flow: &Flow,
+        value: &[u8; ENTRY],
+    ) -> Result<(), TcError> {
+        match flow.is_range() {
+            true => self.maps.ranges.set(interface, flow, value).map_err(failed("enter a range")),
+            false => {
+                let entered = self.maps.flows.set(&key(interface, flow), value);
+                entered.map_err(failed("enter a flow"))
+            }
+        }
+    }
+
     /// Whether a program is not the one that we have loaded.
     fn is_another(&self, program: BorrowedFd<'_>) -> bool {
         bpf::program_info(program).is_ok_and(|info| info.number != self.number)
@@ -102,7 +138,26 @@ impl FlowTable for BpfTable {
         ClassifierChoice::Bpf
     }
 
-    fn attach(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
+    fn attach(
+        &mut self,
+        interface: InterfaceId,
+        settings: &LinkSettings,
+        kinds: [u32; 2],
+    ) -> Result<bool, TcError> {
+        let name = interface.0.to_ne_bytes();
+        let wanted = bpf_links::emit(settings, kinds);
+        let found = self.maps.links.get(&name).map_err(failed("read a link's settings"))?;
+        let is_like = found.is_some_and(|found| bpf_links::is_like(&found, &wanted));
+        if !is_like || found.is_some_and(|found| found[..8] != wanted[..8]) {
+            let value = match found.filter(|_| is_like) {
+                Some(mut found) => {
+                    bpf_links::set_kinds(&mut found, kinds);
+                    found
+                }
+                None => wanted,
+            };
+            self.maps.links.set(&name, &value).map_err(failed("enter a link's settings"))?;
+        }
         let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
         let is_new = !there.contains(&self.number);
         if !is_new && there.len() == 1 {
@@ -122,8 +177,23 @@ impl FlowTable for BpfTable {
         Ok(is_new)
     }
 
+    fn look_for(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
+        let name = interface.0.to_ne_bytes();
+        let link = self.maps.links.get(&name).map_err(failed("read a link's settings"))?;
+        if let Some(mut link) = link {
+            bpf_links::set_kinds(&mut link, kinds);
+            self.maps.links.set(&name, &link).map_err(failed("change a link's settings"))?;
+        }
+        Ok(())
+    }
+
+    fn is_attached(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
+        let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
+        Ok(there.contains(&self.number))
+    }
+
     fn detach(&mut self, interface: InterfaceId) -> Result<(), TcError> {
-        for (on, flow, _) in self.entries()? {
+        for (on, flow, _) in self.entries(&[interface])? {
             if on == interface {
                 self.remove(on, &flow)?;
             }
@@ -131,6 +201,8 @@ impl FlowTable for BpfTable {
         for number in self.bucket_numbers(interface)? {
             self.remove_bucket(interface, number)?;
         }
+        let name = interface.0.to_ne_bytes();
+        self.maps.links.remove(&name).map_err(failed("take a link's settings out"))?;
         let there = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
         if there.contains(&self.number) {
             bpf::detach(self.program.as_fd(), interface.0)
@@ -139,12 +211,21 @@ impl FlowTable for BpfTable {
         detach_left_behind(interface)
     }
 
-    fn set(&mut self, interface: InterfaceId, flow: &Flow, value: u32) -> Result<(), TcError> {
-        let (key, value) = (key(interface, flow), value.to_ne_bytes());
-        if flow.is_range() {
-            return self.maps.ranges.set(interface, flow, value).map_err(failed("enter a range"));
+    fn set(&mut self, interface: InterfaceId, flow: &Flow, entry: &Entry) -> Result<(), TcError> {
+        self.put(interface, flow, &entry.emit())
+    }
+
+    fn change(
+        &mut self,
+        interface: InterfaceId,
+        flow: &Flow,
+        entry: &Entry,
+    ) -> Result<(), TcError> {
+        // Between reading and writing a packet may pass and go uncounted.
+        match self.get(interface, flow).map_err(failed("read a flow"))? {
+            Some(before) => self.put(interface, flow, &entry.emit_after(&before)),
+            None => self.put(interface, flow, &entry.emit()),
         }
-        self.maps.flows.set(&key, &value).map_err(failed("enter a flow"))
     }
 
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
@@ -155,21 +236,39 @@ impl FlowTable for BpfTable {
         self.maps.flows.remove(&key(interface, flow)).map(drop).map_err(failed("take a flow out"))
     }
 
-    fn entries(&mut self) -> Result<Vec<(InterfaceId, Flow, u32)>, TcError> {
+    fn entries(&mut self, _: &[InterfaceId]) -> Result<Vec<(InterfaceId, Flow, Entry)>, TcError> {
         let flows = &self.maps.flows;
         let keys = flows.keys(MOST_FLOWS as usize).map_err(failed("list the flows"))?;
         let mut entries = Vec::with_capacity(keys.len());
         for key in keys {
             if let Some(value) = flows.get(&key).map_err(failed("read a flow"))? {
                 let (interface, flow) = unkey(&key);
-                entries.push((interface, flow, u32::from_ne_bytes(value)));
+                entries.push((interface, flow, Entry::parse(&value)));
             }
         }
-        let ranges = self.maps.ranges.entries().map_err(failed("list the ranges"))?;
-        entries.extend(ranges.into_iter().map(|(on, flow, v)| (on, flow, u32::from_ne_bytes(v))));
-        entries.sort_unstable();
-        entries.dedup();
+        entries.extend(self.maps.ranges.entries().map_err(failed("list the ranges"))?);
+        entries.sort_unstable_by_key(|(interface, flow, _)| (*interface, *flow));
+        entries.dedup_by_key(|(interface, flow, _)| (*interface, *flow));
         Ok(entries)
+    }
+
+    fn is_right(&self, _: InterfaceId, _: &Flow, wanted: &Entry, found: &Entry) -> bool {
+        wanted == found
+    }
+
+    fn is_in_place(
+        &mut self,
+        interface: InterfaceId,
+        flow: &Flow,
+        wanted: &Entry,
+    ) -> Result<bool, TcError> {
+        let found = self.get(interface, flow).map_err(failed("read a flow"))?;
+        Ok(found.is_some_and(|found| Entry::parse(&found) == *wanted))
+    }
+
+    fn counters(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Statistics, TcError> {
+        let found = self.get(interface, flow).map_err(failed("read a flow"))?;
+        Ok(found.map(|found| Entry::counters(&found)).unwrap_or_default())
     }
 
     fn set_bucket(
@@ -261,42 +360,37 @@ impl Maps {
         let flows = Map::create(FLOWS, MOST_FLOWS).map_err(failed("make the flow map"))?;
         let buckets = Map::create(BUCKETS, MOST_FLOWS).map_err(failed("make the bucket map"))?;
         let ranges = Ranges::create().map_err(failed("make the maps of ranges"))?;
-        Ok(Maps { flows, buckets, ranges })
+        let links = Map::create(LINKS, MOST_LINKS).map_err(failed("make the map of links"))?;
+        Ok(Maps { flows, buckets, ranges, links })
     }
 
-    /// Those of a program, told apart by their shapes. One of an older program has no buckets or ranges; it gets some.
+    /// The maps of a program, told apart by their shapes; `None` if it is another version's and lacks one.
     fn open(numbers: &[u32]) -> io::Result<Option<Maps>> {
-        let (mut flows, mut buckets, mut ranges, mut masks) = (None, None, None, None);
+        let (mut flows, mut buckets, mut ranges, mut masks, mut links) =
+            (None, None, None, None, None);
         for &number in numbers {
-            let other = match Map::<FLOW, VALUE>::new(bpf::map_by_id(number)?)? {
-                Ok(map) => {
-                    flows = Some(map);
-                    continue;
+            let mut found = bpf::map_by_id(number)?;
+            for take in [
+                &mut |map| Ok(Map::new(map)?.map(|map| flows = Some(map))),
+                &mut |map| Ok(Map::new(map)?.map(|map| buckets = Some(map))),
+                &mut |map| Ok(Map::new(map)?.map(|map| links = Some(map))),
+                &mut |map| Ok(Ranges::map_of_ranges(map)?.map(|map| ranges = Some(map))),
+                &mut |map| Ok(Ranges::map_of_masks(map)?.map(|map| masks = Some(map))),
+            ]
+                as [&mut dyn FnMut(OwnedFd) -> io::Result<Result<(), OwnedFd>>; 5]
+            {
+                match take(found)? {
+                    Ok(()) => break,
+                    Err(other) => found = other,
                 }
-                Err(other) => other,
-            };
-            let other = match Map::<NAME, BUCKET>::new(other)? {
-                Ok(map) => {
-                    buckets = Some(map);
-                    continue;
-                }
-                Err(other) => other,
-            };
-            match Ranges::map_of_ranges(other)? {
-                Ok(map) => ranges = Some(map),
-                Err(other) => masks = Ranges::map_of_masks(other)?.ok().or(masks),
             }
         }
-        let Some(flows) = flows else { return Ok(None) };
-        let buckets = match buckets {
-            Some(buckets) => buckets,
-            None => Map::create(BUCKETS, MOST_FLOWS)?,
+        let (Some(flows), Some(buckets), Some(ranges), Some(masks), Some(links)) =
+            (flows, buckets, ranges, masks, links)
+        else {
+            return Ok(None);
         };
-        let ranges = match (ranges, masks) {
-            (Some(ranges), Some(masks)) => Ranges::open(ranges, masks)?,
-            _ => Ranges::create()?,
-        };
-        Ok(Some(Maps { flows, buckets, ranges }))
+        Ok(Some(Maps { flows, buckets, ranges: Ranges::open(ranges, masks)?, links }))
     }
 }
 

@@ -1,10 +1,13 @@
-//! Token buckets in the classifier's memory, for reservations that share a class; `bpf/bucket.h` tells how they work.
+//! Token buckets in the classifier's memory; `bpf/bucket.h` tells how they work.
+
+use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_core::admission::Demand;
 
 use super::Statistics;
-use super::plan::{LEAST_RATE, LinkNature, RESERVED, handle, octets_per_second};
+use super::entry::Guarantee;
+use super::plan::{LEAST_RATE, LinkNature, octets_per_second};
 
 /// Octets of `struct bucket`.
 pub(super) const BUCKET: usize = 56;
@@ -15,8 +18,8 @@ const JITTER: u64 = 2_000_000;
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// What makes a bucket what it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Rate and depth of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BucketParameters {
     /// How long an octet takes to flow in, nanoseconds times 2^20.
     cost: u64,
@@ -27,6 +30,31 @@ pub(super) struct BucketParameters {
 }
 
 impl BucketParameters {
+    /// Of no claim.
+    pub(super) const NONE: BucketParameters = BucketParameters { cost: 0, depth: 0, overhead: 0 };
+
+    /// Whether it is that of no claim.
+    pub(super) fn is_none(&self) -> bool {
+        self.cost == 0
+    }
+
+    /// How long an octet takes to flow in: the less the higher the rate.
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// How long the bucket takes to fill, nanoseconds.
+    pub(super) fn depth(&self) -> u64 {
+        self.depth
+    }
+
+    /// So many octets a second, and what comes in `depth`.
+    pub(super) fn of_rate(octets: u64, depth: Duration, nature: LinkNature) -> BucketParameters {
+        let cost = ((SECOND << COST_SHIFT) / octets.max(LEAST_RATE)).max(1);
+        let depth = u64::try_from(depth.as_nanos()).unwrap_or(u64::MAX / 4);
+        BucketParameters { cost, depth, overhead: nature.overhead.into() }
+    }
+
     /// A reservation's rate and burst. A packet more than the burst may pass, see `bpf/bucket.h`; so the burst counts
     /// without the largest packet.
     pub(super) fn reserved(demand: &Demand, nature: LinkNature) -> BucketParameters {
@@ -50,7 +78,7 @@ impl BucketParameters {
 pub(super) struct Bucket {
     /// When it will be full, nanoseconds of the kernel's monotonic clock.
     full_at: u64,
-    pub(super) parameters: BucketParameters,
+    pub(super) guarantee: Guarantee,
     packets: u64,
     octets: u64,
     excess: u64,
@@ -58,24 +86,35 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// A full one.
-    pub(super) fn new(parameters: BucketParameters) -> Bucket {
-        Bucket { full_at: 0, parameters, packets: 0, octets: 0, excess: 0 }
+    pub(super) fn new(guarantee: Guarantee) -> Bucket {
+        Bucket { full_at: 0, guarantee, packets: 0, octets: 0, excess: 0 }
     }
 
-    /// The same one with other parameters: neither its debt nor what it has counted is forgotten.
-    pub(super) fn with(self, parameters: BucketParameters) -> Bucket {
-        Bucket { parameters, ..self }
+    /// This bucket with other parameters: neither its debt nor what it has counted is forgotten.
+    pub(super) fn with(self, guarantee: Guarantee) -> Bucket {
+        Bucket { guarantee, ..self }
+    }
+
+    /// This bucket with the counters of another one added to its own.
+    pub(super) fn counting(self, before: &Statistics) -> Bucket {
+        Bucket {
+            packets: self.packets + before.packets,
+            octets: self.octets + before.octets,
+            excess: self.excess + before.drops,
+            ..self
+        }
     }
 
     /// As the classifier reads it.
     pub(super) fn emit(&self) -> [u8; BUCKET] {
-        let BucketParameters { cost, depth, overhead } = self.parameters;
+        let Guarantee { bucket: BucketParameters { cost, depth, overhead }, class } =
+            self.guarantee;
         let mut octets = [0; BUCKET];
         let words = [self.full_at, cost, depth, self.packets, self.octets, self.excess];
         for (part, word) in octets.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *part = word.to_ne_bytes();
         }
-        octets[48..52].copy_from_slice(&handle(RESERVED).to_ne_bytes());
+        octets[48..52].copy_from_slice(&class.to_ne_bytes());
         octets[52..56].copy_from_slice(&overhead.to_ne_bytes());
         octets
     }
@@ -83,10 +122,11 @@ impl Bucket {
     /// As the classifier has written it.
     pub(super) fn parse(octets: &[u8; BUCKET]) -> Bucket {
         let word = |place: usize| u64::from_ne_bytes(octets.as_chunks::<8>().0[place]);
-        let overhead = u32::from_ne_bytes([octets[52], octets[53], octets[54], octets[55]]);
+        let half = |place: usize| u32::from_ne_bytes(octets.as_chunks::<4>().0[place]);
+        let bucket = BucketParameters { cost: word(1), depth: word(2), overhead: half(13) };
         Bucket {
             full_at: word(0),
-            parameters: BucketParameters { cost: word(1), depth: word(2), overhead },
+            guarantee: Guarantee { bucket, class: half(12) },
             packets: word(3),
             octets: word(4),
             excess: word(5),
@@ -110,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14 };
+    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
 
     fn demand(bps: u64, burst: u32) -> Demand {
         let service = Service::ControlledLoad;
@@ -119,8 +159,9 @@ mod tests {
 
     #[test]
     fn a_bucket_is_laid_out_as_the_classifier_reads_it() {
-        let parameters = BucketParameters { cost: 2, depth: 3, overhead: 14 };
-        let bucket = Bucket { full_at: 1, parameters, packets: 4, octets: 5, excess: 6 };
+        let bucket = BucketParameters { cost: 2, depth: 3, overhead: 14 };
+        let guarantee = Guarantee { bucket, class: 0xea4d_0004 };
+        let bucket = Bucket { full_at: 1, guarantee, packets: 4, octets: 5, excess: 6 };
         let octets = bucket.emit();
         for (place, word) in (1_u64..=6).enumerate() {
             assert_eq!(octets[8 * place..8 * place + 8], word.to_ne_bytes());

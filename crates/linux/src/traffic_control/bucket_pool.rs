@@ -1,46 +1,46 @@
-//! The buckets of one link: which are in use, and by whom.
+//! The buckets of one link for claims with several flows: which are in use, and by whom.
 
 use std::collections::VecDeque;
 
 use earmark_core::InterfaceId;
 
-use super::TcError;
-use super::bucket::{Bucket, BucketParameters};
+use super::bucket::Bucket;
+use super::entry::Guarantee;
 use super::flow_table::FlowTable;
 use super::place::{MOST_FLOWS, Usage};
+use super::{Fault, Statistics, TcError};
 
 /// A bucket that is in use, or has been.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct PoolBucket {
-    /// What it is like; nothing while it is not in the kernel.
-    parameters: Option<BucketParameters>,
+    /// What its packets get; nothing while it is not in the kernel.
+    guarantee: Option<Guarantee>,
     usage: Usage,
 }
 
-/// See the module's text.
+/// The buckets of one link, by number.
 #[derive(Debug)]
 pub(super) struct BucketPool {
     interface: InterfaceId,
-    /// By number.
     buckets: Vec<PoolBucket>,
     /// Numbers that nobody uses, the longest unused first.
     free: VecDeque<u32>,
 }
 
 impl BucketPool {
-    /// With those in use that an earlier daemon left: number, what it is like, flows that lead there. In order.
+    /// With those in use that an earlier daemon left: number, guarantee, flows that lead there. In order.
     pub(super) fn new(
         interface: InterfaceId,
-        adopted: impl Iterator<Item = (u32, BucketParameters, u32)>,
+        adopted: impl Iterator<Item = (u32, Guarantee, u32)>,
     ) -> BucketPool {
         let mut pool = BucketPool { interface, buckets: Vec::new(), free: VecDeque::new() };
-        for (number, parameters, flows) in adopted {
+        for (number, guarantee, flows) in adopted {
             while pool.buckets.len() < number as usize {
                 pool.free.push_back(pool.buckets.len() as u32); // less than a number
-                pool.buckets.push(PoolBucket { parameters: None, usage: Usage::default() });
+                pool.buckets.push(PoolBucket::default());
             }
-            let usage = Usage { claimed: false, flows };
-            pool.buckets.push(PoolBucket { parameters: Some(parameters), usage });
+            let usage = Usage { claim: None, adopted: flows };
+            pool.buckets.push(PoolBucket { guarantee: Some(guarantee), usage });
         }
         pool
     }
@@ -50,9 +50,9 @@ impl BucketPool {
         &mut self.buckets[number as usize].usage
     }
 
-    /// What a bucket is like.
-    pub(super) fn parameters(&self, number: u32) -> Option<BucketParameters> {
-        self.buckets[number as usize].parameters
+    /// What the packets of a bucket get.
+    pub(super) fn guarantee(&self, number: u32) -> Option<Guarantee> {
+        self.buckets[number as usize].guarantee
     }
 
     /// The number of an unused bucket.
@@ -64,60 +64,62 @@ impl BucketPool {
         if number >= MOST_FLOWS {
             return Err(TcError::PoolFull { interface: self.interface, limit: MOST_FLOWS });
         }
-        self.buckets.push(PoolBucket { parameters: None, usage: Usage::default() });
+        self.buckets.push(PoolBucket::default());
         Ok(number)
     }
 
-    /// Gives a bucket these parameters. What is in it, and what it has counted, stays.
+    /// Gives a bucket this guarantee. What is in it, and what it has counted, stays; `counted` is added.
     pub(super) fn change(
         &mut self,
         table: &mut dyn FlowTable,
         number: u32,
-        parameters: BucketParameters,
+        guarantee: Guarantee,
+        counted: &Statistics,
     ) -> Result<(), TcError> {
         let bucket = &mut self.buckets[number as usize];
-        if bucket.parameters == Some(parameters) {
+        if bucket.guarantee == Some(guarantee) {
             return Ok(());
         }
-        let there = match bucket.parameters {
+        let there = match bucket.guarantee {
             // Between reading and writing a packet may pass and go uncounted.
             Some(_) => table.bucket(self.interface, number)?,
             None => None,
         };
-        let changed = match there {
-            Some(old) => old.with(parameters),
-            None => Bucket::new(parameters),
-        };
+        let changed = there.unwrap_or(Bucket::new(guarantee)).with(guarantee).counting(counted);
         table.set_bucket(self.interface, number, &changed)?;
-        bucket.parameters = Some(parameters);
+        bucket.guarantee = Some(guarantee);
         Ok(())
     }
 
-    /// Makes a bucket unused. It is so even where the kernel refuses to remove it.
+    /// Makes a bucket unused. It is so even if the kernel refuses to remove it.
     pub(super) fn park(&mut self, table: &mut dyn FlowTable, number: u32) -> Result<(), TcError> {
-        self.buckets[number as usize] = PoolBucket { parameters: None, usage: Usage::default() };
+        self.buckets[number as usize] = PoolBucket::default();
         self.free.push_back(number);
         table.remove_bucket(self.interface, number)
     }
 
-    /// Compares the kernel's buckets with these, and puts them right; how many were removed, and restored.
-    pub(super) fn repair(&self, table: &mut dyn FlowTable) -> Result<(u32, u32), TcError> {
-        let (mut removed, mut restored) = (0, 0);
+    /// Compares the kernel's buckets with these, and puts them right: how many were removed, and what was wrong.
+    pub(super) fn repair(
+        &self,
+        table: &mut dyn FlowTable,
+        faults: &mut Vec<(Option<Usage>, Fault)>,
+    ) -> Result<u32, TcError> {
+        let mut removed = 0;
         for number in table.bucket_numbers(self.interface)? {
-            let known = self.buckets.get(number as usize).and_then(|bucket| bucket.parameters);
+            let known = self.buckets.get(number as usize).and_then(|bucket| bucket.guarantee);
             if known.is_none() {
                 table.remove_bucket(self.interface, number)?;
                 removed += 1;
             }
         }
         for (bucket, number) in self.buckets.iter().zip(0..) {
-            let Some(parameters) = bucket.parameters else { continue };
+            let Some(guarantee) = bucket.guarantee else { continue };
             let there = table.bucket(self.interface, number)?;
-            if there.is_none_or(|there| there.parameters != parameters) {
-                table.set_bucket(self.interface, number, &Bucket::new(parameters))?;
-                restored += 1;
+            if there.is_none_or(|there| there.guarantee != guarantee) {
+                table.set_bucket(self.interface, number, &Bucket::new(guarantee))?;
+                faults.push((Some(bucket.usage), Fault::Bucket));
             }
         }
-        Ok((removed, restored))
+        Ok(removed)
     }
 }

@@ -1,56 +1,89 @@
 //! Installing, changing and removing reservations.
 //!
-//! Two things are counted per place (a class, or a bucket): whether a claim holds it, and how many flows lead into it. It
-//! goes back to the pool when neither is left. Adopted flows lead into places that no claim holds.
+//! A claim holds a place (a class, a bucket, both or nothing) for as long as it is installed, also while another claim is
+//! the better one of all its flows: it can take over at any time without asking the kernel for anything but one entry.
 
 use std::collections::BTreeSet;
 
-use earmark_core::admission::ClaimId;
+use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Flow, Installation, InterfaceId};
 
+use super::claims::{Holder, Standing};
 use super::error::left_for_later;
 use super::place::{Place, Tools};
-use super::{Entry, Installed, Statistics, TcError, TrafficControl, flow_table};
+use super::{ClassifierChoice, Installed, Statistics, TcError, TrafficControl, flow_table};
+
+/// A flow on an interface.
+type Key = (InterfaceId, Flow);
 
 impl TrafficControl {
     /// Puts a reservation into place; one that is in place is changed without losing a packet, also to another flow or
-    /// another interface (then without the flows that were added to it). A flow that another claim has is taken from it.
+    /// another interface (then without the flows that were added to it). Other claims on the flow stand, and its packets get the best.
     ///
     /// # Errors
     /// What was in place before still is. [`TcError::UnknownLink`], [`TcError::PoolFull`],
     /// [`TcError::Unclassifiable`], or what the kernel refused.
     pub fn install(&mut self, installation: &Installation) -> Result<(), TcError> {
+        self.install_for(None, installation)
+    }
+
+    /// Puts a reservation of a protocol into place, as [`install`](TrafficControl::install) does. What an earlier daemon
+    /// left of the same flow is taken over if it was of the same protocol, or is no more than this.
+    ///
+    /// # Errors
+    /// As of [`install`](TrafficControl::install).
+    pub fn install_for(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<(), TcError> {
         flow_table::check(&installation.flow)?;
-        match self.try_install(installation) {
+        match self.try_install(protocol, installation) {
             // Somebody has removed the qdisc or a class: build it again, once.
             Err(TcError::Netlink(e)) if e.is(libc::ENOENT) || e.is(libc::EINVAL) => {
                 self.rebuild_link(installation.interface)?;
-                self.try_install(installation)
+                self.try_install(protocol, installation)
             }
             outcome => outcome,
         }
     }
 
-    /// Lets another flow use an installed reservation too. No error where it does already.
+    /// Lets another flow use an installed reservation too. No error if it does already.
+    ///
+    /// # Errors
+    /// [`TcError::UnknownClaim`], [`TcError::Unclassifiable`], or what the kernel refused.
     pub fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
         flow_table::check(&flow)?;
         let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
-        let (interface, place, own) = (installed.interface, installed.place, installed.flow);
-        self.enter(interface, flow, place, claim)?;
-        if let Some(installed) = self.claims.get_mut(&claim)
-            && own != flow
-        {
+        if installed.flows().any(|known| *known == flow) {
+            return Ok(());
+        }
+        let is_first = installed.flow.is_none() && installed.added.is_empty();
+        if !is_first && self.table.choice() != ClassifierChoice::U32 {
+            self.share(claim)?;
+        }
+        let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
+        let (key, standing) = ((installed.interface, flow), installed.standing(claim));
+        self.enter(key, standing)?;
+        if let Some(installed) = self.claims.get_mut(&claim) {
             installed.added.insert(flow);
         }
         Ok(())
     }
 
-    /// Stops a flow from using a reservation. No error where it did not.
+    /// Stops a flow from using a reservation. No error if it did not.
+    ///
+    /// # Errors
+    /// [`TcError::UnknownClaim`], or what the kernel refused; the flow is out nevertheless.
     pub fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
         let installed = self.claims.get_mut(&claim).ok_or(TcError::UnknownClaim { claim })?;
-        installed.added.remove(&flow);
-        let interface = installed.interface;
-        self.withdraw(interface, flow, claim)
+        let was_in =
+            installed.added.remove(&flow) | installed.flow.take_if(|f| *f == flow).is_some();
+        let (key, standing) = ((installed.interface, flow), installed.standing(claim));
+        if !was_in {
+            return Ok(());
+        }
+        self.regroup(key, Some(standing), None).and(self.unshare(claim))
     }
 
     /// Takes a reservation and all its flows out. A claim that is gone already is no error.
@@ -59,6 +92,7 @@ impl TrafficControl {
     /// What the kernel refused first; the claim is gone nevertheless, and [`TrafficControl::reconcile`] removes what
     /// the kernel kept of it.
     pub fn remove(&mut self, claim: ClaimId) -> Result<(), TcError> {
+        self.faults.forget(claim);
         match self.claims.remove(&claim) {
             Some(installed) => self.release(claim, &installed),
             None => Ok(()),
@@ -75,193 +109,314 @@ impl TrafficControl {
         for interface in std::mem::take(&mut self.untidy) {
             if let Some(link) = self.links.get_mut(&interface) {
                 outcome = outcome.and(link.tidy(&mut self.netlink));
+                if !link.is_tidy() {
+                    self.untidy.insert(interface);
+                }
             }
         }
         outcome
     }
 
-    /// Gives up one adopted flow that nobody will claim. No error where there is none.
-    pub fn drop_adopted(&mut self, interface: InterfaceId, flow: Flow) -> Result<(), TcError> {
-        match self.flows.get(&(interface, flow)) {
-            Some(&Entry { place, claim: None }) => self.forget(interface, flow, place),
-            _ => Ok(()),
-        }
-    }
-
-    /// Gives up every adopted flow that no installation has claimed; returns how many there were.
-    ///
-    /// # Errors
-    /// What the kernel refused first; all are given up nevertheless, and [`TrafficControl::reconcile`] removes what the
-    /// kernel kept of them.
-    pub fn reap_adopted(&mut self) -> Result<u32, TcError> {
-        let adopted = self.flows.iter().filter(|(_, entry)| entry.claim.is_none());
-        let adopted: Vec<_> = adopted.map(|(&(on, flow), entry)| (on, flow, entry.place)).collect();
-        let count = adopted.len() as u32; // the classifiers hold fewer
-        let mut outcome = Ok(());
-        for (interface, flow, place) in adopted {
-            let forgotten = self.forget(interface, flow, place);
-            outcome = outcome.and(forgotten);
-        }
-        outcome.map(|()| count)
-    }
-
-    fn try_install(&mut self, installation: &Installation) -> Result<(), TcError> {
-        let Installation { claim, interface, flow, ref demand } = *installation;
+    fn try_install(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<(), TcError> {
+        let Installation { claim, interface, .. } = *installation;
         let before = self.claims.get(&claim).cloned();
-        let Some(before) = before.as_ref().filter(|installed| installed.interface == interface)
-        else {
-            let placed = self.place(installation)?;
-            self.claims.insert(claim, placed);
-            // From another interface: what it had there is given back.
-            if let Some(before) = before {
-                left_for_later(self.release(claim, &before));
-            }
-            return Ok(());
-        };
-        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let old_parameters = link.parameters(before.place);
-        link.change(tools, before.place, link.parameters_for(demand))?;
-        // Another flow; or its own, which was removed meanwhile or taken by another claim.
-        let is_in = self.flows.get(&(interface, flow)).is_some_and(|e| e.claim == Some(claim));
-        if before.flow != flow || !is_in {
-            if let Err(error) = self.enter(interface, flow, before.place, claim) {
-                let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-                if let (Some(link), Some(old)) = (self.links.get_mut(&interface), old_parameters) {
-                    left_for_later(link.change(tools, before.place, old).map(drop));
+        match before {
+            Some(before) if before.interface == interface => self.change(&before, installation),
+            before => {
+                let placed = self.place(protocol, installation)?;
+                self.claims.insert(claim, placed);
+                // From another interface: what it had there is given back.
+                if let Some(before) = before {
+                    left_for_later(self.release(claim, &before));
                 }
-                return Err(error);
-            }
-            if let Some(installed) = self.claims.get_mut(&claim) {
-                installed.flow = flow;
-                installed.added.remove(&flow);
-            }
-            if before.flow != flow {
-                left_for_later(self.withdraw(interface, before.flow, claim));
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Puts a new reservation into a place: the one its flow has been adopted with, else an unused one.
-    fn place(&mut self, installation: &Installation) -> Result<Installed, TcError> {
-        let Installation { interface, flow, .. } = *installation;
+    fn place(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+    ) -> Result<Installed, TcError> {
+        let Installation { claim, interface, flow, ref demand } = *installation;
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let adopted = self.flows.get(&(interface, flow)).filter(|entry| entry.claim.is_none());
-        let adopted = adopted.map(|entry| entry.place).filter(|&place| !link.usage(place).claimed);
+        let wanted = link.guarantee(Place::default(), demand);
+        let adopted = self.adopted.get(&(interface, flow)).copied();
+        let adopted = adopted.filter(|a| a.yields_to(protocol, &wanted));
+        let adopted = adopted.filter(|adopted| !link.is_claimed(adopted.place));
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let place = match adopted {
-            Some(place) => place,
+            Some(adopted) => adopted.place,
             None => link.take(tools)?,
         };
-        let before = link.parameters(place);
-        link.usage(place).claimed = true;
-        match self.occupy(installation, place) {
-            Ok(baseline) => {
-                Ok(Installed { interface, place, flow, added: BTreeSet::new(), baseline })
-            }
-            Err(error) => {
-                // As it was: an adopted place to its rate, an unused one to the pool.
-                let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-                if let Some(link) = self.links.get_mut(&interface) {
-                    link.usage(place).claimed = false;
-                    left_for_later(match (adopted, before) {
-                        (Some(_), Some(before)) => link.change(tools, place, before).map(drop),
-                        _ => self.park(interface, place),
-                    });
-                }
-                Err(error)
+        let before = link.state(place);
+        link.use_place(place, |usage| usage.claim = Some(claim));
+        let placed = self.occupy(protocol, installation, place);
+        if placed.is_err()
+            && let Some(link) = self.links.get_mut(&interface)
+        {
+            // As it was: an adopted place to its rate, an unused one to the pool.
+            let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+            link.use_place(place, |usage| usage.claim = None);
+            match adopted {
+                Some(_) => link.restore(tools, place, before),
+                None => left_for_later(self.park(interface, place, false)),
             }
         }
+        placed
     }
 
-    /// Gives a place its rate and then its flow; returns its counters between the two.
-    fn occupy(&mut self, installation: &Installation, place: Place) -> Result<Statistics, TcError> {
+    /// Gives a place its rate and then its flow.
+    fn occupy(
+        &mut self,
+        protocol: Option<Protocol>,
+        installation: &Installation,
+        place: Place,
+    ) -> Result<Installed, TcError> {
         let Installation { claim, interface, flow, ref demand } = *installation;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
         let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
-        let counters = match link.change(tools, place, link.parameters_for(demand))? {
+        let (guarantee, counters) = link.change(tools, place, demand)?;
+        let baseline = match counters {
             Some(counters) => counters,
-            None => link.statistics(tools, place)?,
+            None => link.statistics(tools, place)?.unwrap_or_default(),
         };
-        self.enter(interface, flow, place, claim)?;
-        Ok(counters)
+        let (added, carried) = (BTreeSet::new(), Statistics::default());
+        let installed = Installed {
+            interface,
+            place,
+            guarantee,
+            protocol,
+            flow: Some(flow),
+            added,
+            baseline,
+            carried,
+        };
+        self.enter((interface, flow), installed.standing(claim))?;
+        Ok(installed)
     }
 
-    /// Leads a flow into a place, for a claim.
-    fn enter(
-        &mut self,
-        interface: InterfaceId,
-        flow: Flow,
-        place: Place,
-        claim: ClaimId,
-    ) -> Result<(), TcError> {
-        self.table.set(interface, &flow, place.value())?;
-        let old = self.flows.insert((interface, flow), Entry { place, claim: Some(claim) });
-        self.link(interface)?.usage(place).flows += 1;
-        if let Some(old) = old {
-            left_for_later(self.leave(interface, old.place));
+    /// Changes what a claim gets that is in place, and its own flow.
+    fn change(&mut self, before: &Installed, installation: &Installation) -> Result<(), TcError> {
+        let Installation { claim, interface, flow, ref demand } = *installation;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let state = link.state(before.place);
+        let (guarantee, _) = link.change(tools, before.place, demand)?;
+        let after = Installed { guarantee, ..before.clone() };
+        let changed = self.restand(claim, before, &after).and_then(|()| {
+            if after.flows().any(|known| *known == flow) {
+                return Ok(());
+            }
+            let entered = self.enter((interface, flow), after.standing(claim));
+            entered.inspect_err(|_| left_for_later(self.restand(claim, &after, before)))
+        });
+        if let Err(error) = changed {
+            let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+            if let Some(link) = self.links.get_mut(&interface) {
+                link.restore(tools, before.place, state);
+            }
+            return Err(error);
+        }
+        let Some(installed) = self.claims.get_mut(&claim) else { return Ok(()) };
+        installed.guarantee = guarantee;
+        installed.added.remove(&flow);
+        if let Some(old) = installed.flow.replace(flow).filter(|old| *old != flow) {
+            left_for_later(self.regroup((interface, old), Some(after.standing(claim)), None));
         }
         Ok(())
     }
 
-    /// Takes a flow out that a claim has; one that it has not, or has no more, stays.
-    fn withdraw(
+    /// Has all flows of a claim know it as it is after a change.
+    fn restand(
+        &mut self,
+        claim: ClaimId,
+        before: &Installed,
+        after: &Installed,
+    ) -> Result<(), TcError> {
+        let (old, new) = (before.standing(claim), after.standing(claim));
+        if old == new {
+            return Ok(());
+        }
+        let mut done: Vec<Key> = Vec::new();
+        for &flow in before.flows() {
+            let key = (before.interface, flow);
+            if let Err(error) = self.regroup(key, Some(old), Some(new)) {
+                for key in done {
+                    left_for_later(self.regroup(key, Some(new), Some(old)));
+                }
+                return Err(error);
+            }
+            done.push(key);
+        }
+        Ok(())
+    }
+
+    /// Gives a claim a bucket that several flows can share, unless it has one.
+    fn share(&mut self, claim: ClaimId) -> Result<(), TcError> {
+        let before = self.claims.get(&claim).cloned().ok_or(TcError::UnknownClaim { claim })?;
+        if before.place.bucket.is_some() {
+            return Ok(());
+        }
+        let interface = before.interface;
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        let link = self.links.get_mut(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let number = link.share(tools, before.guarantee)?;
+        let bucket = Place { class: None, bucket: Some(number) };
+        link.use_place(bucket, |usage| usage.claim = Some(claim));
+        let place = Place { bucket: Some(number), ..before.place };
+        let after = Installed { place, ..before.clone() };
+        if let Err(error) = self.restand(claim, &before, &after) {
+            let link = self.links.get_mut(&interface);
+            link.into_iter().for_each(|link| link.use_place(bucket, |usage| usage.claim = None));
+            left_for_later(self.park(interface, bucket, false));
+            return Err(error);
+        }
+        if let Some(installed) = self.claims.get_mut(&claim) {
+            installed.place = place;
+        }
+        Ok(())
+    }
+
+    /// Takes the bucket of a claim back that has one flow left: that flow has the claim for itself now.
+    fn unshare(&mut self, claim: ClaimId) -> Result<(), TcError> {
+        let Some(before) = self.claims.get(&claim) else { return Ok(()) };
+        let is_alone = before.flows().count() == 1;
+        let Some(number) = before.place.bucket.filter(|_| is_alone) else { return Ok(()) };
+        let (before, interface) = (before.clone(), before.interface);
+        let counted = match before.place.class {
+            Some(_) => Statistics::default(),
+            None => {
+                self.table.bucket(interface, number)?.map(|b| b.statistics()).unwrap_or_default()
+            }
+        };
+        let place = Place { bucket: None, ..before.place };
+        let carried = counted.plus(before.carried);
+        let after = Installed { place, carried, ..before.clone() };
+        self.restand(claim, &before, &after)?;
+        self.claims.insert(claim, after);
+        let bucket = Place { class: None, bucket: Some(number) };
+        if let Some(link) = self.links.get_mut(&interface) {
+            link.use_place(bucket, |usage| usage.claim = None);
+        }
+        self.park(interface, bucket, false)
+    }
+
+    /// Leads a flow into the place of a claim. What an earlier daemon left of it is taken over, if it yields.
+    fn enter(&mut self, key: Key, standing: Standing) -> Result<(), TcError> {
+        let adopted = self.adopted.get(&key).copied();
+        let adopted = adopted.filter(|a| a.yields_to(standing.protocol, &standing.guarantee));
+        self.regroup(key, adopted.map(|adopted| adopted.standing()), Some(standing))?;
+        match adopted {
+            Some(adopted) => {
+                self.adopted.remove(&key);
+                self.leave_adopted(key.0, adopted.place)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Changes who claims a flow, and then what the classifier has of it.
+    ///
+    /// # Errors
+    /// What the kernel refused. Nothing is changed then, unless nobody claims the flow any more.
+    pub(super) fn regroup(
+        &mut self,
+        key: Key,
+        out: Option<Standing>,
+        into: Option<Standing>,
+    ) -> Result<(), TcError> {
+        let claims = self.flows.entry(key).or_default();
+        let (before, best_before) = (claims.entry(), claims.own().copied());
+        out.iter().for_each(|out| _ = claims.remove(out));
+        into.iter().for_each(|into| claims.insert(*into));
+        let (after, best_after) = (claims.entry(), claims.own().copied());
+        let (interface, flow) = &key;
+        let Some(after) = after else {
+            self.flows.remove(&key);
+            if before.is_none() {
+                return Ok(());
+            }
+            self.kinds.leave(*interface, flow);
+            return self.table.remove(*interface, flow);
+        };
+        if before == Some(after) {
+            return Ok(());
+        }
+        let holder = |standing: Option<Standing>| standing.map(|standing| standing.holder);
+        let is_replaced = out.is_some()
+            && holder(out) == holder(best_before)
+            && holder(into) == holder(best_after);
+        let continues = holder(best_before) == holder(best_after) || is_replaced;
+        let written = if best_before.is_some() && continues {
+            self.table.change(*interface, flow, &after)
+        } else {
+            self.carry(key, best_before);
+            self.table.set(*interface, flow, &after)
+        };
+        let written = written.and_then(|()| {
+            if before.is_none() && self.kinds.enter(*interface, flow) {
+                let kinds = self.kinds.of(*interface);
+                return self.table.look_for(*interface, kinds);
+            }
+            Ok(())
+        });
+        written.inspect_err(|_| {
+            let claims = self.flows.entry(key).or_default();
+            into.iter().for_each(|into| _ = claims.remove(into));
+            out.iter().for_each(|out| claims.insert(*out));
+            if claims.is_empty() {
+                self.flows.remove(&key);
+            }
+        })
+    }
+
+    /// Remembers what a flow's entry has counted for a claim that is not its best any more.
+    fn carry(&mut self, (interface, flow): Key, best: Option<Standing>) {
+        let shaped = self.links.get(&interface).is_none_or(|l| l.plan.queues.are_shaped());
+        let Some(Standing { holder: Holder::Claim(claim), .. }) = best else { return };
+        if let (false, Some(installed)) = (shaped, self.claims.get_mut(&claim)) {
+            let counted = self.table.counters(interface, &flow).unwrap_or_default();
+            installed.carried = counted.plus(installed.carried);
+        }
+    }
+
+    /// Makes what of a place nobody uses any more unused.
+    pub(super) fn park(
         &mut self,
         interface: InterfaceId,
-        flow: Flow,
-        claim: ClaimId,
+        place: Place,
+        drains: bool,
     ) -> Result<(), TcError> {
-        match self.flows.get(&(interface, flow)) {
-            Some(entry) if entry.claim == Some(claim) => {
-                let place = entry.place;
-                self.forget(interface, flow, place)
-            }
-            _ => Ok(()),
+        let Some(link) = self.links.get_mut(&interface) else {
+            return Ok(());
+        };
+        if place.class.is_some() {
+            self.untidy.insert(interface);
         }
+        let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
+        link.park(tools, place, drains)
     }
 
-    /// Takes a flow out of the classifier and of our books, of these in any case.
-    fn forget(&mut self, interface: InterfaceId, flow: Flow, place: Place) -> Result<(), TcError> {
-        self.flows.remove(&(interface, flow));
-        let outcome = self.table.remove(interface, &flow);
-        outcome.and(self.leave(interface, place))
-    }
-
-    /// One flow less leads into a place.
-    fn leave(&mut self, interface: InterfaceId, place: Place) -> Result<(), TcError> {
-        let Some(link) = self.links.get_mut(&interface) else {
-            return Ok(());
-        };
-        let usage = link.usage(place);
-        usage.flows = usage.flows.saturating_sub(1);
-        let idle = usage.flows == 0 && !usage.claimed;
-        if idle { self.park(interface, place) } else { Ok(()) }
-    }
-
-    /// Makes a place unused that nobody uses.
-    fn park(&mut self, interface: InterfaceId, place: Place) -> Result<(), TcError> {
-        let Some(link) = self.links.get_mut(&interface) else {
-            return Ok(());
-        };
-        self.untidy.insert(interface);
-        link.park(&mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() }, place)
-    }
-
-    /// Gives back what an installation held: its flows first, so that no packet meets a parked place.
+    /// Gives back what an installation held: its flows first, so that no packet meets a parked place. What waits in its
+    /// class may leave, if its flow goes on with another claim.
     fn release(&mut self, claim: ClaimId, installed: &Installed) -> Result<(), TcError> {
-        let interface = installed.interface;
-        let mut outcome = Ok(());
-        for &flow in installed.added.iter().chain([&installed.flow]) {
-            let withdrawn = self.withdraw(interface, flow, claim);
+        let (interface, standing) = (installed.interface, installed.standing(claim));
+        let (mut outcome, mut drains) = (Ok(()), false);
+        for &flow in installed.flows() {
+            let withdrawn = self.regroup((interface, flow), Some(standing), None);
             outcome = outcome.and(withdrawn);
+            drains |= self.flows.contains_key(&(interface, flow));
         }
-        let Some(link) = self.links.get_mut(&interface) else {
-            return outcome;
-        };
-        let usage = link.usage(installed.place);
-        usage.claimed = false;
-        let idle = usage.flows == 0;
-        outcome.and(if idle { self.park(interface, installed.place) } else { Ok(()) })
+        if let Some(link) = self.links.get_mut(&interface) {
+            link.use_place(installed.place, |usage| usage.claim = None);
+        }
+        outcome.and(self.park(interface, installed.place, drains))
     }
 }

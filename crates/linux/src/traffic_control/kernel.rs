@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use earmark_core::InterfaceId;
 
-use super::plan::{BEST_EFFORT, ClassParameters, LinkNature, MARK, handle};
+use super::plan::{
+    BEST_EFFORT, ClassParameters, LinkNature, MARK, POOL, POOL_MOST, Queues, handle,
+};
 use crate::link::interface_header;
 use crate::netlink::{Answers, Attribute, Connection, Message, NetlinkError, Received};
 
@@ -42,12 +44,32 @@ pub(super) fn header(interface: InterfaceId, handle: u32, parent: u32, info: u32
     octets
 }
 
+/// Kinds of our root qdisc: with HTB; without, on a device with one transmit queue and with several.
+const HTB: &str = "htb";
+pub(super) const PFIFO_FAST: &str = "pfifo_fast";
+pub(super) const MQ: &str = "mq";
+
+/// The kind of root qdisc that a plan needs.
+pub(super) fn root_kind(queues: Queues, nature: LinkNature) -> &'static str {
+    match (queues.is_htb(), nature.queues) {
+        (true, _) => HTB,
+        (false, 0 | 1) => PFIFO_FAST,
+        (false, _) => MQ,
+    }
+}
+
 /// Makes our root qdisc, in place of the kernel's default.
-pub(super) fn new_root(interface: InterfaceId, nature: LinkNature) -> Message {
+pub(super) fn new_root(interface: InterfaceId, kind: &str, nature: LinkNature) -> Message {
+    if kind != HTB {
+        let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+        return Message::new(libc::RTM_NEWQDISC, flags)
+            .fixed(&header(interface, u32::from(MARK) << 16, ROOT, 0))
+            .text(KIND, kind);
+    }
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
     let mut message = Message::new(libc::RTM_NEWQDISC, flags)
         .fixed(&header(interface, u32::from(MARK) << 16, ROOT, 0))
-        .text(KIND, "htb");
+        .text(KIND, HTB);
     if nature.overhead != 0 {
         // An empty table with a negative overhead (`struct tc_sizespec`): only the overhead is applied.
         let mut base = [0; 24];
@@ -153,6 +175,17 @@ pub(super) fn set_queue(interface: InterfaceId, minor: u16, limit: u32) -> Messa
         .u32(OPTIONS, limit)
 }
 
+/// The qdisc below our root for one transmit queue, the first with number 1.
+pub(super) fn set_transmit_queue(interface: InterfaceId, number: u16) -> Message {
+    let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+    // Below the numbers that the kernel gives, which it does where there are too many queues.
+    let name = u32::from(POOL) + POOL_MOST + u32::from(number);
+    let name = if name < 0x8000 { name << 16 } else { 0 };
+    Message::new(libc::RTM_NEWQDISC, flags)
+        .fixed(&header(interface, name, handle(number), 0))
+        .text(KIND, PFIFO_FAST)
+}
+
 /// A qdisc of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Qdisc {
@@ -167,7 +200,8 @@ pub(super) struct Qdisc {
 impl Qdisc {
     /// Whether it is our root.
     pub(super) fn is_ours(&self) -> bool {
-        self.parent == ROOT && self.handle == u32::from(MARK) << 16 && self.kind == "htb"
+        let is_kind = [HTB, PFIFO_FAST, MQ].contains(&self.kind.as_str());
+        self.parent == ROOT && self.handle == u32::from(MARK) << 16 && is_kind
     }
 
     /// Whether the kernel put it there by itself: nobody can give the number 0 to a qdisc.
@@ -345,14 +379,17 @@ pub(super) fn link_nature(
     let message = answers.iter().next().ok_or(malformed)??;
     let fixed = message.fixed(16, "link")?;
     let hardware = u16::from_ne_bytes([fixed[2], fixed[3]]);
-    let mut mtu = 1_500;
+    let (mut mtu, mut queues) = (1_500, 1);
     for attribute in message.attributes(16) {
         let attribute = attribute?;
-        if attribute.kind == libc::IFLA_MTU {
-            mtu = attribute.u32("MTU")?;
+        match attribute.kind {
+            libc::IFLA_MTU => mtu = attribute.u32("MTU")?,
+            libc::IFLA_NUM_TX_QUEUES => queues = attribute.u32("transmit queues")?,
+            _ => {}
         }
     }
-    Ok(LinkNature { mtu, overhead: if ETHERNET_LIKE.contains(&hardware) { 14 } else { 0 } })
+    let overhead = if ETHERNET_LIKE.contains(&hardware) { 14 } else { 0 };
+    Ok(LinkNature { mtu, overhead, queues })
 }
 
 /// The number at an offset that the caller has checked to be inside.

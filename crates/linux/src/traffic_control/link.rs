@@ -5,7 +5,8 @@
 //! those that were released are parked, some at a time, when whoever released them has been answered ([`Link::tidy`]). The class that was parked first is used first: by
 //! then its queue has drained and its bucket is full again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use earmark_core::InterfaceId;
 
@@ -13,32 +14,43 @@ use earmark_core::admission::Demand;
 
 use super::bucket::BucketParameters;
 use super::bucket_pool::BucketPool;
+use super::entry::Guarantee;
 use super::error::left_for_later;
-use super::kernel::{self, Class, Qdisc, ROOT};
-use super::place::{Parameters, Place, Tools, Usage};
-use super::plan::{
-    BEST_EFFORT, ClassParameters, LINK, LinkNature, LinkPlan, MARK, POOL, POOL_MOST, Queues,
-    RESERVED, SHARED_QUEUE, SIGNALLING, SIGNALLING_QUEUE, handle,
-};
-use super::{ClassifierChoice, Statistics, TcError};
+use super::kernel::{self, Qdisc, ROOT};
+use super::place::{Place, Tools, Usage};
+use super::plan::{ClassParameters, LINK, LinkNature, LinkPlan, POOL, POOL_MOST, Queues, handle};
+use super::{ClassifierChoice, Fault, Statistics, TcError};
 use crate::netlink::{Connection, Message};
 
 /// Classes made at a time when the pool runs out.
 const GROWTH: u32 = 64;
+/// How long packets may leave a class at its rate whose flow has another claim now.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How often it is looked whether they have.
+const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
 /// A class of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolClass {
     /// What it is like, or should be.
-    parameters: ClassParameters,
-    usage: Usage,
+    pub(super) parameters: ClassParameters,
+    pub(super) usage: Usage,
 }
 
 /// What [`Link::repair`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Repair {
     pub(super) removed: u32,
     pub(super) restored: u32,
+    /// What was wrong, and with whose class or bucket; of nobody's where it is all of the link's.
+    pub(super) faults: Vec<(Option<Usage>, Fault)>,
+}
+
+/// What a place was like, to be put back if something fails.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlaceState {
+    class: Option<ClassParameters>,
+    bucket: Option<Guarantee>,
 }
 
 /// A planned link.
@@ -47,54 +59,57 @@ pub(super) struct Link {
     pub(super) plan: LinkPlan,
     pub(super) nature: LinkNature,
     /// By minor number, from [`POOL`] on.
-    pool: Vec<PoolClass>,
+    pub(super) pool: Vec<PoolClass>,
     /// Minor numbers of classes that nobody uses, the longest unused first.
     free: VecDeque<u16>,
     /// Minor numbers of classes that are to be parked, and whether each was too slow to be used again as it is.
     leaving: Vec<(u16, bool)>,
-    /// Used instead of classes where reservations share one.
+    /// Classes that are to be parked when their queues are empty, and until when that is waited for.
+    draining: Vec<(u16, Instant)>,
+    next_drain_look: Option<Instant>,
+    /// Of claims with several flows.
     buckets: BucketPool,
 }
 
+/// What an earlier daemon left on a link: classes and buckets, each with the number of flows that lead there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftBehind {
+    pub(super) classes: BTreeMap<u16, (ClassParameters, u32)>,
+    pub(super) buckets: BTreeMap<u32, (Guarantee, u32)>,
+}
+
 impl Link {
-    /// As planned, with the places that `adopted` lists (what each is like, number of flows) in use.
-    pub(super) fn new(
-        plan: &LinkPlan,
-        nature: LinkNature,
-        adopted: &BTreeMap<Place, (Parameters, u32)>,
-    ) -> Link {
-        let class = |(place, (parameters, flows)): (&Place, &(Parameters, u32))| match (
-            place, parameters,
-        ) {
-            (Place::Class(minor), Parameters::Class(class)) => Some((*minor, (*class, *flows))),
-            _ => None,
-        };
-        let bucket = |(place, (parameters, flows)): (&Place, &(Parameters, u32))| match (
-            place, parameters,
-        ) {
-            (Place::Bucket(number), Parameters::Bucket(bucket)) => Some((*number, *bucket, *flows)),
-            _ => None,
-        };
-        let buckets = BucketPool::new(plan.interface, adopted.iter().filter_map(bucket));
-        let adopted: BTreeMap<u16, (ClassParameters, u32)> =
-            adopted.iter().filter_map(class).collect();
-        let highest = adopted.keys().last().map_or(0, |minor| u32::from(minor - POOL) + 1);
+    /// As planned, with the places in use that an earlier daemon left.
+    pub(super) fn new(plan: &LinkPlan, nature: LinkNature, left: &LeftBehind) -> Link {
+        let buckets = left.buckets.iter();
+        let buckets = buckets.map(|(&number, &(guarantee, flows))| (number, guarantee, flows));
+        let buckets = BucketPool::new(plan.interface, buckets);
+        let highest = left.classes.keys().last().map_or(0, |minor| u32::from(minor - POOL) + 1);
         let size = match plan.queues {
             Queues::PerFlow => plan.pool.min(plan.pool_limit).min(POOL_MOST).max(highest),
-            Queues::Aggregate => 0,
+            Queues::Aggregate | Queues::Priority => 0,
         };
-        let (pool, free, leaving) = Default::default();
-        let mut link = Link { plan: plan.clone(), nature, pool, free, leaving, buckets };
+        let (pool, free, leaving, draining) = Default::default();
+        let mut link = Link {
+            plan: plan.clone(),
+            nature,
+            pool,
+            free,
+            leaving,
+            draining,
+            next_drain_look: None,
+            buckets,
+        };
         for n in 0..size {
             let minor = POOL + n as u16; // at most POOL_MOST
-            let parked = link.unused_class();
-            link.pool.push(match adopted.get(&minor) {
+            let unused = link.unused_class();
+            link.pool.push(match left.classes.get(&minor) {
                 Some(&(parameters, flows)) => {
-                    PoolClass { parameters, usage: Usage { claimed: false, flows } }
+                    PoolClass { parameters, usage: Usage { claim: None, adopted: flows } }
                 }
-                None => parked,
+                None => unused,
             });
-            if !adopted.contains_key(&minor) {
+            if !left.classes.contains_key(&minor) {
                 link.free.push_back(minor);
             }
         }
@@ -110,36 +125,41 @@ impl Link {
         &mut self.pool[usize::from(minor - POOL)]
     }
 
-    /// Who uses a place that this link gave out.
-    pub(super) fn usage(&mut self, place: Place) -> &mut Usage {
-        match place {
-            Place::Class(minor) => &mut self.class(minor).usage,
-            Place::Bucket(number) => self.buckets.usage(number),
+    /// Changes who uses a place that this link gave out.
+    pub(super) fn use_place(&mut self, place: Place, mut change: impl FnMut(&mut Usage)) {
+        if let Some(minor) = place.class {
+            change(&mut self.class(minor).usage);
+        }
+        if let Some(number) = place.bucket {
+            change(self.buckets.usage(number));
         }
     }
 
-    /// What a place is like that this link gave out; `None` where it has just been taken.
-    pub(super) fn parameters(&mut self, place: Place) -> Option<Parameters> {
-        match place {
-            Place::Class(minor) => Some(Parameters::Class(self.class(minor).parameters)),
-            Place::Bucket(number) => self.buckets.parameters(number).map(Parameters::Bucket),
+    /// Whether a claim holds a place.
+    pub(super) fn is_claimed(&mut self, place: Place) -> bool {
+        let mut claimed = false;
+        self.use_place(place, |usage| claimed |= usage.claim.is_some());
+        claimed
+    }
+
+    /// What a place is like that this link gave out.
+    pub(super) fn state(&mut self, place: Place) -> PlaceState {
+        PlaceState {
+            class: place.class.map(|minor| self.class(minor).parameters),
+            bucket: place.bucket.and_then(|number| self.buckets.guarantee(number)),
         }
     }
 
-    /// What a place for this demand has to be like.
-    pub(super) fn parameters_for(&self, demand: &Demand) -> Parameters {
-        match self.plan.queues {
-            Queues::PerFlow => Parameters::Class(ClassParameters::reserved(demand, self.nature)),
-            Queues::Aggregate => {
-                Parameters::Bucket(BucketParameters::reserved(demand, self.nature))
-            }
-        }
+    /// What the packets of a demand get in a place.
+    pub(super) fn guarantee(&self, place: Place, demand: &Demand) -> Guarantee {
+        let bucket = BucketParameters::reserved(demand, self.nature);
+        Guarantee { bucket, class: self.plan.reserved_priority(place.class) }
     }
 
-    /// Takes an unused place, making more where there is none.
+    /// Takes an unused place, making more classes where there is none.
     pub(super) fn take(&mut self, tools: &mut Tools<'_>) -> Result<Place, TcError> {
-        if self.plan.queues == Queues::Aggregate {
-            return self.buckets.take().map(Place::Bucket);
+        if self.plan.queues != Queues::PerFlow {
+            return Ok(Place::default());
         }
         if self.free.is_empty() {
             left_for_later(self.tidy(tools.netlink));
@@ -149,68 +169,137 @@ impl Link {
         }
         let (interface, limit) = (self.plan.interface, self.pool_limit());
         let minor = self.free.pop_front().ok_or(TcError::PoolFull { interface, limit })?;
-        Ok(Place::Class(minor))
+        Ok(Place { class: Some(minor), bucket: None })
     }
 
-    /// Gives a place these parameters. A place keeps its kind: parameters of the other do not apply to it. Gives its
-    /// counters where the kernel tells them along.
+    /// Makes a place that of a demand. Gives what its packets get, and the counters of its class where the kernel tells
+    /// them along.
+    ///
+    /// # Errors
+    /// What the kernel refused; the place is as it was.
     pub(super) fn change(
         &mut self,
         tools: &mut Tools<'_>,
         place: Place,
-        parameters: Parameters,
-    ) -> Result<Option<Statistics>, TcError> {
-        match (place, parameters) {
-            (Place::Class(minor), Parameters::Class(parameters)) => {
-                self.change_class(tools.netlink, minor, parameters)
+        demand: &Demand,
+    ) -> Result<(Guarantee, Option<Statistics>), TcError> {
+        let before = self.state(place);
+        let guarantee = self.guarantee(place, demand);
+        let counters = match place.class {
+            Some(minor) => {
+                let parameters = ClassParameters::reserved(demand, self.nature);
+                self.change_class(tools.netlink, minor, parameters)?
             }
-            (Place::Bucket(number), Parameters::Bucket(parameters)) => {
-                self.buckets.change(tools.table, number, parameters)?;
-                Ok(None)
+            None => None,
+        };
+        if let Some(number) = place.bucket {
+            let nothing = Statistics::default();
+            let changed = self.buckets.change(tools.table, number, guarantee, &nothing);
+            if let Err(error) = changed {
+                self.restore(tools, place, before);
+                return Err(error);
             }
-            _ => Ok(None),
+        }
+        Ok((guarantee, counters))
+    }
+
+    /// Makes a place what it was before.
+    pub(super) fn restore(&mut self, tools: &mut Tools<'_>, place: Place, before: PlaceState) {
+        if let (Some(minor), Some(parameters)) = (place.class, before.class) {
+            left_for_later(self.change_class(tools.netlink, minor, parameters).map(drop));
+        }
+        if let (Some(number), Some(guarantee)) = (place.bucket, before.bucket) {
+            let nothing = Statistics::default();
+            left_for_later(self.buckets.change(tools.table, number, guarantee, &nothing));
         }
     }
 
-    /// Makes a place unused: a bucket at once, a class for [`tidy`](Link::tidy). It is so even where the kernel refuses.
-    pub(super) fn park(&mut self, tools: &mut Tools<'_>, place: Place) -> Result<(), TcError> {
-        match place {
-            Place::Class(minor) => {
-                let unused = self.unused_class();
-                let a_second = u64::from(self.nature.mtu);
-                let class = std::mem::replace(self.class(minor), unused);
-                self.leaving.push((minor, class.parameters.rate < a_second));
-                Ok(())
+    /// A bucket for a claim that gets a second flow; gives its number.
+    pub(super) fn share(
+        &mut self,
+        tools: &mut Tools<'_>,
+        guarantee: Guarantee,
+    ) -> Result<u32, TcError> {
+        let number = self.buckets.take()?;
+        let entered = self.buckets.change(tools.table, number, guarantee, &Statistics::default());
+        entered.map(|()| number).inspect_err(|_| {
+            left_for_later(self.buckets.park(tools.table, number));
+        })
+    }
+
+    /// Makes what of a place nobody uses any more unused: a bucket at once, a class for [`tidy`](Link::tidy), and if it
+    /// `drains`, when its packets have left. It is so even where the kernel refuses.
+    pub(super) fn park(
+        &mut self,
+        tools: &mut Tools<'_>,
+        place: Place,
+        drains: bool,
+    ) -> Result<(), TcError> {
+        if let Some(minor) = place.class
+            && self.class(minor).usage.is_free()
+        {
+            if drains {
+                self.draining.push((minor, Instant::now() + DRAIN));
+            } else {
+                self.leave(minor);
             }
-            Place::Bucket(number) => self.buckets.park(tools.table, number),
+        }
+        match place.bucket {
+            Some(number) if self.buckets.usage(number).is_free() => {
+                self.buckets.park(tools.table, number)
+            }
+            _ => Ok(()),
         }
     }
 
-    /// What has gone through a place; nothing where the kernel has lost it.
+    fn leave(&mut self, minor: u16) {
+        let unused = self.unused_class();
+        let a_second = u64::from(self.nature.mtu);
+        let class = std::mem::replace(self.class(minor), unused);
+        self.leaving.push((minor, class.parameters.rate < a_second));
+    }
+
+    /// Whether there is nothing to be tidied up.
+    pub(super) fn is_tidy(&self) -> bool {
+        self.leaving.is_empty() && self.draining.is_empty()
+    }
+
+    /// What has gone through the class of a place, or through its bucket where it has no class; `None` where it has
+    /// neither.
     pub(super) fn statistics(
         &self,
         tools: &mut Tools<'_>,
         place: Place,
-    ) -> Result<Statistics, TcError> {
+    ) -> Result<Option<Statistics>, TcError> {
         let interface = self.plan.interface;
         Ok(match place {
-            Place::Class(minor) => {
-                kernel::class(tools.netlink, interface, minor)?.map(|class| class.counters)
+            Place { class: Some(minor), .. } => {
+                let class = kernel::class(tools.netlink, interface, minor)?;
+                // Nothing where the kernel has lost it.
+                Some(class.map(|class| class.counters).unwrap_or_default())
             }
-            Place::Bucket(number) => {
-                tools.table.bucket(interface, number)?.map(|bucket| bucket.statistics())
+            Place { bucket: Some(number), .. } => {
+                let bucket = tools.table.bucket(interface, number)?;
+                Some(bucket.map(|bucket| bucket.statistics()).unwrap_or_default())
             }
-        }
-        .unwrap_or_default())
+            _ => None,
+        })
     }
 
-    /// Compares the kernel's buckets with the plan; how many were removed, and restored.
-    pub(super) fn repair_buckets(&self, tools: &mut Tools<'_>) -> Result<(u32, u32), TcError> {
+    /// Compares the kernel's buckets with the plan.
+    pub(super) fn repair_buckets(
+        &self,
+        tools: &mut Tools<'_>,
+        repair: &mut Repair,
+    ) -> Result<(), TcError> {
         // Without BPF there are none; with it, a daemon that was set otherwise may have left some.
-        match (self.plan.queues, tools.table.choice()) {
-            (Queues::PerFlow, ClassifierChoice::U32) => Ok((0, 0)),
-            _ => self.buckets.repair(tools.table),
+        if tools.table.choice() == ClassifierChoice::U32 {
+            return Ok(());
         }
+        let before = repair.faults.len();
+        repair.removed += self.buckets.repair(tools.table, &mut repair.faults)?;
+        repair.restored += (repair.faults.len() - before) as u32;
+        Ok(())
     }
 
     /// Gives a class these parameters, if it has not got them. Gives its counters if it had to be changed.
@@ -240,6 +329,10 @@ impl Link {
     /// # Errors
     /// What the kernel refused first.
     pub(super) fn tidy(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
+        self.look_at_draining(netlink)?;
+        if self.leaving.is_empty() {
+            return Ok(());
+        }
         let leaving = std::mem::take(&mut self.leaving);
         let minors = || leaving.iter().map(|&(minor, _)| minor);
         self.free.extend(minors());
@@ -257,6 +350,25 @@ impl Link {
             outcome = outcome.and(done);
         }
         outcome
+    }
+
+    /// Parks the classes that have sent what waited in them, or have had the time for it.
+    fn look_at_draining(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
+        let now = Instant::now();
+        if self.draining.is_empty() || self.next_drain_look.is_some_and(|at| now < at) {
+            return Ok(());
+        }
+        self.next_drain_look = Some(now + DRAIN_LOOK);
+        for (minor, until) in std::mem::take(&mut self.draining) {
+            let class = kernel::class(netlink, self.plan.interface, minor)?;
+            match class {
+                Some(class) if class.counters.backlog_packets > 0 && now < until => {
+                    self.draining.push((minor, until));
+                }
+                _ => self.leave(minor),
+            }
+        }
+        Ok(())
     }
 
     /// Makes a class of the pool anew.
@@ -295,96 +407,6 @@ impl Link {
             self.free.push_back(minor);
         }
         Ok(())
-    }
-
-    /// Compares the kernel's qdiscs (those of all links, as they were listed) and classes with the plan, and puts them
-    /// right; with nothing there, builds it all.
-    ///
-    /// # Errors
-    /// [`TcError::ForeignQdisc`] where somebody else shapes this link; nothing is changed then.
-    pub(super) fn repair(
-        &mut self,
-        netlink: &mut Connection,
-        qdiscs: &[Qdisc],
-    ) -> Result<Repair, TcError> {
-        let interface = self.plan.interface;
-        let mut repair = Repair::default();
-        let mut qdiscs: Vec<&Qdisc> = qdiscs.iter().filter(|q| q.interface == interface).collect();
-        if !has_our_root(qdiscs.iter().copied(), interface)? {
-            netlink.request("make the root qdisc", kernel::new_root(interface, self.nature))?;
-            repair.restored += 1;
-            qdiscs.clear();
-        }
-        let classes = kernel::classes(netlink, interface)?;
-        let messages = self.missing_classes(&classes);
-        repair.restored += messages.len() as u32;
-        netlink.request_all("make the classes", messages)?;
-        let messages = self.missing_queues(&qdiscs);
-        repair.restored += messages.len() as u32;
-        netlink.request_all("make the queues", messages)?;
-        for class in self.ownerless(&classes) {
-            match netlink.request("delete a class", kernel::delete_class(interface, class)) {
-                Ok(()) => repair.removed += 1,
-                Err(error) if error.is(libc::ENOENT) => {}
-                // A filter of somebody's leads there.
-                Err(error) if error.is(libc::EBUSY) => {
-                    tracing::warn!(interface = interface.0, class, "cannot delete a class in use");
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(repair)
-    }
-
-    /// All classes that should be: minor number, parent, parameters. Parents come first.
-    fn desired(&self) -> impl Iterator<Item = (u16, u32, ClassParameters)> {
-        let (plan, nature) = (&self.plan, self.nature);
-        let pool = self.pool.iter().zip(POOL..).map(|(c, minor)| (minor, c.parameters));
-        let fixed = [
-            (BEST_EFFORT, ClassParameters::best_effort(plan, nature)),
-            (SIGNALLING, ClassParameters::signalling(plan, nature)),
-        ];
-        let shared = (plan.queues == Queues::Aggregate)
-            .then(|| (RESERVED, ClassParameters::all_reserved(plan, nature)));
-        let root = (LINK, u32::from(MARK) << 16, ClassParameters::link(plan, nature));
-        let below =
-            fixed.into_iter().chain(shared).chain(pool).map(|(minor, p)| (minor, handle(LINK), p));
-        std::iter::once(root).chain(below)
-    }
-
-    fn missing_classes(&self, there: &BTreeMap<u32, Class>) -> Vec<Message> {
-        let is_right = |minor, parameters| {
-            there.get(&handle(minor)).is_some_and(|class| class.is_like(&parameters))
-        };
-        let wrong = self.desired().filter(|(minor, _, p)| !is_right(*minor, *p));
-        let interface = self.plan.interface;
-        wrong.map(|(minor, parent, p)| kernel::set_class(interface, minor, parent, &p)).collect()
-    }
-
-    fn missing_queues(&self, there: &[&Qdisc]) -> Vec<Message> {
-        let plan = &self.plan;
-        let pool = (POOL..).take(self.pool.len());
-        let fixed = [(BEST_EFFORT, plan.best_effort_queue), (SIGNALLING, SIGNALLING_QUEUE)];
-        let shared = (plan.queues == Queues::Aggregate).then_some((RESERVED, SHARED_QUEUE));
-        let desired =
-            fixed.into_iter().chain(shared).chain(pool.map(|minor| (minor, plan.reserved_queue)));
-        let right: BTreeMap<u32, u32> =
-            there.iter().filter_map(|q| Some((q.parent, q.limit?))).collect();
-        desired
-            .filter(|(minor, limit)| right.get(&handle(*minor)) != Some(limit))
-            .map(|(minor, limit)| kernel::set_queue(plan.interface, minor, limit))
-            .collect()
-    }
-
-    /// Classes below our root that are not ours, children before parents.
-    fn ownerless(&self, there: &BTreeMap<u32, Class>) -> Vec<u32> {
-        let desired: BTreeSet<u32> = self.desired().map(|(minor, ..)| handle(minor)).collect();
-        let mut extra: Vec<&Class> = there
-            .values()
-            .filter(|c| c.handle >> 16 == u32::from(MARK) && !desired.contains(&c.handle))
-            .collect();
-        extra.sort_by_key(|class| (class.level, class.handle));
-        extra.into_iter().map(|class| class.handle).collect()
     }
 }
 

@@ -4,7 +4,9 @@
 //! ea4d:  HTB, default class 2, sizes counted from the IP header on
 //!  +- ea4d:1   the link: all of its bandwidth
 //!      +- ea4d:2    best effort: what is not reservable, may borrow up to the link        priority 7
-//!      +- ea4d:3    our signalling: 1 %, may borrow up to 10 %                            priority 0
+//!      +- ea4d:3    signalling and control traffic of this host: 1 %, may borrow up to 10 %   priority 0
+//!      +- ea4d:5    control traffic of others: 1 % and no more                            priority 0
+//!      +- ea4d:6..  services by DSCP, in their order: their rates, may borrow up to the link   priority 2..
 //!      +- ea4d:10.. the pool: one class per reservation, its rate and no more             priority 1
 //!      +- ea4d:4    or, where they are not kept apart: all reservations together          priority 1
 //! ```
@@ -14,6 +16,10 @@
 //! whose rate is what may be reserved, and each has a token bucket in the classifier instead: what exceeds it goes with
 //! best effort (RFC 2211 section 6.3) and so cannot crowd the class.
 //!
+//! With [`Queues::Priority`] there is no HTB and nothing is shaped: the device's own rate is the link's. Buckets in
+//! the classifier police each reservation, and the kernel's pfifo_fast (below mq on a device with several transmit queues) has
+//! three bands: signalling and what is reserved, services by DSCP, best effort.
+//!
 //! **What a rate counts.** A token bucket of RFC 2210 counts IP packets; HTB counts what it sees, which on Ethernet
 //! includes 14 octets of header. So the root carries a size table that takes these 14 off, and a reserved class has
 //! exactly the rate and bucket of its reservation, whatever the packet size. The link itself and best effort add the
@@ -22,8 +28,13 @@
 //! HTB lets a class that is within its own rate send whatever its parent has used, so that reservations are safe as
 //! long as their sum is: that sum is the ledger's to guard. What is reservable plus 2 % should fit the bandwidth.
 
+use std::time::Duration;
+
 use earmark_core::admission::Demand;
 use earmark_core::{InterfaceId, Rate};
+
+use super::bucket::BucketParameters;
+use super::entry::Guarantee;
 
 /// The major number of our root qdisc, by which we know what is ours.
 pub(crate) const MARK: u16 = 0xea4d;
@@ -35,6 +46,12 @@ pub(super) const BEST_EFFORT: u16 = 2;
 pub(super) const SIGNALLING: u16 = 3;
 /// The class of all reservations together, where they share one.
 pub(super) const RESERVED: u16 = 4;
+/// The class of control traffic that this host forwards.
+pub(super) const CONTROL: u16 = 5;
+/// The class of the first service by DSCP.
+pub(super) const FIRST_SERVICE: u16 = 6;
+/// Most services by DSCP.
+pub const MAX_SERVICES: usize = 8;
 /// The first class of the pool.
 pub(super) const POOL: u16 = 0x10;
 /// The most classes a pool can have: their queues are numbered like them, below the numbers that the kernel gives.
@@ -43,6 +60,18 @@ pub(super) const POOL_MOST: u32 = 0x7f00;
 /// Packets that may wait in the class that reservations share: bursts that come together. It is never full for long, since
 /// the buckets let no more in than it sends.
 pub(super) const SHARED_QUEUE: u32 = 1_000;
+/// Priorities that pfifo_fast makes bands of (Linux: `sch_generic.c`): 0 for control and reserved, 1 for services, 2 for best effort.
+const CONTROL_PRIORITY: u32 = 7;
+const RESERVED_PRIORITY: u32 = 6;
+const SERVICE_PRIORITY: u32 = 0;
+const BEST_EFFORT_PRIORITY: u32 = 2;
+/// How long control traffic of others may exceed its rate.
+const CONTROL_BURST: Duration = Duration::from_millis(250);
+/// How long a flow may exceed its rate that an earlier daemon has left, where its bucket is not known.
+pub(super) const ADOPTED_BURST: Duration = Duration::from_millis(2);
+/// How long a service may exceed its rate where it has no queue to wait in.
+const SERVICE_BURST: Duration = Duration::from_millis(10);
+
 /// Packets of signalling that may wait: a second of it at the usual sizes and 10 Mbit/s.
 pub(super) const SIGNALLING_QUEUE: u32 = 100;
 
@@ -59,6 +88,30 @@ pub enum Queues {
     PerFlow,
     /// One class together, and a token bucket each: up to a million. Needs the BPF classifier.
     Aggregate,
+    /// No classes and no shaping: a token bucket each, and strict priority in the device's own queues. Up to a million,
+    /// at the rate of the device. Needs the BPF classifier.
+    Priority,
+}
+
+impl Queues {
+    /// Whether each reservation has a queue of its own, which holds it to its rate.
+    pub(super) fn are_shaped(self) -> bool {
+        self == Queues::PerFlow
+    }
+
+    /// Whether HTB shapes the link.
+    pub(super) fn is_htb(self) -> bool {
+        self != Queues::Priority
+    }
+}
+
+/// A rate for packets with certain DSCPs that nobody has reserved for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePlan {
+    /// Their DSCPs, each below 64.
+    pub dscps: Vec<u8>,
+    /// What they get together at least; what best effort leaves unused as well.
+    pub rate: Rate,
 }
 
 /// How one interface is to be shared.
@@ -80,6 +133,8 @@ pub struct LinkPlan {
     pub best_effort_queue: u32,
     /// Packets that may wait in the queue of one reservation.
     pub reserved_queue: u32,
+    /// Services by DSCP, the first one served first; at most [`MAX_SERVICES`].
+    pub services: Vec<ServicePlan>,
 }
 
 impl LinkPlan {
@@ -94,8 +149,62 @@ impl LinkPlan {
             pool_limit: 4_096,
             best_effort_queue: 50,
             reserved_queue: 200,
+            services: Vec::new(),
         }
     }
+
+    /// The priority of the packets of a reservation; `class` is its own, where it has one.
+    pub(super) fn reserved_priority(&self, class: Option<u16>) -> u32 {
+        match (self.queues, class) {
+            (Queues::PerFlow, Some(minor)) => handle(minor),
+            (Queues::PerFlow | Queues::Aggregate, _) => handle(RESERVED),
+            (Queues::Priority, _) => RESERVED_PRIORITY,
+        }
+    }
+
+    /// What the classifier has to know of the link.
+    pub(super) fn settings(&self, nature: LinkNature) -> LinkSettings {
+        let bandwidth = octets_per_second(self.bandwidth);
+        let is_htb = self.queues.is_htb();
+        let priority = |minor, band| if is_htb { handle(minor) } else { band };
+        let bucket = |rate, burst| BucketParameters::of_rate(rate, burst, nature);
+        let services = self.services.iter().zip(FIRST_SERVICE..).map(|(service, minor)| {
+            let guarantee = Guarantee {
+                bucket: bucket(octets_per_second(service.rate), SERVICE_BURST),
+                class: priority(minor, SERVICE_PRIORITY),
+            };
+            (service.dscps.clone(), guarantee)
+        });
+        LinkSettings {
+            is_shaped: self.queues.are_shaped(),
+            are_services_shaped: is_htb,
+            signalling: priority(SIGNALLING, CONTROL_PRIORITY),
+            // HTB has a default class for what names none.
+            best_effort: if is_htb { 0 } else { BEST_EFFORT_PRIORITY },
+            control: Guarantee {
+                bucket: bucket(signalling_rate(bandwidth), CONTROL_BURST),
+                class: priority(CONTROL, CONTROL_PRIORITY),
+            },
+            services: services.take(MAX_SERVICES).collect(),
+        }
+    }
+}
+
+/// What the classifier has to know of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LinkSettings {
+    /// Each claim has a queue of its own.
+    pub(super) is_shaped: bool,
+    /// Each service has a class of its own.
+    pub(super) are_services_shaped: bool,
+    /// The priority of signalling.
+    pub(super) signalling: u32,
+    /// The priority of what nobody has reserved for.
+    pub(super) best_effort: u32,
+    /// What control traffic of others gets.
+    pub(super) control: Guarantee,
+    /// What packets with certain DSCPs get.
+    pub(super) services: Vec<(Vec<u8>, Guarantee)>,
 }
 
 /// What of an interface's nature shapes its classes.
@@ -105,6 +214,8 @@ pub(super) struct LinkNature {
     pub(super) mtu: u32,
     /// Octets of link-layer header that the kernel counts in a packet's length.
     pub(super) overhead: u16,
+    /// Transmit queues of the device.
+    pub(super) queues: u32,
 }
 
 /// The parameters of a class in the kernel's units, so that a dump can be compared with them.
@@ -144,7 +255,10 @@ impl ClassParameters {
     /// Everything that nobody reserved.
     pub(super) fn best_effort(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
         let bandwidth = octets_per_second(plan.bandwidth);
-        let promised = octets_per_second(plan.reservable) + signalling_rate(bandwidth);
+        let services = plan.services.iter().map(|service| octets_per_second(service.rate));
+        let promised = services
+            .fold(octets_per_second(plan.reservable), u64::saturating_add)
+            .saturating_add(2 * signalling_rate(bandwidth));
         let rate = bandwidth.saturating_sub(promised).max(bandwidth / 100).max(LEAST_RATE);
         let parameters = Self::new(rate, bandwidth, 0, nature).counting_overhead(nature);
         ClassParameters { priority: 7, ..parameters }
@@ -156,6 +270,25 @@ impl ClassParameters {
         let rate = signalling_rate(bandwidth);
         let ceiling = (bandwidth / 10).max(rate);
         ClassParameters { priority: 0, ..Self::new(rate, ceiling, 0, nature) }
+    }
+
+    /// Control traffic of others: a bucket in the classifier holds it to this, where there is one.
+    pub(super) fn control(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
+        let rate = signalling_rate(octets_per_second(plan.bandwidth));
+        ClassParameters { priority: 0, ..Self::new(rate, rate, 0, nature) }
+    }
+
+    /// A service by DSCP, the first one with index 0.
+    pub(super) fn service(
+        plan: &LinkPlan,
+        service: &ServicePlan,
+        index: u32,
+        nature: LinkNature,
+    ) -> ClassParameters {
+        let bandwidth = octets_per_second(plan.bandwidth);
+        let rate = octets_per_second(service.rate).max(LEAST_RATE);
+        let parameters = Self::new(rate, bandwidth.max(rate), 0, nature).counting_overhead(nature);
+        ClassParameters { priority: (2 + index).min(6), ..parameters }
     }
 
     /// All reservations together, where they share a class. Its bucket holds what comes in 10 ms, so that packets of many
@@ -224,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14 };
+    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
 
     #[test]
     fn a_reservation_gets_its_rate_and_bucket() {
@@ -247,7 +380,7 @@ mod tests {
     fn the_rest_of_the_link_is_best_efforts() {
         let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(8));
         let best_effort = ClassParameters::best_effort(&plan, ETHERNET);
-        assert_eq!(best_effort.rate, (10_000_000 - 8_000_000 - 100_000) / 8);
+        assert_eq!(best_effort.rate, (10_000_000 - 8_000_000 - 2 * 100_000) / 8);
         assert_eq!(best_effort.ceiling, 1_250_000);
         let all = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(10));
         assert_eq!(ClassParameters::best_effort(&all, ETHERNET).rate, 12_500);

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use earmark_core::{Flow, InterfaceId, Rate};
+use earmark_core::{Flow, InterfaceId};
 
+use super::entry::Entry;
 use super::error::left_for_later;
 use super::kernel::Qdisc;
-use super::link::{Link, Repair, has_our_root};
-use super::place::{Parameters, Place, Tools};
-use super::plan::{LinkNature, LinkPlan, Queues, handle};
-use super::{Adopted, Entry, Reconciliation, TcError, TrafficControl, flow_table, kernel};
+use super::link::{Link, Repair};
+use super::place::Tools;
+use super::plan::{LinkNature, LinkPlan};
+use super::{Adopted, Fault, Reconciliation, TcError, TrafficControl, flow_table, kernel};
 use crate::netlink::Connection;
 
 impl TrafficControl {
@@ -25,66 +26,26 @@ impl TrafficControl {
             (link.plan, link.nature) = (plan.clone(), nature);
             let qdiscs = kernel::qdiscs(&mut self.netlink)?;
             link.repair(&mut self.netlink, &qdiscs)?;
+            self.attach(interface)?;
             return Ok(Vec::new());
         }
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
-        let flows = self.left_behind(plan, &qdiscs)?;
-        let mut places = BTreeMap::new();
-        for (_, place, parameters) in &flows {
-            places.entry(*place).or_insert((*parameters, 0_u32)).1 += 1;
-        }
-        let mut link = Link::new(plan, nature, &places);
+        let (flows, left) = self.left_behind(plan, nature, &qdiscs)?;
+        let mut link = Link::new(plan, nature, &left);
         link.repair(&mut self.netlink, &qdiscs)?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        link.repair_buckets(tools)?;
+        link.repair_buckets(tools, &mut Repair::default())?;
         self.links.insert(interface, link);
-        self.table.attach(interface)?;
-        let mut counted = BTreeSet::new();
-        let adopt = |(flow, place, parameters): (Flow, Place, Parameters)| {
-            self.flows.insert((interface, flow), Entry { place, claim: None });
-            let is_first = counted.insert(place);
-            let rate = if is_first { parameters.as_rate() } else { Rate::ZERO };
-            Adopted { interface, flow, rate }
-        };
-        Ok(flows.into_iter().map(adopt).collect())
+        let adopted = self.adopt(interface, flows)?;
+        self.attach(interface)?;
+        Ok(adopted)
     }
 
-    /// The flows of an interface that lead into a place which is there and of the kind that is planned, with what it is
-    /// like. Entries that lead nowhere are removed.
-    fn left_behind(
-        &mut self,
-        plan: &LinkPlan,
-        qdiscs: &[Qdisc],
-    ) -> Result<Vec<(Flow, Place, Parameters)>, TcError> {
-        let interface = plan.interface;
-        let mut classes = BTreeMap::new();
-        if has_our_root(qdiscs, interface)? {
-            classes = kernel::classes(&mut self.netlink, interface)?;
-            self.table.attach(interface)?;
-        }
-        let mut flows = Vec::new();
-        for (on, flow, value) in self.table.entries()? {
-            if on != interface {
-                continue;
-            }
-            let place = Place::of(value);
-            let parameters = match (plan.queues, place) {
-                (Queues::PerFlow, Some(Place::Class(minor))) => classes
-                    .get(&handle(minor))
-                    .filter(|class| class.level == 0)
-                    .map(|class| Parameters::Class(class.parameters)),
-                (Queues::Aggregate, Some(Place::Bucket(number))) => self
-                    .table
-                    .bucket(interface, number)?
-                    .map(|bucket| Parameters::Bucket(bucket.parameters)),
-                _ => None,
-            };
-            match place.zip(parameters) {
-                Some((place, parameters)) => flows.push((flow, place, parameters)),
-                None => self.table.remove(interface, &flow)?,
-            }
-        }
-        Ok(flows)
+    /// Has the packets of a link looked up; whether they were not.
+    pub(super) fn attach(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
+        let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
+        let settings = link.plan.settings(link.nature);
+        self.table.attach(interface, &settings, self.kinds.of(interface))
     }
 
     /// Forgets a link that has gone from the kernel, with its installations.
@@ -92,6 +53,9 @@ impl TrafficControl {
         self.links.remove(&interface);
         self.claims.retain(|_, installed| installed.interface != interface);
         self.flows.retain(|(on, _), _| *on != interface);
+        self.adopted.retain(|(on, _), _| *on != interface);
+        self.kinds.forget(interface);
+        self.faults.forget_link(interface);
         // Where the interface is gone there is nothing to detach from, which the kernel may call an error.
         if let Err(error) = self.table.detach(interface) {
             tracing::debug!(%error, interface = interface.0, "forgetting a link");
@@ -105,18 +69,82 @@ impl TrafficControl {
     /// What the kernel refused first; the other links, and all flows, are put right nevertheless. A link that is gone or
     /// somebody else's is no error, but part of the result.
     pub fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
+        let links = self.links.keys().copied().collect();
+        self.reconcile_links(links)
+    }
+
+    /// Compares some links only, as [`reconcile`](TrafficControl::reconcile) does all: qdiscs, classes and the classifier, but
+    /// not its flows.
+    ///
+    /// # Errors
+    /// As of [`reconcile`](TrafficControl::reconcile).
+    pub fn reconcile_queues(
+        &mut self,
+        links: &BTreeSet<InterfaceId>,
+    ) -> Result<Reconciliation, TcError> {
+        let known = links.iter().filter(|interface| self.links.contains_key(interface));
+        let known: Vec<InterfaceId> = known.copied().collect();
+        let mut result = Reconciliation::default();
+        if !known.is_empty() {
+            self.restore_links(known, &mut result)?;
+        }
+        Ok(result)
+    }
+
+    fn reconcile_links(&mut self, links: Vec<InterfaceId>) -> Result<Reconciliation, TcError> {
         left_for_later(self.tidy());
         let mut result = Reconciliation::default();
-        let mut attached = BTreeSet::new();
-        let mut outcome = Ok(());
+        let outcome = self.restore_links(links, &mut result);
+        let on: Vec<InterfaceId> = self.links.keys().copied().collect();
+        let on: Vec<InterfaceId> = on
+            .into_iter()
+            .filter(|id| result.foreign.iter().all(|(other, _)| other != id))
+            .collect();
+        let mut missing: BTreeMap<(InterfaceId, Flow), Entry> = self
+            .flows
+            .iter()
+            .filter(|((interface, _), _)| on.contains(interface))
+            .filter_map(|(&key, claims)| Some((key, claims.entry()?)))
+            .collect();
+        for (interface, flow, found) in self.table.entries(&on)? {
+            match self.flows.get(&(interface, flow)).and_then(super::FlowClaims::entry) {
+                Some(wanted) => {
+                    if self.table.is_right(interface, &flow, &wanted, &found) {
+                        missing.remove(&(interface, flow));
+                    }
+                }
+                None => {
+                    self.table.remove(interface, &flow)?;
+                    result.removed += 1;
+                }
+            }
+        }
+        for ((interface, flow), entry) in missing {
+            let restored = self.table.set(interface, &flow, &entry);
+            self.note_flow(interface, flow, &restored, &mut result.deviations);
+            restored?;
+            result.restored += 1;
+        }
+        outcome.map(|()| result)
+    }
+
+    /// Puts links right one by one, and says what was found.
+    fn restore_links(
+        &mut self,
+        links: Vec<InterfaceId>,
+        result: &mut Reconciliation,
+    ) -> Result<(), TcError> {
         // Once for all links: the kernel lists those of all of them or none.
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
-        for interface in self.links.keys().copied().collect::<Vec<_>>() {
-            match self.restore_link(interface, &qdiscs) {
+        let mut outcome = Ok(());
+        for interface in links {
+            let restored = self.restore_link(interface, &qdiscs);
+            self.faults.note_link(interface, &restored);
+            match restored {
                 Ok(repair) => {
                     result.removed += repair.removed;
                     result.restored += repair.restored;
-                    attached.insert(interface);
+                    self.note_places(interface, &repair.faults, &mut result.deviations);
                 }
                 Err(TcError::NoSuchInterface { .. }) => {
                     self.forget_link(interface);
@@ -126,30 +154,7 @@ impl TrafficControl {
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        let mut missing: BTreeMap<(InterfaceId, Flow), Place> = self
-            .flows
-            .iter()
-            .filter(|((on, _), _)| attached.contains(on))
-            .map(|(&key, entry)| (key, entry.place))
-            .collect();
-        for (on, flow, value) in self.table.entries()? {
-            match self.flows.get(&(on, flow)) {
-                Some(entry) if entry.place.value() == value => {
-                    missing.remove(&(on, flow));
-                }
-                // Leads elsewhere: it is set again below.
-                Some(_) => {}
-                None => {
-                    self.table.remove(on, &flow)?;
-                    result.removed += 1;
-                }
-            }
-        }
-        for ((on, flow), place) in missing {
-            self.table.set(on, &flow, place.value())?;
-            result.restored += 1;
-        }
-        outcome.map(|()| result)
+        outcome
     }
 
     /// Builds one link again that somebody has taken down.
@@ -169,10 +174,11 @@ impl TrafficControl {
         link.nature = nature;
         let mut repair = link.repair(&mut self.netlink, qdiscs)?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
-        let (removed, restored) = link.repair_buckets(tools)?;
-        repair.removed += removed;
-        repair.restored += restored;
-        repair.restored += u32::from(self.table.attach(interface)?);
+        link.repair_buckets(tools, &mut repair)?;
+        if self.attach(interface)? {
+            repair.restored += 1;
+            repair.faults.push((None, Fault::Classifier));
+        }
         Ok(repair)
     }
 

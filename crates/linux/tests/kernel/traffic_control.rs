@@ -148,20 +148,24 @@ pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
     pass(&line, 6_000, 5_000);
     pass(&line, 6_002, 5_000);
     assert_eq!(counted(&mut control, 7), 2);
-    // Its own flow is removed, or taken by another claim, and then asked for again.
+    // Its own flow is removed, and then asked for again.
     control.remove_flow(moved.claim, moved.flow).expect("removed");
     pass(&line, 6_002, 5_000);
     control.install(&moved).expect("entered again");
     pass(&line, 6_002, 5_000);
     assert_eq!(counted(&mut control, 7), 3);
-    let thief = installation(&line, 9, moved.flow, Rate::from_mbps(1));
-    control.install(&thief).expect("taken");
+    // Another claim on the flow is smaller, then larger, then gone.
+    let other = installation(&line, 9, moved.flow, Rate::from_mbps(1));
+    for (rate, expected) in [(1, (4, 0)), (3, (4, 1)), (1, (5, 1))] {
+        control
+            .install(&installation(&line, 9, moved.flow, Rate::from_mbps(rate)))
+            .expect("stands");
+        pass(&line, 6_002, 5_000);
+        assert_eq!((counted(&mut control, 7), counted(&mut control, 9)), expected, "{rate}");
+    }
+    control.remove(other.claim).expect("removed");
     pass(&line, 6_002, 5_000);
-    assert_eq!((counted(&mut control, 7), counted(&mut control, 9)), (3, 1));
-    control.install(&moved).expect("taken back");
-    control.remove(thief.claim).expect("removed");
-    pass(&line, 6_002, 5_000);
-    assert_eq!(counted(&mut control, 7), 4);
+    assert_eq!(counted(&mut control, 7), 6);
     let unclear = Flow { protocol: 50, ..exact };
     let refused = control.install(&installation(&line, 8, unclear, Rate::from_mbps(1)));
     assert!(matches!(refused, Err(TcError::Unclassifiable { .. })));

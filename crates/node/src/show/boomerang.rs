@@ -101,6 +101,7 @@ impl Node {
             burst_octets: burst,
             expires_in_s: seconds_until(half.expires_at, now),
             traffic: None,
+            enforcement: None,
         }
     }
 }

@@ -111,6 +111,7 @@ impl Node {
             burst_octets: demand.burst,
             expires_in_s: session.expires_at.and_then(|at| seconds_until(at, now)),
             traffic: None,
+            enforcement: None,
         })
     }
 

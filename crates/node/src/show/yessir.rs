@@ -84,6 +84,7 @@ impl Node {
             burst_octets: demand.burst,
             expires_in_s: seconds_until(session.expires_at, now),
             traffic: None,
+            enforcement: None,
         }
     }
 }

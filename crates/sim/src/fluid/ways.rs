@@ -136,7 +136,12 @@ impl Network {
         let class = self.class_of_fluid(hop, &stream.flow);
         let (alone, flux, now) = (stream.alone, stream.flux, self.now);
         match (alone, class) {
-            (true, class) => self.fluids.plane.classify(channel, class),
+            (true, class) => {
+                if let Some((class, rate)) = class {
+                    self.fluids.plane.set_class_rate(link, class, rate);
+                }
+                self.fluids.plane.classify(channel, class);
+            }
             (false, None) => {}
             (false, Some(_)) => {
                 self.fluids.set_flux(number, Flux::ZERO, now);

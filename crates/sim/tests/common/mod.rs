@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route};
-use earmark_node::NodeConfig;
+use earmark_node::{NodeConfig, QueueView};
 use earmark_rsvp as rsvp;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 
@@ -176,7 +176,7 @@ pub(crate) fn books_are_right(network: &Network) {
         // Rows without a claim are those of receivers on this host; those that share a claim show it each.
         let rows = node.reservation_rows(network.now(), |claim| {
             claims.push(claim);
-            None
+            QueueView::default()
         });
         rows.for_each(drop);
         claims.sort_unstable();

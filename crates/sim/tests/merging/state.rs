@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use earmark_core::admission::{Demand, Service};
 use earmark_core::{InterfaceId, Rate};
-use earmark_node::{NeighborRow, Node};
+use earmark_node::{NeighborRow, Node, QueueView};
 use earmark_sim::NodeId;
 use earmark_wire::intserv::FlowSpec;
 
@@ -221,7 +221,7 @@ pub(crate) fn remains(play: &Play) -> Vec<String> {
         let node = node.expect("all live");
         let counts = [
             ("senders", known_senders(play, id)),
-            ("reservations", node.reservation_rows(now(play), |_| None).count()),
+            ("reservations", node.reservation_rows(now(play), |_| QueueView::default()).count()),
             ("neighbours", node.neighbor_rows(now(play)).filter(has_state).count()),
             ("timers", node.next_deadline().iter().count()),
         ];
@@ -274,7 +274,7 @@ fn rows(play: &Play) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, &node) in play.nodes.iter().enumerate() {
         let Some(node) = play.bench.network.node(node) else { continue };
-        for row in node.reservation_rows(now(play), |_| None) {
+        for row in node.reservation_rows(now(play), |_| QueueView::default()) {
             let Some(name) = row.interface else { continue };
             let interface = node.interfaces().by_name(&name).expect("it has the interface").id;
             let mut senders: Vec<_> = row.senders.iter().map(|name| Some(name.address)).collect();
@@ -301,7 +301,7 @@ fn wrong_styles(play: &Play) -> Vec<String> {
     let mut wrong = Vec::new();
     for &node in &play.nodes {
         let Some(node) = play.bench.network.node(node) else { continue };
-        for row in node.reservation_rows(now(play), |_| None) {
+        for row in node.reservation_rows(now(play), |_| QueueView::default()) {
             let style = play.sessions[usize::from(row.destination_port - PORT)].style.name();
             if row.style != style {
                 wrong.push(format!("{} shows {} for {style}", node.name(), row.style));

@@ -224,7 +224,9 @@ pub fn application_of(event: &Event) -> Option<u64> {
         Event::Nsis(nsis::Event::Qos(event)) => return of_qos(event),
         Event::Nsis(nsis::Event::Ping(event)) => return Some(of_ping(event)),
         Event::Nsis(nsis::Event::Gist(_)) => return None,
-        Event::NotAdopted { .. } | Event::Aggregate { .. } => return None,
+        Event::NotAdopted { .. } | Event::Aggregate { .. } | Event::Enforcement { .. } => {
+            return None;
+        }
     };
     match event {
         Path { application, .. }

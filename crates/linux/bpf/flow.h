@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// A flow as the key of the classifier's maps, and the ways to name one.
+//
+// A packet can match several flows: with its source address or with any, with both ports, one or none, with its flow label
+// or without. A link says which of these kinds its flows have, so that only those are looked up.
+
+#ifndef EARMARK_FLOW_H
+#define EARMARK_FLOW_H
+
+#include "packet.h"
+
+// IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port. Label 0: any
+// label; the most significant octet comes first, as in the packet.
+struct flow {
+	__u8 destination[16];
+	__u8 source[16];
+	__u32 interface;
+	__be16 destination_port;
+	__be16 source_port;
+	__u8 protocol;
+	__u8 label[3];
+};
+
+// Kinds of flows that name a source, the most specific first. Those of any source follow, in the same order; ranges are
+// the last. As in the module `kinds` of traffic control.
+#define KIND_BOTH_PORTS (1u << 0)
+#define KIND_DESTINATION_PORT_LABEL (1u << 1)
+#define KIND_DESTINATION_PORT (1u << 2)
+#define KIND_SOURCE_PORT (1u << 3)
+#define KIND_LABEL (1u << 4)
+#define KIND_NO_PORTS (1u << 5)
+#define KINDS_WITH_SOURCE 0x3fu
+#define KINDS_OF_ANY_SOURCE 6
+#define KIND_RANGE (1u << 12)
+
+// A packet as the classifier has read it.
+struct reading {
+	struct flow flow;
+	__be16 ports[2];
+	__u8 label[3];
+	__u8 dscp;
+	// Where the transport's header begins; 0 where it is in another fragment.
+	__u32 transport;
+	__u8 is_ipv4;
+};
+
+#endif

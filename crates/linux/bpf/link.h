@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What the classifier knows of a link: the kinds of its flows, the priorities of what nobody reserved for.
+
+#ifndef EARMARK_LINK_H
+#define EARMARK_LINK_H
+
+#include "bucket.h"
+
+// Services for packets without a reservation, by DSCP; number 0 is best effort.
+#define SERVICES 9
+// Each claim has a queue of its own, where what exceeds its bucket can wait.
+#define LINK_SHAPED 1u
+// Each service has a class of its own, likewise.
+#define LINK_SERVICES_SHAPED 2u
+
+// As in the module `bpf_links` of traffic control.
+struct link {
+	// Of IPv4 and of IPv6.
+	__u32 kinds[2];
+	__u32 flags;
+	// Priorities.
+	__u32 signalling;
+	__u32 best_effort;
+	__u32 spare;
+	// Control traffic of others, and what only its DSCP says to be control traffic.
+	struct bucket control;
+	// Number of the service of each DSCP.
+	__u8 services[64];
+	struct bucket service[SERVICES - 1];
+};
+
+// Made by the loader: interface index to struct link.
+extern const char links;
+
+#endif

@@ -1,0 +1,204 @@
+//! What an earlier daemon has left: flows that lead into places which are there, of no claim until somebody takes them over.
+
+use std::collections::BTreeMap;
+
+use earmark_core::admission::Protocol;
+use earmark_core::{Flow, InterfaceId, Rate};
+
+use super::bucket::BucketParameters;
+use super::claims::{Holder, Standing};
+use super::entry::{Entry, Guarantee};
+use super::kernel::{self, Class, Qdisc};
+use super::link::{LeftBehind, has_our_root};
+use super::place::{Place, class_of_priority};
+use super::plan::{ClassParameters, LinkNature, LinkPlan, Queues, handle};
+use super::{Adopted, ClassifierChoice, TcError, TrafficControl};
+
+/// A flow that an earlier daemon has left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdoptedFlow {
+    pub(super) place: Place,
+    guarantee: Guarantee,
+    protocol: Option<Protocol>,
+    /// For people.
+    rate: Rate,
+}
+
+impl AdoptedFlow {
+    pub(super) fn standing(&self) -> Standing {
+        Standing {
+            holder: Holder::Adopted,
+            guarantee: self.guarantee,
+            shared: self.place.bucket,
+            protocol: self.protocol,
+        }
+    }
+
+    /// Whether a claim on the flow takes it over, as the ledger has it: one of the same protocol is what it was before. Where
+    /// the protocol is not known, one that is no smaller is taken for it. Any other stands beside it.
+    pub(super) fn yields_to(&self, protocol: Option<Protocol>, wanted: &Guarantee) -> bool {
+        match self.protocol {
+            Some(known) => Some(known) == protocol,
+            None => wanted.bucket.cost() <= self.guarantee.bucket.cost(),
+        }
+    }
+}
+
+/// The places of a link that its entries may lead to.
+struct Places<'a> {
+    plan: &'a LinkPlan,
+    nature: LinkNature,
+    classes: BTreeMap<u32, Class>,
+}
+
+impl Places<'_> {
+    /// The place that a priority means on this link, and its class; `None` if it is none that a claim could have.
+    fn of(&self, priority: u32) -> Option<(Place, Option<ClassParameters>)> {
+        if self.plan.queues != Queues::PerFlow {
+            let is_reserved = priority == self.plan.reserved_priority(None);
+            return is_reserved.then_some((Place::default(), None));
+        }
+        let minor = class_of_priority(priority)?;
+        let class = self.classes.get(&handle(minor)).filter(|class| class.level == 0)?;
+        Some((Place { class: Some(minor), bucket: None }, Some(class.parameters)))
+    }
+
+    fn adopt(
+        &self,
+        guarantee: Guarantee,
+        bucket: Option<u32>,
+        protocol: Option<Protocol>,
+    ) -> Option<(AdoptedFlow, Option<ClassParameters>)> {
+        let (place, class) = self.of(guarantee.class)?;
+        let place = Place { bucket, ..place };
+        let rate = class.map_or(guarantee.bucket.as_rate(), |class| class.as_rate());
+        // u32 filters keep no bucket: the rate of the class says as much.
+        let guarantee = match (guarantee.bucket.is_none(), class) {
+            (true, Some(class)) => {
+                let bucket =
+                    BucketParameters::of_rate(class.rate, super::plan::ADOPTED_BURST, self.nature);
+                Guarantee { bucket, ..guarantee }
+            }
+            _ => guarantee,
+        };
+        Some((AdoptedFlow { place, guarantee, protocol, rate }, class))
+    }
+}
+
+impl TrafficControl {
+    /// The flows of an interface that lead into a place which is there and of the kind that is planned, and these
+    /// places. Entries that lead nowhere are removed.
+    pub(super) fn left_behind(
+        &mut self,
+        plan: &LinkPlan,
+        nature: LinkNature,
+        qdiscs: &[Qdisc],
+    ) -> Result<(Vec<(Flow, AdoptedFlow)>, LeftBehind), TcError> {
+        let interface = plan.interface;
+        let (mut flows, mut left) = (Vec::new(), LeftBehind::default());
+        let mut classes = BTreeMap::new();
+        if has_our_root(qdiscs, interface)? {
+            classes = kernel::classes(&mut self.netlink, interface)?;
+        }
+        let places = Places { plan, nature, classes };
+        for (on, flow, entry) in self.table.entries(&[interface])? {
+            if on != interface {
+                continue;
+            }
+            let Entry { own, shared, protocol } = entry;
+            let mut found = own.and_then(|own| places.adopt(own, None, protocol));
+            if let (None, Some(number)) = (&found, shared) {
+                let bucket = self.table.bucket(interface, number)?;
+                found = bucket.and_then(|b| places.adopt(b.guarantee, Some(number), protocol));
+            }
+            let Some((adopted, class)) = found else {
+                self.table.remove(interface, &flow)?;
+                continue;
+            };
+            if let (Some(minor), Some(parameters)) = (adopted.place.class, class) {
+                left.classes.entry(minor).or_insert((parameters, 0)).1 += 1;
+            }
+            if let Some(number) = adopted.place.bucket {
+                left.buckets.entry(number).or_insert((adopted.guarantee, 0)).1 += 1;
+            }
+            flows.push((flow, adopted));
+        }
+        Ok((flows, left))
+    }
+
+    /// Enters what was left behind as claims of nobody.
+    pub(super) fn adopt(
+        &mut self,
+        interface: InterfaceId,
+        flows: Vec<(Flow, AdoptedFlow)>,
+    ) -> Result<Vec<Adopted>, TcError> {
+        let mut counted = std::collections::BTreeSet::new();
+        let mut adopted = Vec::with_capacity(flows.len());
+        for (flow, found) in flows {
+            let key = (interface, flow);
+            let claims = self.flows.entry(key).or_default();
+            claims.insert(found.standing());
+            self.kinds.enter(interface, &flow);
+            // Filters do not say what was promised.
+            if let (ClassifierChoice::U32, Some(entry)) = (self.table.choice(), claims.entry()) {
+                self.table.set(interface, &flow, &entry)?;
+            }
+            self.adopted.insert(key, found);
+            // Flows without a class and a bucket share nothing.
+            let is_first = found.place == Place::default() || counted.insert(found.place);
+            let rate = if is_first { found.rate } else { Rate::ZERO };
+            adopted.push(Adopted { interface, flow, rate, protocol: found.protocol });
+        }
+        Ok(adopted)
+    }
+
+    /// Gives up one adopted flow that nobody will claim; with a protocol, only what was of this one, or what does not say of
+    /// which it was. No error if there is none.
+    ///
+    /// # Errors
+    /// What the kernel refused; it is given up nevertheless.
+    pub fn drop_adopted(
+        &mut self,
+        interface: InterfaceId,
+        flow: Flow,
+        protocol: Option<Protocol>,
+    ) -> Result<(), TcError> {
+        let adopted = self.adopted.get(&(interface, flow)).copied();
+        let is_meant = |adopted: &AdoptedFlow| {
+            protocol.is_none() || adopted.protocol.is_none_or(|known| Some(known) == protocol)
+        };
+        let Some(adopted) = adopted.filter(is_meant) else { return Ok(()) };
+        self.adopted.remove(&(interface, flow));
+        let removed = self.regroup((interface, flow), Some(adopted.standing()), None);
+        removed.and(self.leave_adopted(interface, adopted.place))
+    }
+
+    /// Gives up every adopted flow that no installation has claimed; returns how many there were.
+    ///
+    /// # Errors
+    /// What the kernel refused first; all are given up nevertheless, and [`TrafficControl::reconcile`] removes what the
+    /// kernel kept of them.
+    pub fn reap_adopted(&mut self) -> Result<u32, TcError> {
+        let adopted: Vec<_> = self.adopted.keys().copied().collect();
+        let count = adopted.len() as u32; // the classifiers hold fewer
+        let mut outcome = Ok(());
+        for (interface, flow) in adopted {
+            let dropped = self.drop_adopted(interface, flow, None);
+            outcome = outcome.and(dropped);
+        }
+        outcome.map(|()| count)
+    }
+
+    /// One adopted flow less leads into a place.
+    pub(super) fn leave_adopted(
+        &mut self,
+        interface: InterfaceId,
+        place: Place,
+    ) -> Result<(), TcError> {
+        let Some(link) = self.links.get_mut(&interface) else {
+            return Ok(());
+        };
+        link.use_place(place, |usage| usage.adopted = usage.adopted.saturating_sub(1));
+        self.park(interface, place, false)
+    }
+}

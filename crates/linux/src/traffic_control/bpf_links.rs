@@ -1,0 +1,106 @@
+//! What the classifier knows of each link (`struct link` of `bpf/link.h`).
+
+use super::bucket::{BUCKET, Bucket};
+use super::plan::{LinkSettings, MAX_SERVICES};
+
+/// Octets of `struct link`.
+pub(super) const LINK: usize = SERVICES + MAX_SERVICES * BUCKET;
+/// Where the bucket of control traffic is, and the numbers of services by DSCP, and their buckets.
+const CONTROL: usize = 24;
+const NUMBERS: usize = CONTROL + BUCKET;
+const SERVICES: usize = NUMBERS + 64;
+/// `LINK_SHAPED` and `LINK_SERVICES_SHAPED`.
+const SHAPED: u32 = 1;
+const SERVICES_SHAPED: u32 = 2;
+
+/// The value of a link with flows of these kinds.
+pub(super) fn emit(settings: &LinkSettings, kinds: [u32; 2]) -> [u8; LINK] {
+    let flags = if settings.is_shaped { SHAPED } else { 0 }
+        | if settings.are_services_shaped { SERVICES_SHAPED } else { 0 };
+    let mut octets = [0; LINK];
+    let words = [kinds[0], kinds[1], flags, settings.signalling, settings.best_effort];
+    for (part, word) in octets.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *part = word.to_ne_bytes();
+    }
+    octets[CONTROL..NUMBERS].copy_from_slice(&Bucket::new(settings.control).emit());
+    for ((dscps, guarantee), number) in settings.services.iter().take(MAX_SERVICES).zip(0..) {
+        for &dscp in dscps.iter().filter(|&&dscp| dscp < 64) {
+            octets[NUMBERS + usize::from(dscp)] = number as u8 + 1; // at most 8
+        }
+        let at = SERVICES + number * BUCKET;
+        octets[at..at + BUCKET].copy_from_slice(&Bucket::new(*guarantee).emit());
+    }
+    octets
+}
+
+/// A value with other kinds of flows.
+pub(super) fn set_kinds(octets: &mut [u8; LINK], kinds: [u32; 2]) {
+    octets[..4].copy_from_slice(&kinds[0].to_ne_bytes());
+    octets[4..8].copy_from_slice(&kinds[1].to_ne_bytes());
+}
+
+/// Whether the kernel's value says the same of the link, whatever its buckets have counted, and knows at least these kinds.
+pub(super) fn is_like(found: &[u8; LINK], wanted: &[u8; LINK]) -> bool {
+    let kinds =
+        |octets: &[u8; LINK], family: usize| u32::from_ne_bytes(octets.as_chunks::<4>().0[family]);
+    let bucket = |octets: &[u8; LINK], at: usize| {
+        let mut bucket = [0; BUCKET];
+        bucket.copy_from_slice(&octets[at..at + BUCKET]);
+        Bucket::parse(&bucket).guarantee
+    };
+    let mut buckets = std::iter::once(CONTROL).chain((SERVICES..LINK).step_by(BUCKET));
+    (0..2).all(|family| kinds(found, family) & kinds(wanted, family) == kinds(wanted, family))
+        && found[8..20] == wanted[8..20]
+        && found[NUMBERS..SERVICES] == wanted[NUMBERS..SERVICES]
+        && buckets.all(|at| bucket(found, at) == bucket(wanted, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::{InterfaceId, Rate};
+
+    use super::*;
+    use crate::traffic_control::plan::{LinkNature, LinkPlan, Queues, ServicePlan};
+
+    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
+
+    fn plan(queues: Queues) -> LinkPlan {
+        let services = vec![
+            ServicePlan { dscps: vec![46], rate: Rate::from_mbps(1) },
+            ServicePlan { dscps: vec![34, 36, 38, 200], rate: Rate::from_mbps(2) },
+        ];
+        let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(100), Rate::from_mbps(50));
+        LinkPlan { queues, services, ..plan }
+    }
+
+    #[test]
+    fn link_is_laid_out_as_the_classifier_reads_it() {
+        let octets = emit(&plan(Queues::PerFlow).settings(ETHERNET), [5, 6]);
+        let words: Vec<u32> =
+            octets[..20].as_chunks::<4>().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
+        assert_eq!(words, [5, 6, 3, 0xea4d_0003, 0]);
+        assert_eq!(LINK, 592);
+        let numbers = &octets[80..144];
+        assert_eq!((numbers[46], numbers[34], numbers[38], numbers[0]), (1, 2, 2, 0));
+        assert_eq!(octets[144 + 48..144 + 52], 0xea4d_0006_u32.to_ne_bytes());
+        let octets = emit(&plan(Queues::Priority).settings(ETHERNET), [0, 0]);
+        assert_eq!(octets[8..20], [[0; 4], 7_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat());
+    }
+
+    #[test]
+    fn counters_and_surplus_kinds_make_no_difference_but_all_else_does() {
+        let wanted = emit(&plan(Queues::Aggregate).settings(ETHERNET), [5, 0]);
+        let mut found = wanted;
+        set_kinds(&mut found, [7, 1]);
+        found[CONTROL] = 1; // full at
+        found[CONTROL + 24] = 9; // packets
+        assert!(is_like(&found, &wanted));
+        for at in [8, 12, 16, CONTROL + 8, CONTROL + 48, NUMBERS + 46, SERVICES + 8] {
+            let mut other = found;
+            other[at] ^= 0x40;
+            assert!(!is_like(&other, &wanted), "octet {at}");
+        }
+        set_kinds(&mut found, [4, 0]);
+        assert!(!is_like(&found, &wanted), "a kind is missing");
+    }
+}

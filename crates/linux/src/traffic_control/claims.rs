@@ -1,0 +1,234 @@
+//! The claims on one flow, of whatever protocols: which of them its packets get.
+//!
+//! Claims that are this flow's alone and claims that it shares with other flows are told apart: another flow may use
+//! up what is shared, so that a smaller claim of its own must not be lost behind a larger shared one. Of each sort the
+//! largest counts. The others stand by: their bandwidth is held, and when the largest ends the next one takes over.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use earmark_core::admission::{ClaimId, Protocol};
+
+use super::entry::{Entry, Guarantee};
+
+/// Who holds a claim on a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holder {
+    /// An earlier daemon.
+    Adopted,
+    /// An installation of this one.
+    Claim(ClaimId),
+}
+
+/// A claim as one of its flows has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) holder: Holder,
+    pub(super) guarantee: Guarantee,
+    /// The number of its bucket if it has several flows.
+    pub(super) shared: Option<u32>,
+    pub(super) protocol: Option<Protocol>,
+}
+
+impl Standing {
+    /// The best is the smallest: the higher rate, the deeper bucket, then what stands longest.
+    fn rank(&self) -> (u64, Reverse<u64>, Holder) {
+        (self.guarantee.bucket.cost(), Reverse(self.guarantee.bucket.depth()), self.holder)
+    }
+}
+
+impl PartialOrd for Standing {
+    fn partial_cmp(&self, other: &Standing) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Standing {
+    fn cmp(&self, other: &Standing) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+/// All claims on one flow; mostly one.
+#[derive(Clone, Debug, Default)]
+pub(super) enum FlowClaims {
+    /// Nobody's.
+    #[default]
+    None,
+    /// One claim.
+    One(Standing),
+    /// Several claims.
+    Many(Box<Many>),
+}
+
+/// Claims of each sort, the best first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Many {
+    own: BTreeSet<Standing>,
+    shared: BTreeSet<Standing>,
+}
+
+impl Many {
+    fn sort(&mut self, standing: &Standing) -> &mut BTreeSet<Standing> {
+        if standing.shared.is_some() { &mut self.shared } else { &mut self.own }
+    }
+}
+
+impl FlowClaims {
+    /// Adds a claim.
+    pub(super) fn insert(&mut self, standing: Standing) {
+        match self {
+            FlowClaims::None => *self = FlowClaims::One(standing),
+            FlowClaims::One(first) if first.holder == standing.holder => *first = standing,
+            FlowClaims::One(first) => {
+                let mut many = Many::default();
+                for standing in [*first, standing] {
+                    many.sort(&standing).insert(standing);
+                }
+                *self = FlowClaims::Many(Box::new(many));
+            }
+            FlowClaims::Many(many) => _ = many.sort(&standing).insert(standing),
+        }
+    }
+
+    /// Takes a claim out that was inserted just so; `false` if it is not there.
+    pub(super) fn remove(&mut self, standing: &Standing) -> bool {
+        match self {
+            FlowClaims::One(only) if only == standing => {
+                *self = FlowClaims::None;
+                true
+            }
+            FlowClaims::None | FlowClaims::One(_) => false,
+            FlowClaims::Many(many) => {
+                let removed = many.sort(standing).remove(standing);
+                let mut rest = many.own.iter().chain(&many.shared);
+                if let (Some(&only), None) = (rest.next(), rest.next()) {
+                    *self = FlowClaims::One(only);
+                }
+                removed
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, FlowClaims::None)
+    }
+
+    /// The best claim that the flow has for itself.
+    pub(super) fn own(&self) -> Option<&Standing> {
+        match self {
+            FlowClaims::One(only) => Some(only).filter(|only| only.shared.is_none()),
+            FlowClaims::Many(many) => many.own.first(),
+            FlowClaims::None => None,
+        }
+    }
+
+    /// The best claim that it shares with other flows.
+    pub(super) fn shared(&self) -> Option<&Standing> {
+        match self {
+            FlowClaims::One(only) => Some(only).filter(|only| only.shared.is_some()),
+            FlowClaims::Many(many) => many.shared.first(),
+            FlowClaims::None => None,
+        }
+    }
+
+    /// All claims.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Standing> {
+        let (one, many) = match self {
+            FlowClaims::None => (None, None),
+            FlowClaims::One(only) => (Some(only), None),
+            FlowClaims::Many(many) => (None, Some(many.own.iter().chain(&many.shared))),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    /// What the classifier should have of the flow; `None` if nobody claims it.
+    pub(super) fn entry(&self) -> Option<Entry> {
+        let (own, shared) = (self.own(), self.shared());
+        let first = own.or(shared)?;
+        Some(Entry {
+            own: own.map(|standing| standing.guarantee),
+            shared: shared.and_then(|standing| standing.shared),
+            protocol: first.protocol,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::Rate;
+    use earmark_core::admission::{Demand, Service};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::traffic_control::bucket::BucketParameters;
+    use crate::traffic_control::plan::LinkNature;
+
+    fn standing(slot: u32, kbps: u64, shared: bool) -> Standing {
+        let nature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
+        let rate = Rate::from_bps(kbps * 1_000);
+        let demand =
+            Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 };
+        Standing {
+            holder: Holder::Claim(ClaimId { slot, generation: 0 }),
+            guarantee: Guarantee {
+                bucket: BucketParameters::reserved(&demand, nature),
+                class: slot,
+            },
+            shared: shared.then_some(slot),
+            protocol: None,
+        }
+    }
+
+    #[test]
+    fn smaller_claim_takes_nothing_and_larger_one_is_replaced_by_the_next() {
+        let (large, small) = (standing(1, 2_000, false), standing(2, 8, false));
+        for order in [[large, small], [small, large]] {
+            let mut claims = FlowClaims::default();
+            order.into_iter().for_each(|standing| claims.insert(standing));
+            assert_eq!(claims.own(), Some(&large));
+            assert!(claims.remove(&large) && !claims.remove(&large));
+            assert_eq!(claims.own(), Some(&small));
+            assert!(claims.remove(&small));
+            assert!(claims.is_empty() && claims.entry().is_none());
+        }
+    }
+
+    #[test]
+    fn larger_shared_claim_stands_beside_own_one() {
+        let (own, shared) = (standing(1, 1_000, false), standing(2, 2_000, true));
+        let mut claims = FlowClaims::default();
+        claims.insert(own);
+        claims.insert(shared);
+        let entry = claims.entry().expect("claimed");
+        assert_eq!((entry.own, entry.shared), (Some(own.guarantee), Some(2)));
+    }
+
+    proptest! {
+        /// Whatever comes and goes: of each sort the largest claim that is there.
+        #[test]
+        fn best_claim_counts_after_any_sequence(
+            steps in prop::collection::vec((0_u32..12, 1_u64..5, any::<bool>()), 0..60),
+        ) {
+            let mut claims = FlowClaims::default();
+            let mut model: Vec<Standing> = Vec::new();
+            for (slot, kbps, shared) in steps {
+                let holder = Holder::Claim(ClaimId { slot, generation: 0 });
+                match model.iter().position(|standing| standing.holder == holder) {
+                    Some(at) => prop_assert!(claims.remove(&model.remove(at))),
+                    None => {
+                        model.push(standing(slot, kbps, shared));
+                        claims.insert(standing(slot, kbps, shared));
+                    }
+                }
+                let best = |shared: bool| {
+                    model.iter().filter(|standing| standing.shared.is_some() == shared).min()
+                };
+                prop_assert_eq!(claims.own(), best(false));
+                prop_assert_eq!(claims.shared(), best(true));
+                prop_assert_eq!(claims.iter().count(), model.len());
+                prop_assert_eq!(claims.is_empty(), model.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Entries of the classifier: what a flow leads to (`struct entry` and `struct bucket` of the BPF program).
+
+use earmark_core::admission::Protocol;
+
+use super::Statistics;
+use super::bucket::{BUCKET, Bucket, BucketParameters};
+
+/// Octets of `struct entry`.
+pub(super) const ENTRY: usize = BUCKET + 8;
+
+/// What packets of a claim get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Guarantee {
+    /// How much of it, the larger first.
+    pub(super) bucket: BucketParameters,
+    /// The priority that they leave with: the handle of a class, or what the queue makes a band of.
+    pub(super) class: u32,
+}
+
+/// A flow as the classifier has it, or should have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The best claim that the flow has for itself.
+    pub(super) own: Option<Guarantee>,
+    /// The number of the bucket of the best claim that it shares with other flows.
+    pub(super) shared: Option<u32>,
+    /// Of the claim in `own`, or of the shared one if there is none.
+    pub(super) protocol: Option<Protocol>,
+}
+
+impl Entry {
+    /// As the classifier reads it, with a full bucket.
+    pub(super) fn emit(&self) -> [u8; ENTRY] {
+        let none = Guarantee { bucket: BucketParameters::NONE, class: 0 };
+        self.emit_with(&Bucket::new(self.own.unwrap_or(none)))
+    }
+
+    /// As the classifier reads it, with the debt and the counters that the kernel's entry `before` has.
+    pub(super) fn emit_after(&self, before: &[u8; ENTRY]) -> [u8; ENTRY] {
+        match self.own {
+            Some(own) => self.emit_with(&bucket_in(before).with(own)),
+            None => self.emit(),
+        }
+    }
+
+    fn emit_with(&self, bucket: &Bucket) -> [u8; ENTRY] {
+        let mut octets = [0; ENTRY];
+        octets[..BUCKET].copy_from_slice(&bucket.emit());
+        let shared = self.shared.map_or(0, |number| number + 1);
+        octets[BUCKET..BUCKET + 4].copy_from_slice(&shared.to_ne_bytes());
+        let protocol = self.protocol.map_or(0, protocol_number);
+        octets[BUCKET + 4..].copy_from_slice(&protocol.to_ne_bytes());
+        octets
+    }
+
+    /// What the kernel's entry says.
+    pub(super) fn parse(octets: &[u8; ENTRY]) -> Entry {
+        let word = |at: usize| {
+            u32::from_ne_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
+        };
+        let own = bucket_in(octets).guarantee;
+        Entry {
+            own: (!own.bucket.is_none()).then_some(own),
+            shared: word(BUCKET).checked_sub(1),
+            protocol: PROTOCOLS.into_iter().find(|&p| protocol_number(p) == word(BUCKET + 4)),
+        }
+    }
+
+    /// What the kernel's entry has counted.
+    pub(super) fn counters(octets: &[u8; ENTRY]) -> Statistics {
+        bucket_in(octets).statistics()
+    }
+}
+
+const PROTOCOLS: [Protocol; 4] =
+    [Protocol::Rsvp, Protocol::Yessir, Protocol::Boomerang, Protocol::Nsis];
+
+/// Stays the same from one version of the daemon to the next, which adopts what this one wrote.
+fn protocol_number(protocol: Protocol) -> u32 {
+    match protocol {
+        Protocol::Rsvp => 1,
+        Protocol::Yessir => 2,
+        Protocol::Boomerang => 3,
+        Protocol::Nsis => 4,
+    }
+}
+
+fn bucket_in(octets: &[u8; ENTRY]) -> Bucket {
+    let mut bucket = [0; BUCKET];
+    bucket.copy_from_slice(&octets[..BUCKET]);
+    Bucket::parse(&bucket)
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::Rate;
+    use earmark_core::admission::{Demand, Service};
+
+    use super::*;
+    use crate::traffic_control::plan::LinkNature;
+
+    fn guarantee(bps: u64) -> Guarantee {
+        let nature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
+        let rate = Rate::from_bps(bps);
+        let demand =
+            Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 };
+        Guarantee { bucket: BucketParameters::reserved(&demand, nature), class: 0xea4d_0010 }
+    }
+
+    #[test]
+    fn entry_is_read_as_it_was_written() {
+        for own in [None, Some(guarantee(1_000_000)), Some(guarantee(u64::MAX))] {
+            for shared in [None, Some(0), Some(77)] {
+                for protocol in [None].into_iter().chain(PROTOCOLS.map(Some)) {
+                    let entry = Entry { own, shared, protocol };
+                    assert_eq!(Entry::parse(&entry.emit()), entry);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn changed_entry_keeps_debt_and_counters() {
+        let before = Entry { own: Some(guarantee(1_000_000)), shared: None, protocol: None };
+        let mut octets = before.emit();
+        octets[..8].copy_from_slice(&99_u64.to_ne_bytes()); // full at
+        octets[24..32].copy_from_slice(&5_u64.to_ne_bytes()); // packets
+        let after = Entry { own: Some(guarantee(2_000_000)), shared: Some(3), protocol: None };
+        let written = after.emit_after(&octets);
+        assert_eq!(Entry::parse(&written), after);
+        assert_eq!(Entry::counters(&written).packets, 5);
+        assert_eq!(written[..8], octets[..8]);
+        assert_eq!(Entry::counters(&after.emit()).packets, 0);
+    }
+
+    #[test]
+    fn entry_of_a_later_version_is_read_without_a_protocol() {
+        let mut octets = Entry { own: Some(guarantee(1)), ..Entry::default() }.emit();
+        octets[BUCKET + 4] = 0xff;
+        assert_eq!(Entry::parse(&octets).protocol, None);
+    }
+}

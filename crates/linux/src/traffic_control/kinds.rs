@@ -1,0 +1,121 @@
+//! Kinds of flows, by what they name of a packet (`bpf/flow.h`): the classifier looks up only those that a link has.
+
+use std::collections::BTreeMap;
+
+use earmark_core::{Flow, InterfaceId};
+
+/// Kinds that name a source; those of any source follow, in the same order.
+const KINDS_OF_ANY_SOURCE: u32 = 6;
+/// The kind of all ranges.
+const RANGE: u32 = 12;
+
+/// The number of a flow's kind, the most specific first.
+fn kind(flow: &Flow) -> u32 {
+    if flow.is_range() {
+        return RANGE;
+    }
+    let named = match (flow.destination_port != 0, flow.source_port != 0, flow.flow_label != 0) {
+        (true, true, _) => 0,
+        (true, false, true) => 1,
+        (true, false, false) => 2,
+        (false, true, _) => 3,
+        (false, false, true) => 4,
+        (false, false, false) => 5,
+    };
+    named + if flow.source.is_none() { KINDS_OF_ANY_SOURCE } else { 0 }
+}
+
+/// How many flows of each kind each link has.
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    /// By link, family (0 for IPv4) and kind.
+    counts: BTreeMap<(InterfaceId, usize, u32), u32>,
+}
+
+impl Kinds {
+    /// One flow more; whether it is the first of its kind.
+    pub(super) fn enter(&mut self, interface: InterfaceId, flow: &Flow) -> bool {
+        let count = self.counts.entry(Kinds::key(interface, flow)).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    /// One flow less.
+    pub(super) fn leave(&mut self, interface: InterfaceId, flow: &Flow) {
+        let key = Kinds::key(interface, flow);
+        if let Some(count) = self.counts.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&key);
+            }
+        }
+    }
+
+    /// The kinds that a link has, one bit each: of IPv4 and of IPv6.
+    pub(super) fn of(&self, interface: InterfaceId) -> [u32; 2] {
+        let mut kinds = [0; 2];
+        let all = (interface, 0, 0)..=(interface, 1, RANGE);
+        for &(_, family, kind) in self.counts.range(all).map(|(key, _)| key) {
+            kinds[family] |= 1 << kind;
+        }
+        kinds
+    }
+
+    /// Forgets a link.
+    pub(super) fn forget(&mut self, interface: InterfaceId) {
+        self.counts.retain(|(on, ..), _| *on != interface);
+    }
+
+    fn key(interface: InterfaceId, flow: &Flow) -> (InterfaceId, usize, u32) {
+        (interface, usize::from(!flow.destination.is_ipv4()), kind(flow))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(destination: &str, source: Option<&str>, ports: (u16, u16), label: u32) -> Flow {
+        Flow {
+            destination: destination.parse().expect("an address"),
+            source: source.map(|source| source.parse().expect("an address")),
+            protocol: 17,
+            destination_port: ports.0,
+            source_port: ports.1,
+            flow_label: label,
+            destination_open: 0,
+            source_open: 0,
+        }
+    }
+
+    #[test]
+    fn every_kind_has_its_bit() {
+        let (v4, from4) = ("10.0.0.9", Some("10.0.0.1"));
+        let (v6, from6) = ("2001:db8::9", Some("2001:db8::1"));
+        for (flow, family, bit) in [
+            (flow(v4, from4, (5, 6), 0), 0, 0),
+            (flow(v6, from6, (5, 0), 7), 1, 1),
+            (flow(v4, from4, (5, 0), 0), 0, 2),
+            (flow(v4, from4, (0, 6), 0), 0, 3),
+            (flow(v6, from6, (0, 0), 7), 1, 4),
+            (flow(v4, from4, (0, 0), 0), 0, 5),
+            (flow(v4, None, (5, 6), 0), 0, 6),
+            (flow(v6, None, (5, 0), 7), 1, 7),
+            (flow(v4, None, (0, 0), 0), 0, 11),
+            (Flow::to_range("10.0.0.0/8".parse().expect("a prefix")), 0, 12),
+            (Flow::to_range("2001:db8::/32".parse().expect("a prefix")), 1, 12),
+        ] {
+            let mut kinds = Kinds::default();
+            assert!(kinds.enter(InterfaceId(3), &flow), "the first of its kind");
+            assert!(!kinds.enter(InterfaceId(3), &flow));
+            let mut expected = [0; 2];
+            expected[family] = 1 << bit;
+            assert_eq!(kinds.of(InterfaceId(3)), expected, "{flow:?}");
+            assert_eq!(kinds.of(InterfaceId(2)), [0; 2]);
+            kinds.leave(InterfaceId(3), &flow);
+            assert_eq!(kinds.of(InterfaceId(3)), expected);
+            kinds.leave(InterfaceId(3), &flow);
+            assert_eq!(kinds.of(InterfaceId(3)), [0; 2]);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What others do to traffic control is noticed, put right and told, with whose reservation it was.
+
+use earmark_core::Rate;
+use earmark_linux::netlink::Message;
+use earmark_linux::{
+    Changed, ClassifierChoice, Deviation, Enforcement, Fault, LinkPlan, Monitor, Queues,
+    TrafficControl,
+};
+
+use crate::support::{Line, eventually, flow, installation, meddle, tc_header};
+
+const ROOT: u32 = u32::MAX;
+const OUR_ROOT: u32 = 0xea4d_0000;
+
+/// Whether others have changed something of the line's link, in a while.
+fn is_told(monitor: &mut Monitor, line: &Line) -> bool {
+    match monitor.changed().expect("heard") {
+        Changed::Interfaces(interfaces) => interfaces.contains(&line.outward),
+        Changed::Anything => true,
+    }
+}
+
+/// What traffic control does itself is not announced; what others do is, at once.
+pub(crate) fn changes_by_others() {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    let mut monitor = line.router.run_in(|| control.monitor()).expect("inside").expect("opened");
+    let claim = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
+    control.install(&claim).expect("installed");
+    control.remove(claim.claim).expect("removed");
+    control.tidy().expect("tidied");
+    control.install(&claim).expect("installed");
+    assert!(!is_told(&mut monitor, &line), "it was ourselves");
+    // Of the reservation, which is the first of the pool that was parked (RTM_DELTCLASS).
+    meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, OUR_ROOT | 0x11, 0)));
+    eventually("the class's end is told", || is_told(&mut monitor, &line));
+    let links = [line.outward].into();
+    let found =
+        line.router.run_in(|| control.reconcile_queues(&links)).expect("inside").expect("compared");
+    let whose = Some((claim.claim, claim.flow));
+    let deviation = |fault| Deviation { interface: line.outward, reservation: whose, fault };
+    assert_eq!(found.deviations, [deviation(Fault::ClassMissing), deviation(Fault::Queue)]);
+    assert!(!is_told(&mut monitor, &line), "it was ourselves");
+    assert_eq!(control.enforcement(claim.claim), Some(Enforcement::Enforced));
+
+    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
+    eventually("the qdisc's end is told", || is_told(&mut monitor, &line));
+    let found =
+        line.router.run_in(|| control.reconcile_queues(&links)).expect("inside").expect("compared");
+    let whole = Deviation { interface: line.outward, reservation: None, fault: Fault::Qdisc };
+    assert_eq!(found.deviations, [whole], "once for all of the link");
+}
+
+/// Another daemon takes everything out, classifier and flows too, of which nobody tells: the audit finds it.
+pub(crate) fn silent_changes() {
+    for queues in [Queues::PerFlow, Queues::Aggregate, Queues::Priority] {
+        let line = Line::new();
+        let plan = LinkPlan { queues, ..line.plan() };
+        let (mut control, _) = line.open(&plan, ClassifierChoice::Bpf);
+        let claim = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
+        let other = installation(&line, 2, flow(6_001, 5_000), Rate::from_mbps(1));
+        for claim in [&claim, &other] {
+            control.install(claim).expect("installed");
+        }
+        let audit = |control: &mut TrafficControl| {
+            line.router.run_in(|| control.audit(1)).expect("inside").expect("looked")
+        };
+        assert_eq!(audit(&mut control), [], "{queues:?}");
+        let (stranger, _) = line.open(&plan, ClassifierChoice::Bpf);
+        line.router.run_in(|| stranger.teardown()).expect("inside").expect("taken out");
+
+        let interface = line.outward;
+        let mut found = Vec::new();
+        // One flow at a time, and then from the beginning.
+        (0..4).for_each(|_| found.extend(audit(&mut control)));
+        let whole = Deviation { interface, reservation: None, fault: Fault::Classifier };
+        let of = |claim: &earmark_core::Installation| Deviation {
+            interface,
+            reservation: Some((claim.claim, claim.flow)),
+            fault: Fault::Flow,
+        };
+        assert_eq!(found.len(), 3, "{queues:?}: {found:?}");
+        for deviation in [whole, of(&claim), of(&other)] {
+            assert!(found.contains(&deviation), "{queues:?}: {found:?}");
+        }
+        let links = [interface].into();
+        let queues_found = line.router.run_in(|| control.reconcile_queues(&links));
+        let queues_found = queues_found.expect("inside").expect("compared");
+        assert_eq!(queues_found.deviations.first().map(|d| d.fault), Some(Fault::Qdisc));
+        let rest = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
+        assert_eq!((rest.removed, rest.restored), (0, 0), "{queues:?}: {rest:?}");
+    }
+}
+
+/// Somebody else's qdisc cannot be replaced: the reservation says that it is not enforced, and why, until it is again.
+pub(crate) fn foreign_qdisc() {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    let claim = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
+    control.install(&claim).expect("installed");
+    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
+    // RTM_NEWQDISC, to be created: a queue of 9 packets.
+    let queue = Message::new(36, 0x500).fixed(&tc_header(line.outward, 0x10000, ROOT));
+    meddle(&line.router, queue.text(1, "pfifo").u32(2, 9));
+    let links = [line.outward].into();
+    let found =
+        line.router.run_in(|| control.reconcile_queues(&links)).expect("inside").expect("compared");
+    assert_eq!(found.foreign, [(line.outward, "pfifo".to_owned())]);
+    match control.enforcement(claim.claim) {
+        Some(Enforcement::Unenforced(reason)) => assert!(reason.contains("pfifo"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, 0x10000, ROOT)));
+    line.router.run_in(|| control.reconcile_queues(&links)).expect("inside").expect("compared");
+    assert_eq!(control.enforcement(claim.claim), Some(Enforcement::Enforced));
+}
