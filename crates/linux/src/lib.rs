@@ -17,6 +17,7 @@ pub mod capabilities;
 pub mod clock;
 pub mod frames;
 pub mod inbox;
+pub mod interface;
 pub mod link;
 pub mod mirror;
 pub mod multicast_router;
@@ -26,6 +27,7 @@ pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;
 
+pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use signalling_socket::{
     Access, FastKey, FastPath, FastSession, Gist, Incoming, Intercept, InterfaceError,

@@ -39,6 +39,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use earmark_core::{InterfaceId, Outgoing};
 
+use crate::interface::InterfaceName;
 use crate::sys::socket::{Batch, receive_drops, set_option};
 use alerted::AlertedSockets;
 pub use error::{InterfaceError, OpenError, SendError};
@@ -194,7 +195,7 @@ impl SignallingSocket {
         }
         self.alerted.forget(interface);
         if let Some(Err(error)) = self.udp.as_mut().map(|udp| udp.serve(interface, false)) {
-            tracing::debug!(%error, interface = interface.0, "leaving a group");
+            tracing::debug!(%error, interface = %InterfaceName(interface), "leaving a group");
         }
         // The kernel ends memberships with their interface.
         self.groups.retain(|(_, on), _| *on != interface);
@@ -343,7 +344,7 @@ impl SignallingSocket {
                 return Err(InterfaceError::Intercept(error));
             }
             // What goes to groups, and answers to pings, are then seen as far as raw sockets see them.
-            tracing::debug!(%error, interface = interface.0, "not intercepted");
+            tracing::debug!(%error, interface = %InterfaceName(interface), "not intercepted");
             by_sockets = match &self.interceptor {
                 Ok(interceptor) => interceptor.missing(interface, how),
                 Err(_) => *how,

@@ -18,6 +18,7 @@ use super::flow_table::FlowTable;
 use super::place::MOST_FLOWS;
 use super::{ClassifierChoice, TcError};
 use crate::bpf_object::{self, CLASSIFIER};
+use crate::interface::InterfaceName;
 use crate::sys::bpf::{self, Map};
 
 /// Names by which we know what is ours.
@@ -208,7 +209,7 @@ impl FlowTable for BpfTable {
 /// BPF may stand in the way of this too, and then there is no classifier to be taken out.
 pub(super) fn retire(interface: InterfaceId) {
     if let Err(error) = detach_left_behind(interface) {
-        tracing::debug!(%error, interface = interface.0, "no BPF classifier to retire");
+        tracing::debug!(%error, interface = %InterfaceName(interface), "no BPF classifier to retire");
     }
 }
 
@@ -231,7 +232,7 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
             // Somebody else's, or an earlier daemon's that cannot be told apart without the right to look.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 tracing::warn!(
-                    interface = interface.0,
+                    interface = %InterfaceName(interface),
                     "a classifier is attached that cannot be examined; to take over what an earlier daemon left, \
                      start with CAP_SYS_ADMIN"
                 );

@@ -5,6 +5,7 @@ use std::io;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, FlowError, InterfaceId};
 
+use crate::interface::InterfaceName;
 use crate::netlink::NetlinkError;
 
 /// Why traffic control could not do it. [`TcError::errno`] gives the number for a protocol's error message.
@@ -17,7 +18,7 @@ pub enum TcError {
         interface: InterfaceId,
     },
     /// The interface is not planned, so that nothing can be reserved on it.
-    #[error("the interface with index {} takes no reservations", interface.0)]
+    #[error("{} takes no reservations", InterfaceName(*interface))]
     UnknownLink {
         /// Which.
         interface: InterfaceId,
@@ -30,8 +31,8 @@ pub enum TcError {
     },
     /// Somebody else has put a qdisc there, which we will not replace.
     #[error(
-        "the interface with index {} is shaped by somebody else's {kind:?} qdisc; remove it first",
-        interface.0
+        "{} is shaped by somebody else's {kind:?} qdisc; remove it first",
+        InterfaceName(*interface)
     )]
     ForeignQdisc {
         /// Where.
@@ -40,7 +41,7 @@ pub enum TcError {
         kind: String,
     },
     /// All classes that the plan allows are in use.
-    #[error("all {limit} classes of the interface with index {} are in use", interface.0)]
+    #[error("all {limit} classes of {} are in use", InterfaceName(*interface))]
     PoolFull {
         /// Where.
         interface: InterfaceId,
@@ -49,8 +50,8 @@ pub enum TcError {
     },
     /// Reservations are to share a class, and the classifier has no buckets to keep them apart.
     #[error(
-        "reservations on the interface with index {} cannot share a class: that takes the BPF classifier",
-        interface.0
+        "reservations on {} cannot share a class: that takes the BPF classifier",
+        InterfaceName(*interface)
     )]
     NoBuckets {
         /// Where.

@@ -21,6 +21,7 @@ use super::plan::{
     RESERVED, SHARED_QUEUE, SIGNALLING, SIGNALLING_QUEUE, handle,
 };
 use super::{ClassifierChoice, Statistics, TcError};
+use crate::interface::InterfaceName;
 use crate::netlink::{Connection, Message};
 
 /// Classes made at a time when the pool runs out.
@@ -328,7 +329,7 @@ impl Link {
                 Err(error) if error.is(libc::ENOENT) => {}
                 // A filter of somebody's leads there.
                 Err(error) if error.is(libc::EBUSY) => {
-                    tracing::warn!(interface = interface.0, class, "cannot delete a class in use");
+                    tracing::warn!(interface = %InterfaceName(interface), class, "cannot delete a class in use");
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -10,6 +10,7 @@ use super::link::{Link, Repair, has_our_root};
 use super::place::{Parameters, Place, Tools};
 use super::plan::{LinkNature, LinkPlan, Queues, handle};
 use super::{Adopted, Entry, Reconciliation, TcError, TrafficControl, flow_table, kernel};
+use crate::interface::InterfaceName;
 use crate::netlink::Connection;
 
 impl TrafficControl {
@@ -94,7 +95,7 @@ impl TrafficControl {
         self.flows.retain(|(on, _), _| *on != interface);
         // Where the interface is gone there is nothing to detach from, which the kernel may call an error.
         if let Err(error) = self.table.detach(interface) {
-            tracing::debug!(%error, interface = interface.0, "forgetting a link");
+            tracing::debug!(%error, interface = %InterfaceName(interface), "forgetting a link");
         }
     }
 
