@@ -10,13 +10,13 @@ use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
-    Adopted, Gist, InterfaceError, InterfaceSignalling, LinkPlan, Reconciliation, SignallingSocket,
-    TcError, TrafficControl, Yessir,
+    Adopted, Gist, InterfaceError, InterfaceName, InterfaceSignalling, LinkPlan, Reconciliation,
+    SignallingSocket, TcError, TrafficControl, Yessir,
 };
 use earmark_node::TrafficRow;
 use tracing::debug;
 
-use crate::config::InterfaceConfig;
+use crate::config::{Capacity, InterfaceConfig};
 use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
 use crate::short_cut::{self, ShortCut};
 use crate::streams::Streams;
@@ -118,8 +118,9 @@ impl System {
         &mut self,
         interface: InterfaceId,
         config: &InterfaceConfig,
+        capacity: Capacity,
     ) -> Result<Vec<Adopted>, TcError> {
-        let Some(plan) = plan(interface, config) else {
+        let Some(plan) = plan(interface, config, capacity) else {
             self.hands_off.insert(interface);
             return Ok(Vec::new());
         };
@@ -156,6 +157,19 @@ impl System {
         if self.planned.remove(&interface) {
             self.traffic_control.forget_link(interface);
         }
+        self.stop_signalling(interface);
+    }
+
+    /// Gives an interface back that is still there: its queues are the kernel's own again.
+    pub(crate) fn release(&mut self, interface: InterfaceId) -> Result<(), TcError> {
+        self.stop_signalling(interface);
+        match self.planned.remove(&interface) {
+            true => self.traffic_control.remove_link(interface),
+            false => Ok(()),
+        }
+    }
+
+    fn stop_signalling(&mut self, interface: InterfaceId) {
         self.hands_off.remove(&interface);
         if let Some(path) = self.socket.fast_path_mut() {
             self.short_cut.forget(path, interface);
@@ -369,20 +383,24 @@ impl Kernel for System {
 }
 
 /// The plan of one interface's traffic control; `None` where its queues must be left alone.
-pub(crate) fn plan(interface: InterfaceId, config: &InterfaceConfig) -> Option<LinkPlan> {
+pub(crate) fn plan(
+    interface: InterfaceId,
+    config: &InterfaceConfig,
+    capacity: Capacity,
+) -> Option<LinkPlan> {
     Some(LinkPlan {
         queues: config.queues.plan()?,
         pool: config.classes,
         pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
         best_effort_queue: config.queue_packets,
-        ..LinkPlan::new(interface, config.bandwidth, config.reservable)
+        ..LinkPlan::new(interface, capacity.bandwidth, capacity.reservable)
     })
 }
 
 /// A membership that cannot be had, on an interface without that family for instance, leaves the others alone.
 fn membership(group: IpAddr, interface: InterfaceId, outcome: io::Result<()>) {
     if let Err(error) = outcome {
-        debug!(%error, %group, interface = interface.0, "group membership");
+        debug!(%error, %group, interface = %InterfaceName(interface), "group membership");
     }
 }
 

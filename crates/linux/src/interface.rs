@@ -28,6 +28,17 @@ impl fmt::Display for InterfaceName {
     }
 }
 
+/// The main name of the interface that has this name, be that the main one or an alternative (`ip link property`); `None` if
+/// there is none.
+///
+/// # Errors
+/// The kernel lends no socket.
+pub fn main_name(name: &str) -> io::Result<Option<String>> {
+    let socket = any_socket()?;
+    let index = netdevice::name_to_index(&socket, name);
+    Ok(index.and_then(|index| netdevice::index_to_name(&socket, index)).ok())
+}
+
 /// The speed of an interface's link as its driver tells it; `None` where it tells none: without a carrier as a rule, and
 /// from drivers of links that have no speed of their own (dummy, WireGuard, PPP, loopback).
 ///

@@ -24,6 +24,6 @@ pub use edge::{Across, AggregateChange, AggregateRow, Border, RSVP_E2E_IGNORE};
 pub use node::Node;
 pub use receiver::{Ask, Listen, Unanswerable};
 pub use show::{
-    AssociationRow, LinkRow, NeighborRow, ReductionRow, ReservationRow, RoutingStateRow,
+    AssociationRow, LinkRow, LinkState, NeighborRow, ReductionRow, ReservationRow, RoutingStateRow,
     SenderName, SessionRow, TrafficRow,
 };

@@ -31,6 +31,8 @@ const FLOWS_SYMBOL: &str = "flows";
 const BUCKETS_SYMBOL: &str = "buckets";
 const RANGES_SYMBOL: &str = "ranges";
 const MASKS_SYMBOL: &str = "masks";
+/// Index of the loopback interface in every namespace (Linux: `LOOPBACK_IFINDEX`).
+const LOOPBACK: u32 = 1;
 /// One of those that the source names. The classifier uses no helper that asks for another.
 const LICENSE: &str = "MIT";
 /// Octets of `struct flow` in the classifier.
@@ -85,10 +87,9 @@ impl BpfTable {
             bpf::load_classifier(PROGRAM, &code, LICENSE).map_err(failed("load the classifier"))?;
         let info = bpf::program_info(program.as_fd()).map_err(failed("read the classifier"))?;
         let table = BpfTable { maps, program, number: info.number };
-        // A kernel before 6.6 loads the program, but has no place to attach it.
-        if let Some(&interface) = interfaces.first() {
-            bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
-        }
+        // A kernel before 6.6 loads the program, but has no place to attach it. Interfaces may come later, loopback is there.
+        let interface = interfaces.first().map_or(LOOPBACK, |interface| interface.0);
+        bpf::attached(interface).map_err(failed("look for classifiers"))?;
         Ok(table)
     }
 

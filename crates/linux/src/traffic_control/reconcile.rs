@@ -99,6 +99,17 @@ impl TrafficControl {
         }
     }
 
+    /// Takes everything of ours out of a link that takes part no more, and forgets its installations.
+    ///
+    /// # Errors
+    /// What the kernel refused; the link is forgotten nevertheless.
+    pub fn remove_link(&mut self, interface: InterfaceId) -> Result<(), TcError> {
+        self.links.remove(&interface);
+        self.claims.retain(|_, installed| installed.interface != interface);
+        self.flows.retain(|(on, _), _| *on != interface);
+        self.clear(interface)
+    }
+
     /// Compares the kernel's state with what it should be, and puts it right: the qdiscs, the classes, their queues, the
     /// classifier, its entries.
     ///
