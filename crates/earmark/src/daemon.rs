@@ -247,6 +247,7 @@ fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
     let EventLoop { driver, listener, .. } = event_loop;
     drop(listener);
     if config.keep_reservations_on_exit {
+        info!("queues stay in the kernel for the next daemon; `earmark clear` takes them out");
         return Ok(());
     }
     info!("taking the reservations out of the kernel");

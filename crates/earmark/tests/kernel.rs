@@ -4,6 +4,8 @@
 
 #[path = "kernel/both_paths.rs"]
 mod both_paths;
+#[path = "kernel/clear.rs"]
+mod clear;
 #[path = "kernel/host.rs"]
 mod host;
 #[path = "kernel/interfaces.rs"]
@@ -34,7 +36,7 @@ const NEEDS_ETHTOOL: [&str; 2] =
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 37] = [
+    let tests: [Test; 40] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -95,6 +97,15 @@ fn main() -> ExitCode {
         (
             "segmentation_offload_on_a_slow_link_is_warned_of_once",
             interfaces::segmentation_offload_on_a_slow_link_is_warned_of_once,
+        ),
+        (
+            "what_is_left_is_cleared_once_no_daemon_runs",
+            clear::what_is_left_is_cleared_once_no_daemon_runs,
+        ),
+        ("what_is_adopted_in_time_stays", clear::what_is_adopted_in_time_stays),
+        (
+            "clearing_is_scheduled_after_the_adoption_time",
+            clear::clearing_is_scheduled_after_the_adoption_time,
         ),
         ("alternative_name_is_explained", interfaces::alternative_name_is_explained),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),

@@ -21,6 +21,7 @@ pub mod interface;
 pub mod link;
 pub mod mirror;
 pub mod multicast_router;
+mod namespace_claim;
 pub mod netlink;
 pub mod netns;
 pub mod signalling_socket;
@@ -29,6 +30,7 @@ pub mod traffic_control;
 
 pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
+pub use namespace_claim::NamespaceClaim;
 pub use signalling_socket::{
     Access, FastKey, FastPath, FastSession, Gist, Incoming, Intercept, InterfaceError,
     InterfaceSignalling, OpenError, PassedMessages, Seen, SeenSession, SendError, Settled, Share,

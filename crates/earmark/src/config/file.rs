@@ -143,6 +143,7 @@ struct DaemonTable {
     record: Option<PathBuf>,
     user: Option<String>,
     keep_reservations_on_exit: Option<bool>,
+    adoption_time: Option<Spanned<String>>,
     reconcile: Option<Spanned<String>>,
 }
 
@@ -199,6 +200,12 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         record: file.daemon.record,
         user: file.daemon.user,
         keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
+        adoption_time: source.duration(
+            file.daemon.adoption_time.as_ref(),
+            Duration::from_secs(1)..=Duration::from_secs(24 * 3_600),
+            Duration::from_secs(180),
+            "\"3min\" is usual; from 1s to a day (1440min) are possible; keep_reservations_on_exit = false keeps nothing",
+        )?,
         reconcile: source.duration(
             file.daemon.reconcile.as_ref(),
             Duration::from_millis(100)..=Duration::from_secs(3_600),

@@ -88,6 +88,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether reserved flows keep their queues when the daemon stops in good order, for its successor to adopt.
     pub keep_reservations_on_exit: bool,
+    /// For how long they keep them if no successor comes, where a service manager sees to that.
+    pub adoption_time: Duration,
     /// How often routes and traffic control are compared with what they should be.
     pub reconcile: Duration,
 }
@@ -266,6 +268,7 @@ impl Config {
             record: None,
             user: None,
             keep_reservations_on_exit: true,
+            adoption_time: Duration::from_secs(180),
             reconcile: Duration::from_secs(30),
         }
     }

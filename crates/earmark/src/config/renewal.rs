@@ -87,6 +87,7 @@ impl Config {
                 engine: self.nsis.engine.renewed(new.nsis.engine),
             },
             reconcile: new.reconcile,
+            adoption_time: new.adoption_time,
             ..self.clone()
         };
         Renewed { config, waiting }

@@ -22,6 +22,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     assert_eq!(config.proxies, earmark_rsvp::proxy::Settings::default());
     assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
     assert!(config.keep_reservations_on_exit);
+    assert_eq!(config.adoption_time, Config::new("", "").adoption_time);
     let shown = &config.interfaces[0];
     let place = shown.place.clone();
     assert_eq!(
@@ -461,6 +462,9 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "daemon.keep_reservations_on_exit",
         "expected a boolean",
     ),
+    ("[daemon]\nadoption_time = 'long'", 2, "daemon.adoption_time", "number"),
+    ("[daemon]\nadoption_time = '10ms'", 2, "daemon.adoption_time", "out of range"),
+    ("[daemon]\nadoption_time = '2000min'", 2, "daemon.adoption_time", "out of range"),
     ("[daemon]\nreconcile = 'often'", 2, "daemon.reconcile", "number"),
     ("[daemon]\nreconcile = '1ms'", 2, "daemon.reconcile", "out of range"),
     ("[node\n", 1, "node", ""),

@@ -138,7 +138,7 @@ impl FlowTable for BpfTable {
             bpf::detach(self.program.as_fd(), interface.0)
                 .map_err(failed("detach the classifier"))?;
         }
-        detach_left_behind(interface)
+        detach_left_behind(interface).map(drop)
     }
 
     fn set(&mut self, interface: InterfaceId, flow: &Flow, value: u32) -> Result<(), TcError> {
@@ -214,11 +214,13 @@ pub(super) fn retire(interface: InterfaceId) {
     }
 }
 
-fn detach_left_behind(interface: InterfaceId) -> Result<(), TcError> {
-    for (program, _) in left_behind(interface)? {
+/// Takes the classifiers of earlier daemons out of an interface; gives how many there were.
+pub(super) fn detach_left_behind(interface: InterfaceId) -> Result<usize, TcError> {
+    let programs = left_behind(interface)?;
+    for (program, _) in &programs {
         bpf::detach(program.as_fd(), interface.0).map_err(failed("detach the classifier"))?;
     }
-    Ok(())
+    Ok(programs.len())
 }
 
 /// The programs in an interface's way out.

@@ -15,6 +15,7 @@ mod bpf_ranges;
 mod bpf_table;
 mod bucket;
 mod bucket_pool;
+mod clear;
 mod error;
 mod flow_table;
 mod install;
@@ -35,6 +36,7 @@ use flow_table::FlowTable;
 use link::Link;
 use place::{Place, Tools};
 
+pub use clear::clear;
 pub use error::TcError;
 pub use plan::{LinkPlan, Queues};
 
