@@ -36,7 +36,7 @@ const NEEDS_ETHTOOL: [&str; 2] =
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 40] = [
+    let tests: [Test; 41] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -107,6 +107,7 @@ fn main() -> ExitCode {
             "clearing_is_scheduled_after_the_adoption_time",
             clear::clearing_is_scheduled_after_the_adoption_time,
         ),
+        ("events_name_interfaces", interfaces::events_name_interfaces),
         ("alternative_name_is_explained", interfaces::alternative_name_is_explained),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (

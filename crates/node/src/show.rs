@@ -6,12 +6,12 @@ mod nsis;
 mod yessir;
 
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand};
-use earmark_core::{InterfaceId, Rate, Time};
+use earmark_core::{Rate, Time};
 use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
@@ -383,14 +383,6 @@ impl Node {
                 Liveness::Alive => Some("alive".into()),
                 Liveness::Lost => Some("lost".into()),
             },
-        }
-    }
-
-    /// The name of an interface, or its index where it is gone.
-    fn interface_name(&self, id: InterfaceId) -> String {
-        match self.interfaces.by_id(id) {
-            Some(interface) => interface.name.clone(),
-            None => id.0.to_string(),
         }
     }
 }

@@ -293,7 +293,7 @@ impl<K: Kernel> Desk<'_, K> {
                 return Err(problem);
             }
             for event in &events {
-                hub.publish_one(*now, event);
+                hub.publish_one(*now, event, driver.node());
             }
         }
         info!(application = number, ?protocol, ?role, %destination, port, "opened");

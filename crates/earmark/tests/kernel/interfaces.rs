@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use earmark::control::protocol::{LinkRow, LinkState, Listen};
+use earmark::describe;
 use earmark_core::Rate;
 use earmark_linux::{link, netns::Namespace};
 use libtest_mimic::Failed;
@@ -307,6 +308,31 @@ pub(crate) fn segmentation_offload_on_a_slow_link_is_warned_of_once() -> Outcome
     let said = end(&mut a)?;
     check(said.matches("segmentation offload is on").count() == 1, &said)?;
     check(said.contains("ethtool -K eth0 tso off gso off"), &said)
+}
+
+/// Every event about a link has its name beside the index, the one about a link that has just gone too; in words there is only
+/// the name.
+pub(crate) fn events_name_interfaces() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    a.start(ETH0)?;
+    b.start(ETH0)?;
+    let mut watcher = a.client()?;
+    watcher.start_watching()?;
+    reserve(&a, &b, "10.0.1.2")?;
+    link::delete(&a.namespace, "eth0")?;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut seen = Vec::new();
+    loop {
+        let notice = watcher.next_event(Some(deadline))?.ok_or("the reservation is not void")?;
+        let Some(_) = describe::interface_of(&notice.event) else { continue };
+        let name = notice.interface_name.as_deref();
+        check(name == Some("eth0"), &format!("{notice:?}"))?;
+        seen.push(describe::event(&notice.event, "eth0"));
+        if seen.iter().any(|text| text.contains("on eth0 gone")) {
+            break;
+        }
+    }
+    check(seen.iter().any(|text| text.contains("on eth0 made")), &format!("{seen:?}"))
 }
 
 /// Settings may name an alternative name, which udev gives; the log says which name to use.
