@@ -14,7 +14,7 @@ use earmark_linux::{
     SignallingSocket, TcError, TrafficControl, Yessir,
 };
 use earmark_node::TrafficRow;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::config::{Capacity, InterfaceConfig};
 use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
@@ -399,8 +399,15 @@ pub(crate) fn plan(
 
 /// A membership that cannot be had, on an interface without that family for instance, leaves the others alone.
 fn membership(group: IpAddr, interface: InterfaceId, outcome: io::Result<()>) {
-    if let Err(error) = outcome {
-        debug!(%error, %group, interface = %InterfaceName(interface), "group membership");
+    let Err(error) = outcome else { return };
+    let interface = InterfaceName(interface);
+    // The one answer that its user can do something about.
+    match rustix::io::Errno::from_io_error(&error) {
+        Some(rustix::io::Errno::NOBUFS) => warn!(
+            %group, %interface,
+            "cannot join the group on so many interfaces; raise the sysctl net.ipv4.igmp_max_memberships"
+        ),
+        _ => debug!(%error, %group, %interface, "group membership"),
     }
 }
 

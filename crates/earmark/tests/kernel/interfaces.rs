@@ -231,6 +231,12 @@ pub(crate) fn carrier_and_address_may_come_later_and_change() -> Outcome {
         Ok((addresses.first() == Some(&"10.0.7.1".parse()?)).then_some(()))
     })?;
     reserve(&a, &b, "10.0.7.2")?;
+    // Duplicate detection takes a second; messages carry the address when it is over.
+    ip(&a, &["address", "add", "2001:db8:7::1/64", "dev", "eth0"])?;
+    until("the IPv6 address is usable", || {
+        let addresses = row(&a, "eth0")?.addresses;
+        Ok(addresses.contains(&"2001:db8:7::1".parse()?).then_some(()))
+    })?;
     ip(&a, &["link", "set", "dev", "eth0", "mtu", "1400"])?;
     check(row(&a, "eth0")?.held_bps == Rate::from_mbps(2), "it still stands")?;
     let said = end(&mut a)?;
