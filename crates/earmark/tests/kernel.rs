@@ -36,7 +36,7 @@ const NEEDS_ETHTOOL: [&str; 2] =
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 41] = [
+    let tests: [Test; 42] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -76,6 +76,10 @@ fn main() -> ExitCode {
         ("nsis_daemon_that_comes_back_is_found", nsis::a_daemon_that_comes_back_is_found),
         ("nsis_settings_change", nsis::settings_of_nsis_change),
         ("interface_that_comes_late_is_waited_for", interfaces::one_that_comes_late_is_waited_for),
+        (
+            "interface_that_a_reload_adds_is_waited_for",
+            interfaces::one_that_a_reload_adds_is_waited_for,
+        ),
         ("interface_that_is_renamed_is_given_back", interfaces::one_that_is_renamed_is_given_back),
         (
             "interface_that_moves_to_another_namespace_comes_back",

@@ -113,6 +113,31 @@ pub(crate) fn one_that_comes_late_is_waited_for() -> Outcome {
     Ok(())
 }
 
+/// Settings that are read again may name an interface that does not exist yet, and leave a bandwidth to the driver.
+pub(crate) fn one_that_a_reload_adds_is_waited_for() -> Outcome {
+    let (mut a, b) = pair()?;
+    a.start(ETH0)?;
+    let reload = |settings: &str| -> Outcome {
+        a.configure(settings)?;
+        let daemon = a.daemon.as_ref().ok_or("no daemon")?;
+        Ok(kill_process(Pid::from_child(daemon), Signal::HUP)?)
+    };
+    let eth1 = ETH0.replace("eth0", "eth1");
+    reload(&format!("{ETH0}{eth1}"))?;
+    until("it is waited for", || {
+        let rows = a.client()?.show_links()?.rows;
+        let states: Vec<_> = rows.iter().map(|row| (&*row.interface, row.state)).collect();
+        Ok((states == [("eth0", LinkState::Up), ("eth1", LinkState::Absent)]).then_some(()))
+    })?;
+    link::create_veth(&a.namespace, "eth1", &b.namespace, "eth1")?;
+    await_state(&a, "eth1", LinkState::Down)?;
+    check(queues(&a, "eth1")?.contains("htb ea4d:"), "the queues are ours")?;
+    reload(&ETH0.replace("bandwidth = \"10Mbit\"\n", ""))?;
+    until("the driver's speed counts", || {
+        Ok((row(&a, "eth0")?.bandwidth_bps == Rate::from_mbps(10_000)).then_some(()))
+    })
+}
+
 /// A renamed interface takes no part any more and gets its queues back; under its old name it takes part again.
 pub(crate) fn one_that_is_renamed_is_given_back() -> Outcome {
     let (mut a, mut b) = pair()?;
