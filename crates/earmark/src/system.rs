@@ -272,7 +272,8 @@ impl Kernel for System {
             self.accounted.insert(installation.claim);
             return Ok(());
         }
-        self.traffic_control.install(installation).map_err(failure)
+        let installed = self.traffic_control.install(installation);
+        installed.map_err(|error| failure(error.on(installation.interface)))
     }
 
     fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure> {
@@ -416,13 +417,17 @@ fn failure(error: TcError) -> TrafficControlFailure {
     TrafficControlFailure { errno: error.errno(), text: with_cause(&error) }
 }
 
-/// An error and what caused it, in one line.
+/// An error and what caused it, in one line, each once.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        let words = error.to_string();
+        // Some errors say their cause themselves.
+        if !text.ends_with(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
         cause = error.source();
     }
     text

@@ -68,6 +68,14 @@ pub enum TcError {
     /// The kernel refused.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// The kernel refused something about one interface.
+    #[error("{}: {error}", InterfaceName(*interface))]
+    On {
+        /// Which.
+        interface: InterfaceId,
+        /// The kernel's answer.
+        error: NetlinkError,
+    },
     /// The kernel refused something about the BPF classifier.
     #[error("cannot {doing}: {source}")]
     Bpf {
@@ -79,6 +87,15 @@ pub enum TcError {
 }
 
 impl TcError {
+    /// The same, with the interface that it is about where the kernel's answer names none.
+    #[must_use]
+    pub fn on(self, interface: InterfaceId) -> TcError {
+        match self {
+            TcError::Netlink(error) => TcError::On { interface, error },
+            other => other,
+        }
+    }
+
     /// The error number: Linux's own where the kernel refused, the nearest one where we did.
     pub fn errno(&self) -> u16 {
         let number = match self {
@@ -88,7 +105,9 @@ impl TcError {
             TcError::PoolFull { .. } => libc::ENOSPC,
             TcError::NoBuckets { .. } => libc::EOPNOTSUPP,
             TcError::Unclassifiable { .. } => libc::EINVAL,
-            TcError::Netlink(error) => error.errno().unwrap_or(libc::EBADMSG),
+            TcError::Netlink(error) | TcError::On { error, .. } => {
+                error.errno().unwrap_or(libc::EBADMSG)
+            }
             TcError::Bpf { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
         };
         u16::try_from(number).unwrap_or(libc::EIO as u16)

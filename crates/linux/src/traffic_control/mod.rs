@@ -167,7 +167,8 @@ impl TrafficControl {
         }
         let mut adopted = Vec::new();
         for plan in links {
-            adopted.extend(control.add_link(plan)?);
+            let added = control.add_link(plan).map_err(|error| error.on(plan.interface));
+            adopted.extend(added?);
         }
         Ok((control, adopted))
     }

@@ -135,7 +135,7 @@ impl TrafficControl {
                     result.gone.push(interface);
                 }
                 Err(TcError::ForeignQdisc { kind, .. }) => result.foreign.push((interface, kind)),
-                Err(error) => outcome = outcome.and(Err(error)),
+                Err(error) => outcome = outcome.and(Err(error.on(interface))),
             }
         }
         let mut missing: BTreeMap<(InterfaceId, Flow), Place> = self

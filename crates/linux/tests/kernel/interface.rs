@@ -33,6 +33,18 @@ pub(crate) fn names_stand_in_messages() {
     let say = |error: &TcError| namespace.run_in(|| error.to_string()).expect("a thread inside");
     let error = TcError::PoolFull { interface: near, limit: 9 };
     assert_eq!(say(&error), "all 9 classes of near are in use");
+    let refused = |index| {
+        let refused = move || {
+            let message = Message::new(libc::RTM_NEWLINK, 0).fixed(&[0; 3]);
+            let mut netlink = Connection::open().expect("a socket");
+            let error = netlink.request("change a class", message).expect_err("too short");
+            TcError::from(error).on(index)
+        };
+        namespace.run_in(refused).expect("a thread inside")
+    };
+    let error_on = refused(near);
+    assert!(say(&error_on).starts_with("near: cannot change a class: "), "{}", say(&error_on));
+    assert_eq!(i32::from(error_on.errno()), libc::EINVAL);
     request(&namespace, near.0, |message| message.text(libc::IFLA_IFNAME, "wan"));
     assert_eq!(say(&error), "all 9 classes of wan are in use");
     link::delete(&namespace, "wan").expect("deleted");
