@@ -30,13 +30,16 @@ use rustix::process::{Pid, Signal, kill_process};
 
 type Test = (&'static str, fn() -> Outcome);
 
-/// Tests that change what drivers tell.
-const NEEDS_ETHTOOL: [&str; 2] =
-    ["bandwidth_follows_the_speed", "segmentation_offload_on_a_slow_link_is_warned_of_once"];
+/// Tests that run programs which may not be installed.
+const NEEDS: [(&str, &str); 3] = [
+    ("bandwidth_follows_the_speed", "ethtool"),
+    ("segmentation_offload_on_a_slow_link_is_warned_of_once", "ethtool"),
+    ("link_without_ethernet_takes_reservations", "python3"),
+];
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 42] = [
+    let tests: [Test; 43] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -111,6 +114,10 @@ fn main() -> ExitCode {
             "clearing_is_scheduled_after_the_adoption_time",
             clear::clearing_is_scheduled_after_the_adoption_time,
         ),
+        (
+            "link_without_ethernet_takes_reservations",
+            interfaces::link_without_ethernet_takes_reservations,
+        ),
         ("events_name_interfaces", interfaces::events_name_interfaces),
         ("alternative_name_is_explained", interfaces::alternative_name_is_explained),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
@@ -120,8 +127,10 @@ fn main() -> ExitCode {
         ),
     ];
     let trials = tests.into_iter().map(|(name, test)| {
-        if root && NEEDS_ETHTOOL.contains(&name) && !interfaces::is_installed("ethtool") {
-            Trial::test(name, test).with_kind("needs ethtool").with_ignored_flag(true)
+        let missing =
+            NEEDS.iter().find(|(needy, tool)| *needy == name && !interfaces::is_installed(tool));
+        if let Some((_, tool)) = missing {
+            Trial::test(name, test).with_kind(format!("needs {tool}")).with_ignored_flag(true)
         } else if root {
             Trial::test(name, test)
         } else {

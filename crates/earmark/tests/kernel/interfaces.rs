@@ -1,6 +1,8 @@
 //! Interfaces as they are on real machines: they come late, go, come back, change their name, their address, their carrier.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use earmark::control::protocol::{LinkRow, LinkState, Listen};
@@ -171,7 +173,7 @@ pub(crate) fn one_that_moves_to_another_namespace_comes_back() -> Outcome {
     reserve(&a, &b, "10.0.1.2")?;
     // Processes stand for namespaces that have no name.
     let elsewhere = Namespace::unnamed()?;
-    let process = |namespace: &Namespace| -> Result<std::process::Child, Failed> {
+    let process = |namespace: &Namespace| -> Result<Child, Failed> {
         Ok(namespace.command("sleep")?.arg("60").spawn()?)
     };
     let (mut there, mut here) = (process(&elsewhere)?, process(&a.namespace)?);
@@ -364,6 +366,49 @@ pub(crate) fn events_name_interfaces() -> Outcome {
         }
     }
     check(seen.iter().any(|text| text.contains("on eth0 made")), &format!("{seen:?}"))
+}
+
+/// A link without link-layer header, as VPNs have it: messages are taken from it, and what is reserved on it is found and
+/// counted, with a class each and with a bucket each.
+pub(crate) fn link_without_ethernet_takes_reservations() -> Outcome {
+    ["per-flow", "aggregate"].into_iter().try_for_each(|queues| {
+        let mut a = Host::new("a")?;
+        let mut python = a.namespace.command("python3")?;
+        python.args(["-c", include_str!("tun.py")]).stdout(Stdio::piped());
+        let mut far_end = python.spawn()?;
+        let outcome = reserve_through_tun(&mut a, &mut far_end, queues);
+        far_end.kill()?;
+        far_end.wait()?;
+        outcome
+    })
+}
+
+fn reserve_through_tun(a: &mut Host, far_end: &mut Child, queues: &str) -> Outcome {
+    let mut line = String::new();
+    BufReader::new(far_end.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+    check(line == "ready\n", &line)?;
+    ip(a, &["address", "add", "10.0.3.1", "peer", "10.0.3.2", "dev", "tun0"])?;
+    ip(a, &["link", "set", "dev", "tun0", "up"])?;
+    let settings = "[[interface]]\nname = \"tun0\"\nbandwidth = \"10Mbit\"\nclasses = 16\n";
+    a.start(&format!("{settings}queues = \"{queues}\"\n"))?;
+    await_state(a, "tun0", LinkState::Up)?;
+    let to = ["--to", "10.0.3.2:5001", "--forward", "2Mbit", "--timeout", "15s"];
+    let output = a.earmark(&[&["reserve", "--protocol", "boomerang"], &to[..]].concat())?;
+    check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))?;
+    a.namespace.run_in(|| -> std::io::Result<()> {
+        let socket = UdpSocket::bind("10.0.3.1:0")?;
+        for (port, count) in [(5001, 5), (5002, 3)] {
+            for _ in 0..count {
+                socket.send_to(&[0; 1_000], ("10.0.3.2", port))?;
+            }
+        }
+        Ok(())
+    })??;
+    let traffic = until("all are through", || {
+        let traffic = a.client()?.show_reservations()?.rows[0].traffic.ok_or("not counted")?;
+        Ok((traffic.backlog_packets == 0 && traffic.packets >= 5).then_some(traffic))
+    })?;
+    check((traffic.packets, traffic.octets) == (5, 5 * 1_028), &format!("{traffic:?}"))
 }
 
 /// Settings may name an alternative name, which udev gives; the log says which name to use.
