@@ -108,6 +108,25 @@ impl System {
         Ok(())
     }
 
+    /// Signals through an interface and takes over its queues, for the first time or with other settings.
+    ///
+    /// # Errors
+    /// What the kernel refused first, in words. Of an interface that was not used before, queues are left alone where it cannot
+    /// signal.
+    pub(crate) fn use_interface(
+        &mut self,
+        interface: InterfaceId,
+        config: &InterfaceConfig,
+        capacity: Capacity,
+    ) -> Result<Vec<Adopted>, String> {
+        let signals = self.signal_through(interface, config).map_err(|error| with_cause(&error));
+        if signals.is_err() && !self.knows(interface) {
+            return signals.map(|()| Vec::new());
+        }
+        let adopted = self.take_over(interface, config, capacity);
+        signals.and(adopted.map_err(|error| with_cause(&error)))
+    }
+
     /// Whether the interface's queues have been taken over, or deliberately not.
     pub(crate) fn knows(&self, interface: InterfaceId) -> bool {
         self.planned.contains(&interface) || self.hands_off.contains(&interface)

@@ -247,7 +247,7 @@ impl Watch {
         let Some(link) = self.links.get_mut(name) else { return Vec::new() };
         link.state = Some(state.clone());
         let Some(capacity) = link.measure() else {
-            if link.obstacle.replace(Obstacle::NoSpeed) != Some(Obstacle::NoSpeed) {
+            if link.meets(Obstacle::NoSpeed) {
                 warn!(
                     interface = %name,
                     "the driver tells no speed, so the interface takes no part; set `bandwidth` in its [[interface]]"
@@ -265,17 +265,16 @@ impl Watch {
             return Vec::new();
         }
         if !is_known && now < link.not_before {
-            if link.obstacle.replace(Obstacle::Flapping) != Some(Obstacle::Flapping) {
-                warn!(interface = %name, "the interface comes and goes: taking it over after a pause");
+            if link.obstacle != Some(Obstacle::Failed) {
+                if link.meets(Obstacle::Flapping) {
+                    warn!(interface = %name, "the interface comes and goes: taking it over after a pause");
+                }
+                let at = link.not_before;
+                self.links.try_again(name, at);
             }
-            let at = link.not_before;
-            self.links.try_again(name, at);
             return Vec::new();
         }
-        let signals = kernel.signal_through(state.id, &link.config);
-        let signals = signals.map_err(|error| with_cause(&error));
-        let adopted = kernel.take_over(state.id, &link.config, capacity);
-        match signals.and(adopted.map_err(|error| with_cause(&error))) {
+        match kernel.use_interface(state.id, &link.config, capacity) {
             Ok(adopted) => {
                 info!(interface = %name, bandwidth = %capacity.bandwidth, "takes part");
                 if !is_known {
@@ -292,9 +291,14 @@ impl Watch {
                 Vec::new()
             }
             Err(error) => {
-                warn!(interface = %name, "cannot take the interface over: {error}");
-                link.obstacle = Some(Obstacle::Failed);
+                if link.meets(Obstacle::Failed) {
+                    warn!(interface = %name, "cannot take the interface over, and will try again: {error}");
+                }
+                link.not_before = now + self.every;
                 self.links.try_again(name, now + self.every);
+                if let Err(error) = kernel.release(state.id) {
+                    debug!(interface = %name, "giving the interface back: {}", with_cause(&error));
+                }
                 Vec::new()
             }
         }

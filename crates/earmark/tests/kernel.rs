@@ -39,7 +39,7 @@ const NEEDS: [(&str, &str); 3] = [
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 43] = [
+    let tests: [Test; 44] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -84,6 +84,10 @@ fn main() -> ExitCode {
             interfaces::one_that_a_reload_adds_is_waited_for,
         ),
         ("interface_that_is_renamed_is_given_back", interfaces::one_that_is_renamed_is_given_back),
+        (
+            "interface_with_foreign_queues_is_tried_again",
+            interfaces::one_with_foreign_queues_is_tried_again,
+        ),
         (
             "interface_that_moves_to_another_namespace_comes_back",
             interfaces::one_that_moves_to_another_namespace_comes_back,

@@ -77,6 +77,11 @@ impl Link {
         self.config.capacity(speed).or(self.capacity)
     }
 
+    /// Takes note of why it takes no part; gives whether that is news.
+    pub(super) fn meets(&mut self, obstacle: Obstacle) -> bool {
+        self.obstacle.replace(obstacle) != Some(obstacle)
+    }
+
     /// Takes note that the interface was taken over.
     pub(super) fn taken_over(&mut self, now: Time) {
         let is_steady = now.since(self.not_before) > self.pause;

@@ -25,6 +25,12 @@ fn ip(host: &Host, arguments: &[&str]) -> Outcome {
     run(host, "ip", arguments)
 }
 
+fn rename(host: &Host, from: &str, to: &str) -> Outcome {
+    ip(host, &["link", "set", "dev", from, "down"])?;
+    ip(host, &["link", "set", "dev", from, "name", to])?;
+    ip(host, &["link", "set", "dev", to, "up"])
+}
+
 fn row(host: &Host, name: &str) -> Result<LinkRow, Failed> {
     let rows = host.client()?.show_links()?.rows;
     let found = rows.iter().find(|row| row.interface == name).cloned();
@@ -146,12 +152,7 @@ pub(crate) fn one_that_is_renamed_is_given_back() -> Outcome {
     a.start(ETH0)?;
     b.start(ETH0)?;
     reserve(&a, &b, "10.0.1.2")?;
-    let rename = |from: &str, to: &str| -> Outcome {
-        ip(&a, &["link", "set", "dev", from, "down"])?;
-        ip(&a, &["link", "set", "dev", from, "name", to])?;
-        ip(&a, &["link", "set", "dev", to, "up"])
-    };
-    rename("eth0", "wan0")?;
+    rename(&a, "eth0", "wan0")?;
     let gone = await_state(&a, "eth0", LinkState::Absent)?;
     check((gone.claims, gone.index) == (0, 0), &format!("{gone:?}"))?;
     until("the queues are given back", || {
@@ -159,10 +160,29 @@ pub(crate) fn one_that_is_renamed_is_given_back() -> Outcome {
     })?;
     check(a.client()?.show_links()?.rows.len() == 1, "wan0 takes no part")?;
     release(&a, &b)?;
-    rename("wan0", "eth0")?;
+    rename(&a, "wan0", "eth0")?;
     reserve(&a, &b, "10.0.1.2")?;
     let said = end(&mut a)?;
     check(said.contains("was renamed") && said.contains("new_name=wan0"), &said)
+}
+
+/// An interface that comes with queues of somebody else's is left alone and tried again: once they are gone it takes part.
+pub(crate) fn one_with_foreign_queues_is_tried_again() -> Outcome {
+    let (mut a, mut b) = pair()?;
+    rename(&a, "eth0", "wan0")?;
+    let foreign = ["dev", "wan0", "root", "handle", "77:", "pfifo", "limit", "9"];
+    run(&a, "tc", &[&["qdisc", "add"], &foreign[..]].concat())?;
+    a.start(&format!("{ETH0}[daemon]\nreconcile = \"200ms\"\n"))?;
+    b.start(ETH0)?;
+    rename(&a, "wan0", "eth0")?;
+    await_state(&a, "eth0", LinkState::Failed)?;
+    check(queues(&a, "eth0")?.contains("pfifo 77:"), "they are left alone")?;
+    run(&a, "tc", &["qdisc", "delete", "dev", "eth0", "root"])?;
+    await_state(&a, "eth0", LinkState::Up)?;
+    reserve(&a, &b, "10.0.1.2")?;
+    let said = end(&mut a)?;
+    let words = "eth0 is shaped by somebody else's \"pfifo\" qdisc";
+    check(said.matches(words).count() == 1, &said)
 }
 
 /// An interface in another namespace is gone; it comes back as it was, often with its old index.
