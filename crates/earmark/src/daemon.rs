@@ -195,23 +195,47 @@ fn node(
     let initial = mirror.initial().map_err(|error| netlink(&error))?;
     let present = present(&initial);
     let Links { plans, hands_off } = links(config, &present);
+    let streams = Streams::open(&streams_settings(config)).map_err(|error| {
+        DaemonError::System { doing: "hear connections (nsis)", cause: with_cause(&error) }
+    })?;
     let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
-    let streams = Streams::open(&streams_settings(config)).map_err(|error| {
-        DaemonError::System { doing: "hear connections (nsis)", cause: with_cause(&error) }
-    })?;
     let mut system =
         System::new(socket, traffic_control, streams, planned, hands_off, adopted.len() as u64);
+    let mut node_config = node_config(config, keys.as_ref(), origin);
+    match prepare(config, &present, &mut system, &mut node_config) {
+        Ok(recorder) => {
+            info!(node = %node_config.name, seed = node_config.seed, "the node");
+            let driver = Driver::new(node_config, system, recorder);
+            Ok((driver, Findings { mirror, initial, adopted }))
+        }
+        Err(error) => {
+            // What nobody has reserved is of use to no successor.
+            if adopted.is_empty()
+                && let Err(error) = system.teardown()
+            {
+                warn!("queues are left behind: {}", with_cause(&error));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Has the interfaces that there are signal, lends the kernel what it is to have, and begins the recording.
+fn prepare(
+    config: &Config,
+    present: &BTreeMap<&str, InterfaceId>,
+    system: &mut System,
+    node_config: &mut NodeConfig,
+) -> Result<Option<Recorder>, DaemonError> {
     for interface in &config.interfaces {
         if let Some(id) = present.get(interface.name.as_str()).filter(|id| system.knows(**id)) {
             let failed = |source| DaemonError::Signalling { name: interface.name.clone(), source };
             system.signal_through(*id, interface).map_err(failed)?;
         }
     }
-
-    let mut node_config = node_config(config, keys.as_ref(), origin);
     if node_config.boomerang.offload && system.socket.fast_path().is_none() {
         warn!(
             "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): it lends no BPF"
@@ -223,15 +247,8 @@ fn node(
         let lent = system.lend_part(config.boomerang_share, longest);
         lent.map_err(DaemonError::system("lend the kernel something (boomerang.kernel)"))?;
     }
-    let recorder = match &config.record {
-        None => None,
-        Some(path) => {
-            let recorder = Recorder::create(path, &node_config);
-            Some(recorder.map_err(DaemonError::system("write the recording (daemon.record)"))?)
-        }
-    };
-    info!(node = %node_config.name, seed = node_config.seed, "the node");
-    Ok((Driver::new(node_config, system, recorder), Findings { mirror, initial, adopted }))
+    let recorder = config.record.as_ref().map(|path| Recorder::create(path, node_config));
+    recorder.transpose().map_err(DaemonError::system("write the recording (daemon.record)"))
 }
 
 /// What connections are for: none where nobody speaks NSIS.

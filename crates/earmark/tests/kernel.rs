@@ -39,7 +39,7 @@ const NEEDS: [(&str, &str); 3] = [
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 44] = [
+    let tests: [Test; 45] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -112,6 +112,10 @@ fn main() -> ExitCode {
         (
             "what_is_left_is_cleared_once_no_daemon_runs",
             clear::what_is_left_is_cleared_once_no_daemon_runs,
+        ),
+        (
+            "failed_start_leaves_only_what_was_reserved",
+            clear::failed_start_leaves_only_what_was_reserved,
         ),
         ("what_is_adopted_in_time_stays", clear::what_is_adopted_in_time_stays),
         (

@@ -74,6 +74,19 @@ pub(crate) fn what_is_left_is_cleared_once_no_daemon_runs() -> Outcome {
     Ok(())
 }
 
+/// A daemon that could not start leaves nothing, unless an earlier one has left reservations.
+pub(crate) fn failed_start_leaves_only_what_was_reserved() -> Outcome {
+    let (host, _other) = pair()?;
+    let wrong = format!("{ETH0}[daemon]\nrecord = \"/nonexistent/inputs.jsonl\"\n");
+    let (status, said) = host.fail_to_start(&host.configure(&wrong)?)?;
+    check(status == Some(1) && said.contains("daemon.record"), &said)?;
+    check_clear(&host)?;
+    let (host, _other) = ended_daemon(Signal::TERM)?;
+    let (status, said) = host.fail_to_start(&host.configure(&wrong)?)?;
+    check(status == Some(1) && said.contains("daemon.record"), &said)?;
+    check(has_class(&host)?, "the reservation keeps its class")
+}
+
 /// A daemon that starts before the time is over adopts what is there; who waits sees it, and leaves it alone.
 pub(crate) fn what_is_adopted_in_time_stays() -> Outcome {
     let (mut a, _b) = ended_daemon(Signal::TERM)?;
