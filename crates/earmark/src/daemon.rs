@@ -1,14 +1,15 @@
 //! The daemon: starts, serves, stops.
 //!
 //! At the start everything that can fail is tried in an order that touches the kernel last: privileges, the claim on
-//! the network namespace, the control socket, interfaces, and only then traffic control. What an earlier daemon left
+//! the network namespace, the control socket, interfaces, and only then traffic control. An interface that is not there yet
+//! is waited for. What an earlier daemon left
 //! there is adopted, so that its flows keep their queues while soft state forms anew; that makes `kill -9` and a
 //! restart harmless. Then all capabilities but two are given up for good.
 //!
 //! At the end the control socket goes, and the reservations stay in the kernel for the next daemon, unless
 //! `keep_reservations_on_exit = false` or `--cleanup` say otherwise.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 
@@ -16,7 +17,7 @@ use earmark_core::InterfaceId;
 use earmark_linux::clock::Clock;
 use earmark_linux::{
     Access, Adopted, ClassifierChoice, InterfaceError, InterfaceState, LinkPlan, Mirror, OpenError,
-    SignallingSocket, TcError, TrafficControl, Update, capabilities,
+    SignallingSocket, TcError, TrafficControl, Update, capabilities, interface,
 };
 use earmark_node::NodeConfig;
 use earmark_rsvp::{diagnostics, integrity, limits};
@@ -193,24 +194,49 @@ fn node(
     };
     let mut mirror = Mirror::open().map_err(|error| netlink(&error))?;
     let initial = mirror.initial().map_err(|error| netlink(&error))?;
-    let Links { plans, hands_off } = links(config, &initial)?;
+    let present = present(&initial);
+    let Links { plans, hands_off } = links(config, &present);
+    let streams = Streams::open(&streams_settings(config)).map_err(|error| {
+        DaemonError::System { doing: "hear connections (nsis)", cause: with_cause(&error) }
+    })?;
     let (traffic_control, adopted) = TrafficControl::open(&plans, ClassifierChoice::Auto)
         .map_err(DaemonError::TrafficControl)?;
     info!(classifier = ?traffic_control.classifier(), links = plans.len(), adopted = adopted.len(), "traffic control");
     let planned = plans.iter().map(|plan| plan.interface).collect();
-    let streams = Streams::open(&streams_settings(config)).map_err(|error| {
-        DaemonError::System { doing: "hear connections (nsis)", cause: with_cause(&error) }
-    })?;
     let mut system =
         System::new(socket, traffic_control, streams, planned, hands_off, adopted.len() as u64);
-    for interface in &config.interfaces {
-        if let Some(state) = present(&initial).find(|state| state.name == interface.name) {
-            let failed = |source| DaemonError::Signalling { name: interface.name.clone(), source };
-            system.signal_through(state.id, interface).map_err(failed)?;
+    let mut node_config = node_config(config, keys.as_ref(), origin);
+    match prepare(config, &present, &mut system, &mut node_config) {
+        Ok(recorder) => {
+            info!(node = %node_config.name, seed = node_config.seed, "the node");
+            let driver = Driver::new(node_config, system, recorder);
+            Ok((driver, Findings { mirror, initial, adopted }))
+        }
+        Err(error) => {
+            // What nobody has reserved is of use to no successor.
+            if adopted.is_empty()
+                && let Err(error) = system.teardown()
+            {
+                warn!("queues are left behind: {}", with_cause(&error));
+            }
+            Err(error)
         }
     }
+}
 
-    let mut node_config = node_config(config, keys.as_ref(), origin);
+/// Has the interfaces that there are signal, lends the kernel what it is to have, and begins the recording.
+fn prepare(
+    config: &Config,
+    present: &BTreeMap<&str, InterfaceId>,
+    system: &mut System,
+    node_config: &mut NodeConfig,
+) -> Result<Option<Recorder>, DaemonError> {
+    for interface in &config.interfaces {
+        if let Some(id) = present.get(interface.name.as_str()).filter(|id| system.knows(**id)) {
+            let failed = |source| DaemonError::Signalling { name: interface.name.clone(), source };
+            system.signal_through(*id, interface).map_err(failed)?;
+        }
+    }
     if node_config.boomerang.offload && system.socket.fast_path().is_none() {
         warn!(
             "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): it lends no BPF"
@@ -222,15 +248,8 @@ fn node(
         let lent = system.lend_part(config.boomerang_share, longest);
         lent.map_err(DaemonError::system("lend the kernel something (boomerang.kernel)"))?;
     }
-    let recorder = match &config.record {
-        None => None,
-        Some(path) => {
-            let recorder = Recorder::create(path, &node_config);
-            Some(recorder.map_err(DaemonError::system("write the recording (daemon.record)"))?)
-        }
-    };
-    info!(node = %node_config.name, seed = node_config.seed, "the node");
-    Ok((Driver::new(node_config, system, recorder), Findings { mirror, initial, adopted }))
+    let recorder = config.record.as_ref().map(|path| Recorder::create(path, node_config));
+    recorder.transpose().map_err(DaemonError::system("write the recording (daemon.record)"))
 }
 
 /// What connections are for: none where nobody speaks NSIS.
@@ -246,6 +265,7 @@ fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
     let EventLoop { driver, listener, .. } = event_loop;
     drop(listener);
     if config.keep_reservations_on_exit {
+        info!("queues stay in the kernel for the next daemon; `earmark clear` takes them out");
         return Ok(());
     }
     info!("taking the reservations out of the kernel");
@@ -258,27 +278,30 @@ struct Links {
     hands_off: BTreeSet<InterfaceId>,
 }
 
-/// The interfaces that there are.
-fn present(initial: &[Update]) -> impl Iterator<Item = &InterfaceState> {
-    initial.iter().filter_map(|update| match update {
-        Update::Interface(state) => Some(state),
+/// The interfaces that there are, by name.
+fn present(initial: &[Update]) -> BTreeMap<&str, InterfaceId> {
+    let named = |update| match update {
+        &Update::Interface(InterfaceState { id, ref name, .. }) => Some((name.as_str(), id)),
         _ => None,
-    })
+    };
+    initial.iter().filter_map(named).collect()
 }
 
-fn links(config: &Config, initial: &[Update]) -> Result<Links, ConfigError> {
+/// What is to be done about the interfaces that there are and whose bandwidth is known. The watch over the host waits for the
+/// others, and says so.
+fn links(config: &Config, present: &BTreeMap<&str, InterfaceId>) -> Links {
     let mut links = Links { plans: Vec::new(), hands_off: BTreeSet::new() };
     for interface in &config.interfaces {
-        let Some(state) = present(initial).find(|state| state.name == interface.name) else {
-            let names: Vec<String> = present(initial).map(|state| state.name.clone()).collect();
-            return Err(interface.unknown(&names));
-        };
-        match plan(state.id, interface) {
+        let Some(&id) = present.get(interface.name.as_str()) else { continue };
+        // What cannot be read is read again, and told, by the watch.
+        let speed = interface::speed(&interface.name).unwrap_or_default();
+        let Some(capacity) = interface.capacity(speed) else { continue };
+        match plan(id, interface, capacity) {
             Some(plan) => links.plans.push(plan),
-            None => _ = links.hands_off.insert(state.id),
+            None => _ = links.hands_off.insert(id),
         }
     }
-    Ok(links)
+    links
 }
 
 pub(crate) fn node_config(

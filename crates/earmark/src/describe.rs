@@ -1,5 +1,6 @@
 //! Events in words: one line for people, the same in the daemon's listings and on the command line.
 
+mod interface;
 mod light;
 mod nsis;
 
@@ -13,25 +14,23 @@ use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::iana::{AdmissionControlError, TrafficControlError, error_value};
 use earmark_wire::rsvp::{ErrorCode, ErrorSpec, FilterSpec, Session, SourceSelector};
 
+pub use interface::interface_of;
 pub use light::{boomerang_rejection, failure, rates, way, yessir_hint};
 pub use nsis::{outcome, ping_hint, qos_rejection, qos_source};
 
-/// What happened, in one line.
-pub fn event(event: &Event) -> String {
+/// What happened, in one line; `on` is the name of the interface that the event has by its index ([`interface_of`]).
+pub fn event(event: &Event, on: &str) -> String {
     match event {
-        Event::Rsvp(event) => of_rsvp(event),
-        Event::Boomerang(event) => light::of_boomerang(event),
-        Event::Yessir(event) => light::of_yessir(event),
-        Event::Nsis(event) => nsis::event(event),
+        Event::Rsvp(event) => of_rsvp(event, on),
+        Event::Boomerang(event) => light::of_boomerang(event, on),
+        Event::Yessir(event) => light::of_yessir(event, on),
+        Event::Nsis(event) => nsis::event(event, on),
         Event::NoAnswer { template, reason, .. } => {
             format!("nothing was reserved for sender {}: {reason}", filter(template))
         }
-        Event::NotAdopted { interface, flow, reason } => {
+        Event::NotAdopted { flow, reason, .. } => {
             let of = with_port(flow.destination, flow.destination_port);
-            format!(
-                "reservation for {of} on interface {} could not be adopted: {reason}",
-                interface.0
-            )
+            format!("reservation for {of} on {on} could not be adopted: {reason}")
         }
         Event::Enforcement { change, interface, flow, reason } => {
             let whose = match flow {
@@ -74,7 +73,7 @@ fn flow_text(flow: &Flow) -> String {
 }
 
 /// Likewise, of what the engine tells.
-fn of_rsvp(event: &rsvp::Event) -> String {
+fn of_rsvp(event: &rsvp::Event, on: &str) -> String {
     use rsvp::Event::*;
     match event {
         Path { session, template, tspec, offer, .. } => {
@@ -122,27 +121,25 @@ fn of_rsvp(event: &rsvp::Event) -> String {
         PathState { change, session, template } => {
             format!("path from {} to {} {}", filter(template), to(session), changed(*change))
         }
-        Reservation { change, session, filters: of, interface, flowspec, .. } => format!(
-            "reservation of {} from {} to {} on interface {} {}",
+        Reservation { change, session, filters: of, flowspec, .. } => format!(
+            "reservation of {} from {} to {} on {on} {}",
             rate(flowspec),
             filters(of),
             to(session),
-            interface.0,
             changed(*change)
         ),
-        Refused { session, filters: of, interface, error, available_bps, .. } => format!(
-            "reservation from {} to {} refused on interface {}: {}; {} could be had",
+        Refused { session, filters: of, error, available_bps, .. } => format!(
+            "reservation from {} to {} refused on {on}: {}; {} could be had",
             filters(of),
             to(session),
-            interface.0,
             error_text(error),
             Rate::from_bps(*available_bps)
         ),
         LastKeyExpired { key } => format!(
             "key {key} is used although its time is over, for there is no other; add a key that is valid"
         ),
-        NeighborLost { interface, address } => {
-            format!("neighbor {address} on interface {} is silent or has restarted", interface.0)
+        NeighborLost { address, .. } => {
+            format!("neighbor {address} on {on} is silent or has restarted")
         }
         Dropped { reason, source, .. } => {
             format!("message from {source} dropped: {}", reason.name())

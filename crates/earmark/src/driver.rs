@@ -18,7 +18,7 @@ use earmark_core::admission::ClaimId;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Effect, Effects, Installation, InterfaceId, Rate, Time};
 use earmark_node::{
-    Command, Event, HostUpdate, Input, Node, NodeConfig, QueueView, ReservationRow,
+    Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
 };
 use earmark_rsvp as rsvp;
 use earmark_yessir as yessir;
@@ -62,6 +62,8 @@ pub struct Driver<K> {
     /// The groups of applications with multicast sessions, by their numbers, which all protocols share: what announces their
     /// data is addressed to the group.
     groups: BTreeMap<u64, IpAddr>,
+    /// Interfaces of the configuration that take no part, by name.
+    unused_links: BTreeMap<String, LinkRow>,
 }
 
 /// What an input passes through; apart from the kernel, so that the kernel can hand in datagrams.
@@ -124,6 +126,7 @@ impl<K: Kernel> Driver<K> {
             kernel,
             events: Vec::new(),
             groups: BTreeMap::new(),
+            unused_links: BTreeMap::new(),
         }
     }
 
@@ -259,6 +262,19 @@ impl<K: Kernel> Driver<K> {
     /// The node, to be looked at.
     pub fn node(&self) -> &Node {
         &self.inside.node
+    }
+
+    /// The links of the configuration: those that take part, and those that do not.
+    pub fn link_rows(&self) -> impl Iterator<Item = LinkRow> {
+        self.inside.node.link_rows().chain(self.unused_links.values().cloned())
+    }
+
+    /// Has listings show an interface of the configuration that takes no part, or show it no more.
+    pub fn set_unused_link(&mut self, name: &str, row: Option<LinkRow>) {
+        match row {
+            Some(row) => self.unused_links.insert(name.to_owned(), row),
+            None => self.unused_links.remove(name),
+        };
     }
 
     /// The reservations, each with what has gone through its queue. The kernel is asked for the rows that are taken.
@@ -452,7 +468,8 @@ impl<K: Kernel> Driver<K> {
             Effect::Notify(event) => {
                 counters.events += 1;
                 if let Event::NotAdopted { interface, flow, reason } = event {
-                    info!(interface = interface.0, ?flow, "not adopted: {reason}");
+                    let name = self.inside.node.interfaces().by_id(*interface).map(|i| &*i.name);
+                    info!(interface = name, ?flow, "not adopted: {reason}");
                     if let Err(failure) = self.kernel.drop_adopted(*interface, *flow, None) {
                         warn!("traffic control kept it: {failure}");
                     }

@@ -152,8 +152,8 @@ fn tell(
 ) {
     let known = driver.node().interfaces().by_id(interface);
     let name = known.map_or_else(|| format!("index {}", interface.0), |known| known.name.clone());
-    let event = Event::Enforcement { change, interface: name, flow, reason };
-    let text = crate::describe::event(&event);
+    let event = Event::Enforcement { change, interface: name.clone(), flow, reason };
+    let text = crate::describe::event(&event, &name);
     match change {
         EnforcementChange::Unenforced => {
             driver.kernel().count_deviations(1, 0);

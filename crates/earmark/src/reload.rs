@@ -34,7 +34,7 @@ impl Reload {
 
     /// Reads everything again. What cannot be used leaves the old in force, and the log says where it is wrong.
     pub(crate) fn read(&mut self, now: Time, watch: &mut Watch, driver: &mut Driver<System>) {
-        match self.settings(driver) {
+        match self.settings() {
             None => {}
             Some(Ok(Renewed { config, waiting })) => {
                 for key in waiting {
@@ -64,11 +64,9 @@ impl Reload {
         }
     }
 
-    fn settings(&mut self, driver: &Driver<System>) -> Option<Result<Renewed, ConfigError>> {
+    fn settings(&mut self) -> Option<Result<Renewed, ConfigError>> {
         let started = self.started.as_mut()?;
         let path = started.file.clone()?;
-        let present: Vec<String> =
-            driver.node().interfaces().iter().map(|interface| interface.name.clone()).collect();
-        Some(Config::load(&path).and_then(|new| started.renew(new, &present)))
+        Some(Config::load(&path).map(|new| started.renew(new)))
     }
 }

@@ -14,7 +14,7 @@ use earmark_boomerang::{
 };
 use earmark_core::admission::LinkStatus;
 use earmark_core::{Datagram, InterfaceId, Rate, Time};
-use earmark_linux::{FastKey, FastPath, FastSession, PassedMessages, Share};
+use earmark_linux::{FastKey, FastPath, FastSession, InterfaceName, PassedMessages, Share};
 use earmark_wire::boomerang::Family;
 use tracing::{debug, warn};
 
@@ -127,7 +127,7 @@ impl ShortCut {
     /// An interface has gone.
     pub fn forget(&mut self, path: &mut FastPath, interface: InterfaceId) {
         if let Err(error) = self.lending.forget(path, interface) {
-            debug!(%error, interface = interface.0, "what was lent of it");
+            debug!(%error, interface = %InterfaceName(interface), "what was lent of it");
         }
     }
 

@@ -10,13 +10,13 @@ use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
-    Adopted, Deviation, Enforcement, Gist, InterfaceError, InterfaceSignalling, LinkPlan, Monitor,
-    Reconciliation, SignallingSocket, TcError, TrafficControl, Yessir,
+    Adopted, Deviation, Enforcement, Gist, InterfaceError, InterfaceName, InterfaceSignalling,
+    LinkPlan, Monitor, Reconciliation, SignallingSocket, TcError, TrafficControl, Yessir,
 };
 use earmark_node::{EnforcementRow, TrafficRow};
-use tracing::debug;
+use tracing::{debug, warn};
 
-use crate::config::InterfaceConfig;
+use crate::config::{Capacity, InterfaceConfig};
 use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
 use crate::short_cut::{self, ShortCut};
 use crate::streams::Streams;
@@ -115,6 +115,25 @@ impl System {
         Ok(())
     }
 
+    /// Signals through an interface and takes over its queues, for the first time or with other settings.
+    ///
+    /// # Errors
+    /// What the kernel refused first, in words. Of an interface that was not used before, queues are left alone where it cannot
+    /// signal.
+    pub(crate) fn use_interface(
+        &mut self,
+        interface: InterfaceId,
+        config: &InterfaceConfig,
+        capacity: Capacity,
+    ) -> Result<Vec<Adopted>, String> {
+        let signals = self.signal_through(interface, config).map_err(|error| with_cause(&error));
+        if signals.is_err() && !self.knows(interface) {
+            return signals.map(|()| Vec::new());
+        }
+        let adopted = self.take_over(interface, config, capacity);
+        signals.and(adopted.map_err(|error| with_cause(&error)))
+    }
+
     /// Whether the interface's queues have been taken over, or deliberately not.
     pub(crate) fn knows(&self, interface: InterfaceId) -> bool {
         self.planned.contains(&interface) || self.hands_off.contains(&interface)
@@ -125,8 +144,9 @@ impl System {
         &mut self,
         interface: InterfaceId,
         config: &InterfaceConfig,
+        capacity: Capacity,
     ) -> Result<Vec<Adopted>, TcError> {
-        let Some(plan) = plan(interface, config) else {
+        let Some(plan) = plan(interface, config, capacity) else {
             self.hands_off.insert(interface);
             return Ok(Vec::new());
         };
@@ -195,6 +215,19 @@ impl System {
         if self.planned.remove(&interface) {
             self.traffic_control.forget_link(interface);
         }
+        self.stop_signalling(interface);
+    }
+
+    /// Gives an interface back that is still there: its queues are the kernel's own again.
+    pub(crate) fn release(&mut self, interface: InterfaceId) -> Result<(), TcError> {
+        self.stop_signalling(interface);
+        match self.planned.remove(&interface) {
+            true => self.traffic_control.remove_link(interface),
+            false => Ok(()),
+        }
+    }
+
+    fn stop_signalling(&mut self, interface: InterfaceId) {
         self.hands_off.remove(&interface);
         if let Some(path) = self.socket.fast_path_mut() {
             self.short_cut.forget(path, interface);
@@ -301,7 +334,8 @@ impl Kernel for System {
             self.accounted.insert(installation.claim);
             return Ok(());
         }
-        self.traffic_control.install_for(protocol, installation).map_err(failure)
+        let installed = self.traffic_control.install_for(protocol, installation);
+        installed.map_err(|error| failure(error.on(installation.interface)))
     }
 
     fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure> {
@@ -429,21 +463,32 @@ impl Kernel for System {
 }
 
 /// The plan of one interface's traffic control; `None` where its queues must be left alone.
-pub(crate) fn plan(interface: InterfaceId, config: &InterfaceConfig) -> Option<LinkPlan> {
+pub(crate) fn plan(
+    interface: InterfaceId,
+    config: &InterfaceConfig,
+    capacity: Capacity,
+) -> Option<LinkPlan> {
     Some(LinkPlan {
         queues: config.queues.plan()?,
         pool: config.classes,
         pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
         best_effort_queue: config.queue_packets,
         services: config.services.clone(),
-        ..LinkPlan::new(interface, config.bandwidth, config.reservable)
+        ..LinkPlan::new(interface, capacity.bandwidth, capacity.reservable)
     })
 }
 
 /// A membership that cannot be had, on an interface without that family for instance, leaves the others alone.
 fn membership(group: IpAddr, interface: InterfaceId, outcome: io::Result<()>) {
-    if let Err(error) = outcome {
-        debug!(%error, %group, interface = interface.0, "group membership");
+    let Err(error) = outcome else { return };
+    let interface = InterfaceName(interface);
+    // The one answer that its user can do something about.
+    match rustix::io::Errno::from_io_error(&error) {
+        Some(rustix::io::Errno::NOBUFS) => warn!(
+            %group, %interface,
+            "cannot join the group on so many interfaces; raise the sysctl net.ipv4.igmp_max_memberships"
+        ),
+        _ => debug!(%error, %group, %interface, "group membership"),
     }
 }
 
@@ -452,13 +497,17 @@ fn failure(error: TcError) -> TrafficControlFailure {
     TrafficControlFailure { errno: error.errno(), text: with_cause(&error) }
 }
 
-/// An error and what caused it, in one line.
+/// An error and what caused it, in one line, each once.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        let words = error.to_string();
+        // Some errors say their cause themselves.
+        if !text.ends_with(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
         cause = error.source();
     }
     text

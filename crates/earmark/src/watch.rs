@@ -4,24 +4,29 @@
 //! should be. Reservations that a dead daemon left behind are kept for one lifetime L, so that refreshes can claim them,
 //! and are then taken back.
 
+mod links;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use earmark_core::{Interface, InterfaceId, Rate, Time};
-use earmark_linux::{Adopted, InterfaceState, Mirror, Reconciliation, TcError, Update};
+use earmark_linux::{
+    Adopted, InterfaceName, InterfaceState, Mirror, Reconciliation, TcError, Update, interface,
+};
 use earmark_node::{HostUpdate, Input};
 use tracing::{debug, info, warn};
 
-use crate::config::{Config, InterfaceConfig};
+use crate::config::Config;
 use crate::driver::Driver;
 use crate::enforcement::Enforcement;
 use crate::system::{System, with_cause};
+use links::{Links, Obstacle};
 
 /// See the module's text.
 pub(crate) struct Watch {
     pub(crate) mirror: Mirror,
-    configured: BTreeMap<String, InterfaceConfig>,
+    links: Links,
     /// Reservations of a dead daemon, until `grace_ends`.
     adopted: Vec<Adopted>,
     grace_ends: Time,
@@ -45,11 +50,9 @@ impl Watch {
         adopted: Vec<Adopted>,
         driver: &mut Driver<System>,
     ) -> Result<Watch, TcError> {
-        let configured =
-            config.interfaces.iter().map(|interface| (interface.name.clone(), interface.clone()));
         let mut watch = Watch {
             mirror,
-            configured: configured.collect(),
+            links: Links::new(&config.interfaces),
             adopted: Vec::new(),
             lifetime: config.lifetime(),
             grace_ends: Time::MAX,
@@ -60,6 +63,9 @@ impl Watch {
         };
         for update in initial {
             watch.apply(now, update, driver);
+        }
+        for interface in &config.interfaces {
+            watch.wait_for(&interface.name, driver);
         }
         watch.adopt(now, adopted, driver);
         Ok(watch)
@@ -83,7 +89,7 @@ impl Watch {
             // Put right by the next comparison, which is due at once.
             self.next_reconciliation = now;
         }
-        for update in updates {
+        for update in latest(updates) {
             self.apply(now, update, driver);
         }
     }
@@ -94,28 +100,13 @@ impl Watch {
         self.every = config.reconcile;
         self.next_reconciliation = self.next_reconciliation.min(now + self.every);
         for new in &config.interfaces {
-            let old = self.configured.insert(new.name.clone(), new.clone());
-            if old.as_ref().is_some_and(|old| old.says_the_same_as(new)) {
+            if !self.links.set(new) {
                 continue;
             }
-            let known = driver.node().interfaces().by_name(&new.name);
-            let Some(Interface { id, name, addresses, mtu, up, .. }) = known.cloned() else {
-                continue; // it will be as it should when it comes back
-            };
-            if old.is_some() {
-                let kernel = driver.kernel();
-                if let Err(error) = kernel.signal_through(id, new) {
-                    warn!(interface = %name, "{}", with_cause(&error));
-                }
-                if let Err(error) = kernel.take_over(id, new) {
-                    warn!(interface = %name, "{}", with_cause(&error));
-                }
+            match state_of(driver.node().interfaces().by_name(&new.name)) {
+                Some(state) => self.apply(now, Update::Interface(state), driver),
+                None => self.wait_for(&new.name, driver),
             }
-            self.apply(
-                now,
-                Update::Interface(InterfaceState { id, name, addresses, mtu, up }),
-                driver,
-            );
         }
     }
 
@@ -128,6 +119,12 @@ impl Watch {
         if self.grace_ends <= now {
             self.end_grace(now, driver);
         }
+        while let Some(name) = self.links.take_due(now) {
+            let link = self.links.get(&name).filter(|link| link.obstacle.is_some());
+            if let Some(state) = link.and_then(|link| link.state.clone()) {
+                self.apply(now, Update::Interface(state), driver);
+            }
+        }
         if self.enforcement.next_deadline() <= now
             && let Some(found) = self.enforcement.look(now, driver)
         {
@@ -137,25 +134,15 @@ impl Watch {
 
     /// When [`Watch::house_keeping`] is due.
     pub(crate) fn next_deadline(&self) -> Time {
-        let deadlines = [self.grace_ends, self.enforcement.next_deadline()];
+        let retry = self.links.next_deadline().unwrap_or(Time::MAX);
+        let deadlines = [self.grace_ends, retry, self.enforcement.next_deadline()];
         deadlines.into_iter().fold(self.next_reconciliation, Time::min)
     }
 
     fn apply(&mut self, now: Time, update: Update, driver: &mut Driver<System>) {
         let host = match update {
-            Update::Interface(state) => {
-                let adopted = self.take_over(&state, driver);
-                let known = HostUpdate::Interface(self.interface(state));
-                driver.handle(now, Input::Host(known));
-                // The node adopts on interfaces only that it knows.
-                self.adopt(now, adopted, driver);
-                return;
-            }
-            Update::InterfaceGone(id) => {
-                driver.kernel().forget(id);
-                self.taken.remove(&id);
-                HostUpdate::InterfaceGone(id)
-            }
+            Update::Interface(state) => return self.interface_is(now, state, driver),
+            Update::InterfaceGone(id) => return self.interface_gone(now, id, driver),
             Update::Route(route) => HostUpdate::Route(route),
             Update::RouteGone(route) => HostUpdate::RouteGone(route),
             Update::MulticastRoute(route) => HostUpdate::MulticastRoute(route),
@@ -170,46 +157,178 @@ impl Watch {
         driver.handle(now, Input::Host(host));
     }
 
+    /// An interface is new, or is like this now.
+    fn interface_is(&mut self, now: Time, state: InterfaceState, driver: &mut Driver<System>) {
+        let before = driver.node().interfaces().by_id(state.id);
+        let was_up = before.is_some_and(|before| before.up);
+        let old_name = before.filter(|before| before.name != state.name).map(|b| b.name.clone());
+        if let Some(old_name) = &old_name {
+            self.rename(now, old_name, &state, driver);
+        }
+        let was_used = old_name.is_none() && self.takes_part(&state.name);
+        let adopted = self.take_over(now, &state, driver);
+        if was_used && was_up != state.up {
+            let now = if state.up { "up" } else { "down, or without a carrier" };
+            info!(interface = %state.name, "the interface is {now}");
+        }
+        let row = self.links.get(&state.name).and_then(links::Link::unused_row);
+        driver.set_unused_link(&state.name, row);
+        driver.handle(now, Input::Host(HostUpdate::Interface(self.interface(state))));
+        // The node adopts on interfaces only that it knows.
+        self.adopt(now, adopted, driver);
+    }
+
+    fn interface_gone(&mut self, now: Time, id: InterfaceId, driver: &mut Driver<System>) {
+        driver.kernel().forget(id);
+        self.taken.remove(&id);
+        let name = driver.node().interfaces().by_id(id).map(|interface| interface.name.clone());
+        driver.handle(now, Input::Host(HostUpdate::InterfaceGone(id)));
+        if let Some(name) = name {
+            self.links.leave(&name, id);
+            if self.links.get(&name).is_some() {
+                warn!(interface = %name, "the interface is gone; what was reserved on it is void");
+            }
+            self.wait_for(&name, driver);
+        }
+    }
+
+    /// An interface has another name now: it takes part no more by the settings of the old one.
+    fn rename(
+        &mut self,
+        now: Time,
+        old_name: &str,
+        state: &InterfaceState,
+        driver: &mut Driver<System>,
+    ) {
+        if self.links.get(old_name).is_none() {
+            return;
+        }
+        warn!(interface = %old_name, new_name = %state.name, "the interface was renamed; what was reserved on it is void");
+        let unused = HostUpdate::Interface(Interface {
+            bandwidth: Rate::ZERO,
+            reservable: Rate::ZERO,
+            ..self.interface(InterfaceState { name: old_name.to_owned(), ..state.clone() })
+        });
+        driver.handle(now, Input::Host(unused));
+        if let Err(error) = driver.kernel().release(state.id) {
+            warn!(interface = %state.name, "queues are left behind: {}", with_cause(&error));
+        }
+        self.taken.remove(&state.id);
+        self.links.leave(old_name, state.id);
+        self.wait_for(old_name, driver);
+    }
+
+    /// Tells the user of an interface of the configuration that is not there.
+    fn wait_for(&self, name: &str, driver: &mut Driver<System>) {
+        let Some(link) = self.links.get(name) else { return };
+        driver.set_unused_link(name, link.unused_row());
+        if link.obstacle != Some(Obstacle::Absent) {
+            return;
+        }
+        match interface::main_name(name) {
+            Ok(Some(main)) if main != name => warn!(
+                interface = %name,
+                "another name of {main}: settings are for the main names that `ip link` shows; waiting for {name}"
+            ),
+            _ => warn!(interface = %name, "no such interface: waiting for it"),
+        }
+    }
+
+    /// Whether an interface of this name takes part now.
+    fn takes_part(&self, name: &str) -> bool {
+        self.links.get(name).is_some_and(|link| link.obstacle.is_none())
+    }
+
     /// The interface as the node shall see it: without bandwidth where it takes no part.
     fn interface(&self, state: InterfaceState) -> Interface {
-        let config = self.configured.get(&state.name);
+        let link = self.links.get(&state.name).filter(|link| link.obstacle.is_none());
+        let capacity = link.and_then(|link| link.capacity);
         Interface {
             id: state.id,
             name: state.name,
             addresses: state.addresses,
             mtu: state.mtu,
             up: state.up,
-            bandwidth: config.map_or(Rate::ZERO, |config| config.bandwidth),
-            reservable: config
+            bandwidth: capacity.map_or(Rate::ZERO, |capacity| capacity.bandwidth),
+            reservable: capacity
                 .filter(|_| !self.taken.contains(&state.id))
-                .map_or(Rate::ZERO, |config| config.reservable),
-            latency_us: config.map_or(0, |config| config.latency_us),
+                .map_or(Rate::ZERO, |capacity| capacity.reservable),
+            latency_us: link.map_or(0, |link| link.config.latency_us),
         }
     }
 
-    /// Takes over the queues of an interface that takes part and has come (back) since the start; gives what an earlier
-    /// daemon left there.
-    fn take_over(&self, state: &InterfaceState, driver: &mut Driver<System>) -> Vec<Adopted> {
-        let Some(config) = self.configured.get(&state.name) else {
+    /// Takes over the queues of an interface that takes part and has come since the start, or has other settings now; gives
+    /// what an earlier daemon left there.
+    fn take_over(
+        &mut self,
+        now: Time,
+        state: &InterfaceState,
+        driver: &mut Driver<System>,
+    ) -> Vec<Adopted> {
+        let name = &state.name;
+        let Some(link) = self.links.get_mut(name) else { return Vec::new() };
+        link.state = Some(state.clone());
+        let Some(capacity) = link.measure() else {
+            if link.meets(Obstacle::NoSpeed) {
+                warn!(
+                    interface = %name,
+                    "the driver tells no speed, so the interface takes no part; set `bandwidth` in its [[interface]]"
+                );
+            }
             return Vec::new();
         };
-        if driver.kernel_ref().knows(state.id) {
+        let kernel = driver.kernel();
+        let is_known = kernel.knows(state.id);
+        if is_known && !link.is_changed && link.capacity.is_none_or(|before| before == capacity) {
+            // As at the start, or nothing new.
+            link.capacity = Some(capacity);
+            link.obstacle = None;
+            link.advise();
             return Vec::new();
         }
-        info!(interface = %state.name, "takes part again");
-        if let Err(error) = driver.kernel().signal_through(state.id, config) {
-            warn!(interface = %state.name, "{}", with_cause(&error));
+        if !is_known && now < link.not_before {
+            if link.obstacle != Some(Obstacle::Failed) {
+                if link.meets(Obstacle::Flapping) {
+                    warn!(interface = %name, "the interface comes and goes: taking it over after a pause");
+                }
+                let at = link.not_before;
+                self.links.try_again(name, at);
+            }
+            return Vec::new();
         }
-        let adopted = driver.kernel().take_over(state.id, config);
-        adopted.unwrap_or_else(|error| {
-            warn!(interface = %state.name, "{}", with_cause(&error));
-            Vec::new()
-        })
+        match kernel.use_interface(state.id, &link.config, capacity) {
+            Ok(adopted) => {
+                info!(interface = %name, bandwidth = %capacity.bandwidth, "takes part");
+                if !is_known {
+                    link.taken_over(now);
+                }
+                link.capacity = Some(capacity);
+                (link.is_changed, link.obstacle) = (false, None);
+                link.advise();
+                adopted
+            }
+            // What was in force before still is.
+            Err(error) if is_known => {
+                warn!(interface = %name, "cannot change the interface: {error}");
+                Vec::new()
+            }
+            Err(error) => {
+                if link.meets(Obstacle::Failed) {
+                    warn!(interface = %name, "cannot take the interface over, and will try again: {error}");
+                }
+                link.not_before = now + self.every;
+                self.links.try_again(name, now + self.every);
+                if let Err(error) = kernel.release(state.id) {
+                    debug!(interface = %name, "giving the interface back: {}", with_cause(&error));
+                }
+                Vec::new()
+            }
+        }
     }
 
     fn adopt(&mut self, now: Time, adopted: Vec<Adopted>, driver: &mut Driver<System>) {
         for Adopted { interface, flow, rate, protocol } in adopted.iter().copied() {
-            info!(interface = interface.0, ?flow, %rate, ?protocol, "adopted from an earlier daemon");
+            info!(interface = %InterfaceName(interface), ?flow, %rate, ?protocol, "adopted from an earlier daemon");
             let update = HostUpdate::Adopted { interface, flow, rate, protocol };
             driver.handle(now, Input::Host(update));
         }
@@ -228,6 +347,7 @@ impl Watch {
         for update in updates {
             self.apply(now, update, driver);
         }
+        self.compare_speeds(now, driver);
         match driver.kernel().reconcile() {
             Ok(found) => {
                 if found.removed + found.restored > 0 {
@@ -253,6 +373,16 @@ impl Watch {
         self.follow_queues(now, &foreign, driver);
     }
 
+    /// Reads the speeds of links again that have no bandwidth in the settings: not every driver announces a change.
+    fn compare_speeds(&mut self, now: Time, driver: &mut Driver<System>) {
+        let by_speed = self.links.iter().filter(|link| link.config.bandwidth.is_none());
+        let changed = by_speed.filter(|link| link.measure() != link.capacity);
+        let changed: Vec<_> = changed.filter_map(|link| link.state.clone()).collect();
+        for state in changed {
+            self.apply(now, Update::Interface(state), driver);
+        }
+    }
+
     /// Tells the node of interfaces whose queues somebody else has taken over since the last comparison, or given back.
     fn follow_queues(
         &mut self,
@@ -262,7 +392,7 @@ impl Watch {
     ) {
         for (id, kind) in foreign {
             if self.taken.insert(*id) {
-                warn!(interface = id.0, kind, "somebody else has taken the queues over");
+                warn!(interface = %InterfaceName(*id), kind, "somebody else has taken the queues over");
                 driver.handle(now, Input::Host(HostUpdate::QueuesTaken(*id)));
             }
         }
@@ -270,9 +400,10 @@ impl Watch {
             self.taken.extract_if(.., |id| foreign.iter().all(|(other, _)| other != id)).collect();
         for id in given_back {
             let Some(interface) = driver.node().interfaces().by_id(id).cloned() else { continue };
-            let Some(config) = self.configured.get(&interface.name) else { continue };
+            let link = self.links.get(&interface.name);
+            let Some(capacity) = link.and_then(|link| link.capacity) else { continue };
             info!(interface = %interface.name, "the queues are ours again");
-            let interface = Interface { reservable: config.reservable, ..interface };
+            let interface = Interface { reservable: capacity.reservable, ..interface };
             driver.handle(now, Input::Host(HostUpdate::Interface(interface)));
         }
     }
@@ -293,5 +424,54 @@ impl Watch {
         for Adopted { interface, flow, .. } in std::mem::take(&mut self.adopted) {
             driver.handle(now, Input::Host(HostUpdate::AdoptedGone { interface, flow }));
         }
+    }
+}
+
+/// The kernel's state of an interface that the node knows.
+fn state_of(known: Option<&Interface>) -> Option<InterfaceState> {
+    let Interface { id, name, addresses, mtu, up, .. } = known.cloned()?;
+    Some(InterfaceState { id, name, addresses, mtu, up })
+}
+
+/// The same changes, but for states of interfaces that others have followed: the last state stands where the first stood, so
+/// that an interface that flaps is told of once. An interface that goes in between is another one.
+fn latest(updates: Vec<Update>) -> Vec<Update> {
+    let mut places = BTreeMap::new();
+    let mut latest: Vec<Update> = Vec::with_capacity(updates.len());
+    for update in updates {
+        match &update {
+            Update::Interface(state) => match places.get(&state.id) {
+                Some(&at) => {
+                    latest[at] = update;
+                    continue;
+                }
+                None => _ = places.insert(state.id, latest.len()),
+            },
+            Update::InterfaceGone(id) => _ = places.remove(id),
+            _ => {}
+        }
+        latest.push(update);
+    }
+    latest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(id: u32, up: bool) -> Update {
+        let (id, name) = (InterfaceId(id), format!("eth{id}"));
+        Update::Interface(InterfaceState { id, name, addresses: Vec::new(), mtu: 1_500, up })
+    }
+
+    #[test]
+    fn flapping_interface_is_told_of_once() {
+        let flapping = (0..99).flat_map(|n| [state(1, n % 2 == 0), state(2, true)]);
+        let gone = Update::InterfaceGone(InterfaceId(1));
+        let all = flapping.chain([gone.clone(), state(1, false), state(1, true)]);
+        let expected = vec![state(1, true), state(2, true), gone, state(1, true)];
+        assert_eq!(latest(all.collect()), expected);
+        let routes = vec![state(1, true), Update::Resynced, state(1, false)];
+        assert_eq!(latest(routes), [state(1, false), Update::Resynced]);
     }
 }

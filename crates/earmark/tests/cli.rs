@@ -270,15 +270,19 @@ fn a_configuration_is_checked_without_privileges() {
 #[test]
 fn listings_are_tables_for_people_and_arrays_for_programs() {
     let row = json!({
-        "interface": "eth0", "index": 2, "up": true, "addresses": ["10.0.1.1"], "bandwidth_bps": 10_000_000,
-        "reservable_bps": 7_500_000, "held_bps": 2_000_000, "claims": 1, "adopted": 0
+        "interface": "eth0", "index": 2, "up": true, "state": "up", "addresses": ["10.0.1.1"],
+        "bandwidth_bps": 10_000_000, "reservable_bps": 7_500_000, "held_bps": 2_000_000, "claims": 1, "adopted": 0
     });
-    let answer = json!({ "ok": { "rows": [row], "more": false } });
+    let waiting = json!({
+        "interface": "ppp0", "index": 0, "up": false, "state": "no_speed", "addresses": [], "bandwidth_bps": 0,
+        "reservable_bps": 0, "held_bps": 0, "claims": 0, "adopted": 0
+    });
+    let answer = json!({ "ok": { "rows": [row, waiting], "more": false } });
     let daemon = PaperDaemon::start("table", vec![vec![answer.clone()]]);
     let (output, requests) = daemon.run(&["show", "links"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let table = stdout(&output);
-    for text in ["eth0", "10 Mbit/s", "7.5 Mbit/s", "2 Mbit/s", "reservable"] {
+    for text in ["eth0", "up", "10 Mbit/s", "7.5 Mbit/s", "2 Mbit/s", "reservable", "no speed"] {
         assert!(table.contains(text), "{table}");
     }
     assert_eq!(requests, [json!({ "show": { "what": "links" } })]);
@@ -286,7 +290,7 @@ fn listings_are_tables_for_people_and_arrays_for_programs() {
     let daemon = PaperDaemon::start("array", vec![vec![answer]]);
     let (output, _) = daemon.run(&["show", "links", "--json"]);
     let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(rows, json!([row]));
+    assert_eq!(rows, json!([row, waiting]));
 }
 
 #[test]
@@ -312,7 +316,7 @@ fn reservations_show_what_went_through_them() {
         assert!(table.contains(text), "{table}");
     }
     let last = table.lines().rfind(|line| line.contains("10.0.2.2")).unwrap();
-    assert_eq!(last.matches(" - ").count(), 3, "{table}");
+    assert_eq!(last.matches(" - ").count(), 4, "{table}");
 
     let daemon = PaperDaemon::start("traffic-json", vec![vec![answer]]);
     let (output, _) = daemon.run(&["show", "reservations", "--json"]);

@@ -29,6 +29,18 @@ pub fn missing(access: Access, traffic_control: bool) -> io::Result<Vec<&'static
     Ok(lacking.map(|(_, _, name)| name).collect())
 }
 
+/// Names of the capabilities that this thread lacks of those that [`crate::traffic_control::clear`] needs; empty when it has
+/// them.
+pub fn missing_to_clear() -> io::Result<Vec<&'static str>> {
+    let effective = capabilities(None)?.effective;
+    let needed = [
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+        // To examine classifiers.
+        (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
+    ];
+    Ok(needed.into_iter().filter(|(c, _)| !effective.contains(*c)).map(|(_, name)| name).collect())
+}
+
 /// Gives up everything but CAP_NET_ADMIN and CAP_NET_RAW, for good: effective, permitted, inheritable, ambient and
 /// bounding sets, and no new privileges by execution. For the calling thread; call it before there are others.
 pub fn drop_to_network_capabilities() -> io::Result<()> {

@@ -17,16 +17,20 @@ pub mod capabilities;
 pub mod clock;
 pub mod frames;
 pub mod inbox;
+pub mod interface;
 pub mod link;
 pub mod mirror;
 pub mod multicast_router;
+mod namespace_claim;
 pub mod netlink;
 pub mod netns;
 pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;
 
+pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
+pub use namespace_claim::NamespaceClaim;
 pub use signalling_socket::{
     Access, FastKey, FastPath, FastSession, Gist, Incoming, Intercept, InterfaceError,
     InterfaceSignalling, OpenError, PassedMessages, Seen, SeenSession, SendError, Settled, Share,

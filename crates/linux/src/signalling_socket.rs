@@ -12,8 +12,7 @@
 //! messages flow on as through a router that knows none of these protocols.
 //!
 //! A second raw socket with router alert means one of the two daemons is deaf, without an error. So the namespace is
-//! claimed first, by binding an abstract Unix socket name: these are per network namespace, and free themselves when
-//! the process dies in any way.
+//! claimed first ([`NamespaceClaim`]).
 //!
 //! How interfaces are to be used is told after opening ([`SignallingSocket::set_interface`]), also of new ones at any time.
 
@@ -34,11 +33,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use earmark_core::{InterfaceId, Outgoing};
 
+use crate::interface::InterfaceName;
+use crate::namespace_claim::NamespaceClaim;
 use crate::sys::socket::{Batch, receive_drops, set_option};
 use alerted::AlertedSockets;
 pub use error::{InterfaceError, OpenError, SendError};
@@ -82,7 +81,7 @@ pub struct SignallingSocket {
     /// Groups, with the interfaces on which they are joined and how often that was asked for.
     groups: BTreeMap<(IpAddr, InterfaceId), u32>,
     /// Holds the claim on the namespace.
-    _claim: UnixDatagram,
+    _claim: NamespaceClaim,
 }
 
 impl SignallingSocket {
@@ -101,7 +100,7 @@ impl SignallingSocket {
 
     /// The same, by raw sockets or without.
     pub fn open_with(access: Access) -> Result<SignallingSocket, OpenError> {
-        let claim = claim_namespace()?;
+        let claim = NamespaceClaim::take()?;
         let ready = ReadySet::new()?;
         let mut socket = SignallingSocket {
             ready,
@@ -194,7 +193,7 @@ impl SignallingSocket {
         }
         self.alerted.forget(interface);
         if let Some(Err(error)) = self.udp.as_mut().map(|udp| udp.serve(interface, false)) {
-            tracing::debug!(%error, interface = interface.0, "leaving a group");
+            tracing::debug!(%error, interface = %InterfaceName(interface), "leaving a group");
         }
         // The kernel ends memberships with their interface.
         self.groups.retain(|(_, on), _| *on != interface);
@@ -343,7 +342,7 @@ impl SignallingSocket {
                 return Err(InterfaceError::Intercept(error));
             }
             // What goes to groups, and answers to pings, are then seen as far as raw sockets see them.
-            tracing::debug!(%error, interface = interface.0, "not intercepted");
+            tracing::debug!(%error, interface = %InterfaceName(interface), "not intercepted");
             by_sockets = match &self.interceptor {
                 Ok(interceptor) => interceptor.missing(interface, how),
                 Err(_) => *how,
@@ -430,14 +429,6 @@ impl AsFd for SignallingSocket {
 
 fn is_rsvp(out: &Outgoing) -> bool {
     i32::from(out.protocol) == RSVP
-}
-
-fn claim_namespace() -> Result<UnixDatagram, OpenError> {
-    let name = SocketAddr::from_abstract_name(b"earmark-rsvp");
-    name.and_then(|name| UnixDatagram::bind_addr(&name)).map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => OpenError::AlreadyRunning,
-        _ => OpenError::System { doing: "claim the network namespace", source },
-    })
 }
 
 fn raw_socket(family: socket2::Domain, protocol: i32) -> Result<OwnedFd, OpenError> {

@@ -25,6 +25,8 @@ mod flood;
 mod gist;
 #[path = "kernel/interception.rs"]
 mod interception;
+#[path = "kernel/interface.rs"]
+mod interface;
 #[path = "kernel/mirror.rs"]
 mod mirror;
 #[path = "kernel/namespaces.rs"]
@@ -62,6 +64,12 @@ fn main() -> ExitCode {
         trial("namespaces: a command runs inside", namespaces::a_command_runs_inside),
         trial("namespaces: a dropped one is gone", namespaces::a_dropped_one_is_gone),
         trial("namespaces: an unnamed one has no mount", namespaces::an_unnamed_one_has_no_mount),
+        trial("interface: names in messages", interface::names_stand_in_messages),
+        trial("interface: speed", interface::speed_is_what_the_driver_tells),
+        with_tool(
+            "ethtool",
+            trial("interface: segmentation offload", interface::segmentation_offload_is_seen),
+        ),
         trial("signalling: caught in transit and relayed", signalling::caught_and_relayed),
         trial("signalling: without router alert it flows on", signalling::flows_on),
         trial("signalling: a long message arrives whole", signalling::long_message),
@@ -147,6 +155,12 @@ fn main() -> ExitCode {
 fn with_both(name: &str, test: fn(ClassifierChoice)) -> [Trial; 2] {
     [ClassifierChoice::Bpf, ClassifierChoice::U32]
         .map(|choice| trial(&format!("{name} ({choice:?})"), move || test(choice)))
+}
+
+/// The trial, ignored where a program that it runs is not installed.
+fn with_tool(tool: &str, trial: Trial) -> Trial {
+    let is_there = std::process::Command::new(tool).arg("--version").output().is_ok();
+    if is_there { trial } else { trial.with_kind(format!("needs {tool}")).with_ignored_flag(true) }
 }
 
 fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {

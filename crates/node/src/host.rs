@@ -29,6 +29,7 @@ impl Node {
                 self.enter(interface);
                 if !takes_part {
                     self.lose_link(now, id, ENODEV, out);
+                    self.edges.leave(id);
                 }
                 self.tell(now, HostEvent::InterfaceChanged(id), out);
             }
@@ -36,8 +37,8 @@ impl Node {
                 let prefixes = self.routes.remove_interface(id);
                 // As long as the interface is known, those behind it can be told; another way may lead to them.
                 self.lose_link(now, id, ENODEV, out);
-                self.interfaces.remove(id);
-                self.rsvp_interfaces.remove(id);
+                self.remove_interface(id);
+                self.edges.leave(id);
                 self.tell(now, HostEvent::InterfaceChanged(id), out);
                 for prefix in prefixes {
                     self.tell(now, HostEvent::RouteChanged(prefix), out);

@@ -1,7 +1,7 @@
 //! The node: hands each input to whom it concerns.
 
-use alloc::collections::BTreeSet;
-use alloc::string::String;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use earmark_boomerang as boomerang;
@@ -9,8 +9,8 @@ use earmark_boomerang::Boomerang;
 use earmark_core::admission::{Attempt, Ledger, Owner, Protocol};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, HostEvent, Input as EngineInput, Interfaces,
-    RouteTable, Time,
+    Context, Datagram, Effect, Effects, Engine, HostEvent, Input as EngineInput, InterfaceId,
+    Interfaces, RouteTable, Time,
 };
 use earmark_nsis as nsis;
 use earmark_nsis::Nsis;
@@ -29,11 +29,16 @@ use crate::receiver::{Listen, Receivers};
 /// Displaced claims and waiting requests that are served after one input at most; the rest is due at once again.
 const SETTLED_PER_TURN: usize = 256;
 
+/// Interfaces that have gone and whose names are remembered.
+const REMEMBERED_NAMES: usize = 64;
+
 /// One router or host.
 #[derive(Debug)]
 pub struct Node {
     pub(crate) name: String,
     pub(crate) interfaces: Interfaces,
+    /// Names of interfaces that have gone, the last ones: state that was made through them names them a while longer.
+    gone: VecDeque<(InterfaceId, String)>,
     /// The same, as RSVP is to see them.
     pub(crate) rsvp_interfaces: Interfaces,
     /// Names of interfaces where RSVP takes no part.
@@ -60,6 +65,7 @@ impl Node {
         Node {
             name: config.name,
             interfaces: Interfaces::default(),
+            gone: VecDeque::new(),
             rsvp_interfaces: Interfaces::default(),
             without_rsvp: config.without_rsvp,
             routes: RouteTable::new(),
@@ -161,6 +167,28 @@ impl Node {
     /// Its interfaces.
     pub fn interfaces(&self) -> &Interfaces {
         &self.interfaces
+    }
+
+    /// The name of an interface, or of the link of an aggregate across a core; of one that has gone, the last name. Its index
+    /// where that is forgotten, too.
+    pub fn interface_name(&self, id: InterfaceId) -> String {
+        let id = self.edges.interface_of(id).unwrap_or(id);
+        if let Some(interface) = self.interfaces.by_id(id) {
+            return interface.name.clone();
+        }
+        let gone = self.gone.iter().rev().find(|(gone, _)| *gone == id);
+        gone.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
+    }
+
+    /// Takes an interface out, but for its name.
+    pub(crate) fn remove_interface(&mut self, id: InterfaceId) {
+        self.rsvp_interfaces.remove(id);
+        if let Some(interface) = self.interfaces.remove(id) {
+            if self.gone.len() == REMEMBERED_NAMES {
+                self.gone.pop_front();
+            }
+            self.gone.push_back((id, interface.name));
+        }
     }
 
     /// The senders of a session that it knows of.

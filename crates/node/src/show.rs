@@ -6,12 +6,12 @@ mod nsis;
 mod yessir;
 
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Demand};
-use earmark_core::{InterfaceId, Rate, Time};
+use earmark_core::{Rate, Time};
 use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
@@ -187,6 +187,9 @@ pub struct LinkRow {
     pub index: u32,
     /// Whether it is up.
     pub up: bool,
+    /// How it stands.
+    #[serde(default)]
+    pub state: LinkState,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Bandwidth.
@@ -199,6 +202,39 @@ pub struct LinkRow {
     pub claims: u32,
     /// How many flows that a dead daemon left reserved and nobody has claimed yet.
     pub adopted: u32,
+}
+
+/// How a link stands. In all states but the first two it takes no part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkState {
+    /// It takes part, and packets can leave through it.
+    Up,
+    /// It takes part, and is down, or without a carrier.
+    #[default]
+    Down,
+    /// The configuration names it, and there is no such interface.
+    Absent,
+    /// The configuration leaves its bandwidth to its driver, and the driver tells no speed.
+    NoSpeed,
+    /// It has come back too often, and is taken over again after a pause.
+    Flapping,
+    /// The system refused what it needs.
+    Failed,
+}
+
+impl LinkState {
+    /// The state in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkState::Up => "up",
+            LinkState::Down => "down",
+            LinkState::Absent => "absent",
+            LinkState::NoSpeed => "no speed",
+            LinkState::Flapping => "flapping",
+            LinkState::Failed => "failed",
+        }
+    }
 }
 
 /// One neighbour.
@@ -277,6 +313,7 @@ impl Node {
                 interface: interface.name.clone(),
                 index: interface.id.0,
                 up: interface.up,
+                state: if interface.up { LinkState::Up } else { LinkState::Down },
                 addresses: interface.addresses.clone(),
                 bandwidth_bps: interface.bandwidth,
                 reservable_bps: interface.reservable,
@@ -372,14 +409,6 @@ impl Node {
                 Liveness::Alive => Some("alive".into()),
                 Liveness::Lost => Some("lost".into()),
             },
-        }
-    }
-
-    /// The name of an interface, or its index where it is gone.
-    fn interface_name(&self, id: InterfaceId) -> String {
-        match self.interfaces.by_id(id) {
-            Some(interface) => interface.name.clone(),
-            None => id.0.to_string(),
         }
     }
 }

@@ -2,10 +2,14 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::*;
 use earmark_core::admission::{PreemptionPolicy, Priority};
-use earmark_core::{Flow, Rate};
-use earmark_node::{Command, Event, HostUpdate, Input, QueueView, SenderName};
+use earmark_core::{Flow, Interface, InterfaceId, Rate, Time};
+use earmark_node::{
+    Across, Border, Command, Event, HostUpdate, Input, Node, NodeConfig, QueueView, SenderName,
+};
 use earmark_rsvp::policy::{Rule, Settings};
 use earmark_rsvp::{Change, Renewal};
 use earmark_wire::rsvp::{Body, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, Session};
@@ -118,6 +122,61 @@ fn a_link_that_goes_takes_its_reservations_along() {
         let outcomes = router.path(changed);
         router.resv(&outcomes, &[flow(3)]);
         assert_eq!(router.held("eth2"), Some(Rate::from_mbps(3)));
+    }
+}
+
+/// State that was made through an interface names it after it has gone, too.
+#[test]
+fn gone_interface_is_named_by_its_last_name() {
+    let (mut router, _) = reserved();
+    router.host(HostUpdate::InterfaceGone(ETH1));
+    assert_eq!(router.node.interface_name(ETH1), "eth1");
+    let rows: Vec<_> = router.node.session_rows(router.now).collect();
+    assert_eq!(rows[0].incoming.as_deref(), Some("eth1"), "{rows:?}");
+    // As many as flapping makes are not remembered.
+    for index in 100..200 {
+        let id = InterfaceId(index);
+        router.host(HostUpdate::Interface(interface(id, &[], Rate::ZERO)));
+        router.host(HostUpdate::InterfaceGone(id));
+    }
+    assert_eq!(router.node.interface_name(InterfaceId(199)), "eth199");
+    assert_eq!(router.node.interface_name(ETH1), "1");
+}
+
+/// An interface that faces a core goes and comes back with other indexes: its aggregate stays one, and leaves by the present
+/// index.
+#[test]
+fn aggregate_follows_its_interface_to_another_index() {
+    let aggregate = Across {
+        to: ip("10.0.3.2"),
+        range: "10.0.9.0/24".parse().expect("a prefix"),
+        step: Rate::from_mbps(1),
+        lowest: Rate::ZERO,
+        highest: Rate::from_mbps(5),
+        margin: Rate::ZERO,
+        shrink_after: Duration::from_secs(30),
+        patience: Duration::from_secs(2),
+        waiting: 10,
+        pause: Duration::from_secs(5),
+        recover: Duration::from_secs(5),
+    };
+    let border = Border { hide: false, across: vec![aggregate] };
+    let borders = [("eth2".to_owned(), border)].into();
+    let config = NodeConfig { name: "r1".into(), seed: 7, borders, ..NodeConfig::default() };
+    let mut router = Bench { node: Node::new(config), now: Time::from_secs(1_000) };
+    let upstream = interface(ETH1, &["10.0.1.2"], Rate::from_mbps(10));
+    router.host(HostUpdate::Interface(upstream));
+    for index in [2, 7, 8, 9] {
+        let id = InterfaceId(index);
+        let eth2 = interface(id, &["10.0.2.1"], Rate::from_mbps(10));
+        router.host(HostUpdate::Interface(Interface { name: "eth2".into(), ..eth2 }));
+        router.route("10.0.0.0/16", id, DOWNSTREAM);
+        let rows: Vec<_> = router.node.aggregate_rows().collect();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(rows[0].interface.as_deref(), Some("eth2"));
+        let lane = router.node.ledger().lane_to(id, "10.0.9.9/32".parse().expect("a prefix"));
+        assert_eq!(router.node.interface_name(lane.expect("it is open")), "eth2");
+        router.host(HostUpdate::InterfaceGone(id));
     }
 }
 

@@ -18,10 +18,14 @@ pub(super) struct Lanes {
 
 impl Ledger {
     /// Flows of RSVP to `range` that leave through `link` claim on `lane` from now on, a link of this ledger that is no
-    /// interface. It holds nothing until [`widen_lane`](Ledger::widen_lane).
+    /// interface. It holds nothing until [`widen_lane`](Ledger::widen_lane). A lane that was open on another link is there no
+    /// more.
     pub fn open_lane(&mut self, link: InterfaceId, range: Prefix, lane: InterfaceId, most: Rate) {
+        self.lanes.by_link.retain(|_, lanes| {
+            lanes.retain(|(_, known)| *known != lane);
+            !lanes.is_empty()
+        });
         let lanes = self.lanes.by_link.entry(link).or_default();
-        lanes.retain(|(_, known)| *known != lane);
         lanes.push((range, lane));
         lanes.sort_by_key(|(range, _)| core::cmp::Reverse(range.length()));
         let mtu = self.link(link).map_or(0, |status| status.mtu);

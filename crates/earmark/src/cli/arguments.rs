@@ -1,5 +1,6 @@
 //! The words of the command line and their help.
 
+mod clear;
 mod light;
 mod nsis;
 mod values;
@@ -16,6 +17,7 @@ use crate::config::DEFAULT_SOCKET;
 use crate::control::protocol::{Listing, SenderName, Signalling};
 use earmark_core::amounts::{parse_duration, parse_octets};
 
+pub(super) use clear::ClearOptions;
 pub(super) use light::{LoopOptions, StreamOptions};
 pub(super) use nsis::{NsisOptions, PingOptions};
 pub(super) use values::Sharing;
@@ -69,7 +71,7 @@ Example:
   earmark daemon --config /etc/earmark.toml
 
 It logs to standard error and ends in good order on SIGTERM. Reserved flows keep their queues in the kernel when it
-ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead.
+ends or dies; the next daemon adopts them. --cleanup takes them out at the end instead, `earmark clear` later.
 
 On SIGHUP it reads configuration and keys again. What is reserved stays; new work meets the new settings. The log names
 what waits for a restart, and a file with a mistake changes nothing.")]
@@ -193,6 +195,8 @@ sends it back. Round-trip times need no clocks that agree: they are what is left
 taken off. The host itself answers if its daemon speaks NSIS; otherwise the last router that does.
 Exit status: 0 a message came back, 4 none did in time.")]
     Ping(PingOptions),
+    /// Take what a daemon has left in the kernel out of it: queues, classes, classifiers.
+    Clear(ClearOptions),
     /// Print events as they happen, until Ctrl-C.
     #[command(after_help = "\
 Examples:

@@ -288,7 +288,7 @@ impl Row for LinkRow {
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         vec![
             Cell::new(&self.interface),
-            Cell::new(if self.up { "up" } else { "down" }),
+            Cell::new(self.state.name()),
             Cell::new(addresses.join("\n")),
             number(self.bandwidth_bps),
             number(self.reservable_bps),

@@ -4,6 +4,7 @@
 //! `{"error":{"code","message","hint"}}`. The exit status tells the outcome; see [`Outcome`].
 
 mod arguments;
+mod clear;
 mod light;
 mod listings;
 mod nsis;
@@ -71,6 +72,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
         Command::Trace(options) => trace::trace(&mut connect()?, &options, &mut out),
         Command::Ping(options) => nsis::ping(&mut connect()?, &options, &mut out),
+        Command::Clear(options) => clear::clear(&options, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }
 }

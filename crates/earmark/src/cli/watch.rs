@@ -31,6 +31,7 @@ pub(super) fn watch(
 
 /// One event on one line.
 pub(super) fn print(notice: &Notice, out: &mut Output) -> Result<(), Failure> {
-    let text = format!("{:>12.3} s  {}", notice.at_s, describe::event(&notice.event));
+    let on = notice.interface_name.as_deref().unwrap_or("an interface without a name");
+    let text = format!("{:>12.3} s  {}", notice.at_s, describe::event(&notice.event, on));
     out.line(&text, notice)
 }

@@ -1,7 +1,6 @@
 //! What is wrong with a configuration, and where.
 
 use std::fmt;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A place in a configuration file.
@@ -13,36 +12,6 @@ pub struct Place {
     pub line: usize,
     /// The key with its table, `interface.bandwidth`; empty where none is meant.
     pub key: String,
-}
-
-impl Place {
-    /// The place of the octets `span` of `text`. The key is read off the line itself, so that every error gets one,
-    /// be it ours or the TOML parser's.
-    pub(super) fn of(text: &str, file: &Path, span: Range<usize>) -> Place {
-        let mut start = span.start.min(text.len());
-        while !text.is_char_boundary(start) {
-            start -= 1;
-        }
-        let line = text[..start].matches('\n').count();
-        let key = text.lines().nth(line).and_then(key_of).unwrap_or_default();
-        let table = text.lines().take(line + 1).filter_map(table_of).last().unwrap_or_default();
-        let key = match (table, key) {
-            (table, "") => table.to_owned(),
-            ("", key) => key.to_owned(),
-            (table, key) => format!("{table}.{key}"),
-        };
-        Place { file: file.to_owned(), line: line + 1, key }
-    }
-}
-
-fn key_of(line: &str) -> Option<&str> {
-    Some(line.split_once('=')?.0.trim().trim_matches('"'))
-}
-
-fn table_of(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    let inner = line.strip_prefix("[[").or_else(|| line.strip_prefix('['))?;
-    Some(inner.split(']').next()?.trim())
 }
 
 impl fmt::Display for Place {

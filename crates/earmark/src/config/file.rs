@@ -22,7 +22,7 @@ use super::services::ServiceTable;
 use super::source::Source;
 use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
-    Queueing,
+    Queueing, Reservable,
 };
 
 #[derive(Deserialize)]
@@ -72,7 +72,7 @@ struct ControlTable {
 #[serde(deny_unknown_fields)]
 struct InterfaceTable {
     name: Spanned<String>,
-    bandwidth: Spanned<String>,
+    bandwidth: Option<Spanned<String>>,
     reservable: Option<Spanned<Share>>,
     #[serde(default)]
     latency_us: u32,
@@ -146,6 +146,7 @@ struct DaemonTable {
     record: Option<PathBuf>,
     user: Option<String>,
     keep_reservations_on_exit: Option<bool>,
+    adoption_time: Option<Spanned<String>>,
     reconcile: Option<Spanned<String>>,
 }
 
@@ -159,7 +160,7 @@ const MOST_OVERHEAD: u32 = 1_000;
 const LONGEST_SOCKET_PATH: usize = 90;
 
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-    let source = Source { text, path };
+    let source = Source::new(text, path);
     let file: File = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
         ConfigError::of_parser(source.place(span), error.message())
@@ -202,6 +203,12 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         record: file.daemon.record,
         user: file.daemon.user,
         keep_reservations_on_exit: file.daemon.keep_reservations_on_exit.unwrap_or(true),
+        adoption_time: source.duration(
+            file.daemon.adoption_time.as_ref(),
+            Duration::from_secs(1)..=Duration::from_secs(24 * 3_600),
+            Duration::from_secs(180),
+            "\"3min\" is usual; from 1s to a day (1440min) are possible; keep_reservations_on_exit = false keeps nothing",
+        )?,
         reconcile: source.duration(
             file.daemon.reconcile.as_ref(),
             Duration::from_millis(100)..=Duration::from_secs(3_600),
@@ -256,23 +263,11 @@ impl Source<'_> {
         udp_only: bool,
     ) -> Result<InterfaceConfig, ConfigError> {
         let name = table.name.get_ref();
-        if name.is_empty() || name.len() > LONGEST_INTERFACE_NAME || name.contains(['/', ' ']) {
-            return Err(ConfigError::at(
-                place,
-                format!("{name:?} cannot be an interface's name"),
-                "`ip link` lists the interfaces of this host",
-            ));
+        if let Some((message, hint)) = fault_of_name(name) {
+            return Err(ConfigError::at(place, message, hint));
         }
-        let bandwidth: Rate =
-            self.read(&table.bandwidth, "write for example bandwidth = \"10Mbit\"")?;
-        if bandwidth == Rate::ZERO {
-            return Err(self.error(
-                table.bandwidth.span(),
-                "a link without bandwidth carries nothing",
-                "give the bandwidth of the link, for example \"10Mbit\"",
-            ));
-        }
-        let defaults = InterfaceConfig::new(name.as_str(), bandwidth);
+        let bandwidth = table.bandwidth.as_ref().map(|text| self.bandwidth(text)).transpose()?;
+        let defaults = InterfaceConfig::new(name.as_str(), Rate::ZERO);
         let protocols = self.protocols(table.protocols.as_ref(), udp_only)?;
         let limits = self.interface_limits(&table)?;
         let dscp = self.code_points(&table.dscp)?;
@@ -281,6 +276,7 @@ impl Source<'_> {
             None => defaults.reservable,
         };
         Ok(InterfaceConfig {
+            bandwidth,
             services: self.services(&table.service, bandwidth, reservable)?,
             reservable,
             latency_us: table.latency_us,
@@ -311,7 +307,22 @@ impl Source<'_> {
         })
     }
 
-    fn reservable(&self, share: &Spanned<Share>, bandwidth: Rate) -> Result<Rate, ConfigError> {
+    fn bandwidth(&self, text: &Spanned<String>) -> Result<Rate, ConfigError> {
+        match self.read(text, "write for example bandwidth = \"10Mbit\"")? {
+            Rate::ZERO => Err(self.error(
+                text.span(),
+                "a link without bandwidth carries nothing",
+                "give the bandwidth of the link, for example \"10Mbit\"",
+            )),
+            rate => Ok(rate),
+        }
+    }
+
+    fn reservable(
+        &self,
+        share: &Spanned<Share>,
+        bandwidth: Option<Rate>,
+    ) -> Result<Reservable, ConfigError> {
         const HINT: &str = "a share such as \"75%\" or 0.75, or a rate such as \"7.5Mbit\"";
         let percent_or_rate = match share.get_ref() {
             Share::Number(share) => Err(*share),
@@ -332,18 +343,20 @@ impl Source<'_> {
             },
         };
         match percent_or_rate {
-            Err(part) if (0.0..=1.0).contains(&part) => Ok(bandwidth.share(part)),
+            Err(part) if (0.0..=1.0).contains(&part) => Ok(Reservable::Share(part)),
             Err(part) => Err(self.error(
                 share.span(),
                 format!("a share of {}% lies outside of 0 to 100%", part * 100.0),
                 HINT,
             )),
-            Ok(rate) if rate <= bandwidth => Ok(rate),
-            Ok(rate) => Err(self.error(
-                share.span(),
-                format!("{rate} cannot be reserved of a link of {bandwidth}"),
-                "at most the link's bandwidth; best effort gets what is left",
-            )),
+            Ok(rate) => match bandwidth.filter(|bandwidth| rate > *bandwidth) {
+                None => Ok(Reservable::Rate(rate)),
+                Some(bandwidth) => Err(self.error(
+                    share.span(),
+                    format!("{rate} cannot be reserved of a link of {bandwidth}"),
+                    "at most the link's bandwidth; best effort gets what is left",
+                )),
+            },
         }
     }
 
@@ -419,6 +432,31 @@ impl Source<'_> {
             lifetime_factor: self.within(factor, 1..101, defaults.lifetime_factor)?,
         })
     }
+}
+
+/// What is wrong with a name that no interface can have, or none that reservations can be on; and what to do. The rules are
+/// Linux's (`dev_valid_name`).
+fn fault_of_name(name: &str) -> Option<(String, &'static str)> {
+    const HINT: &str = "`ip link` lists the interfaces of this host";
+    let cannot = |why: &str| format!("{name:?} cannot be an interface's name: {why}");
+    if name.is_empty() || name == "." || name == ".." {
+        return Some((cannot("it names nothing"), HINT));
+    }
+    if name.len() > LONGEST_INTERFACE_NAME {
+        let why = format!("it has more than {LONGEST_INTERFACE_NAME} octets");
+        return Some((cannot(&why), HINT));
+    }
+    if name.contains(':') {
+        let hint = "eth0:1 is a label of an address; the interface is eth0";
+        return Some((cannot("it contains ':'"), hint));
+    }
+    if name.contains(|c: char| c == '/' || c.is_ascii_whitespace() || c == '\x0b') {
+        return Some((cannot("it contains '/' or a space"), HINT));
+    }
+    (name == "lo").then(|| {
+        let message = "lo is the loopback interface: what it carries leaves no host";
+        (message.to_owned(), "name the interfaces that lead to other hosts")
+    })
 }
 
 #[cfg(test)]

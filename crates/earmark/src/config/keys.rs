@@ -91,7 +91,7 @@ impl KeyFile {
     /// # Errors
     /// As of [`KeyFile::load`].
     pub fn parse(text: &str, path: &Path) -> Result<KeyFile, ConfigError> {
-        let source = Source { text, path };
+        let source = Source::new(text, path);
         let file: File = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             let place = source.place(span);

@@ -1,10 +1,10 @@
 //! The daemon's settings: one TOML file, read at start, and again on SIGHUP ([`Config::renew`]).
 //!
 //! [`Config::load`] either gives settings that make sense, or a [`ConfigError`] that names file, line and key and says
-//! what to write instead. What cannot be known before the daemon runs (whether an interface exists) gives the same kind of
-//! error then ([`InterfaceConfig::unknown`]), from the line that each interface remembers.
+//! what to write instead. Whether an interface exists is no matter of the settings: the daemon waits for one that does not.
 
 mod across;
+mod capacity;
 mod error;
 mod exchange;
 mod file;
@@ -30,6 +30,7 @@ use earmark_rsvp::policy as policy_settings;
 use earmark_rsvp::{HelloTiming, Reduction, Timing, limits};
 use earmark_wire::rsvp::Dscp;
 
+pub use capacity::{Capacity, Reservable};
 pub use error::{ConfigError, Place};
 pub use keys::KeyFile;
 pub use nsis::NsisConfig;
@@ -88,6 +89,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether reserved flows keep their queues when the daemon stops in good order, for its successor to adopt.
     pub keep_reservations_on_exit: bool,
+    /// For how long they keep them if no successor comes, where a service manager sees to that.
+    pub adoption_time: Duration,
     /// How often routes and traffic control are compared with what they should be.
     pub reconcile: Duration,
 }
@@ -181,10 +184,10 @@ impl Default for Protocols {
 pub struct InterfaceConfig {
     /// The kernel's name of it.
     pub name: String,
-    /// Bandwidth of the link; traffic control shapes to it.
-    pub bandwidth: Rate,
+    /// Bandwidth of the link; traffic control shapes to it. The speed that the link's driver tells where there is none.
+    pub bandwidth: Option<Rate>,
     /// The part of it that may be reserved.
-    pub reservable: Rate,
+    pub reservable: Reservable,
     /// Smallest latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
     /// Traffic classes to make in advance: so many reservations cost nothing extra.
@@ -224,8 +227,8 @@ impl InterfaceConfig {
     pub fn new(name: impl Into<String>, bandwidth: Rate) -> InterfaceConfig {
         InterfaceConfig {
             name: name.into(),
-            bandwidth,
-            reservable: bandwidth.share(0.75),
+            bandwidth: Some(bandwidth),
+            reservable: Reservable::Share(0.75),
             latency_us: 0,
             classes: 256,
             queue_packets: 50,
@@ -272,6 +275,7 @@ impl Config {
             record: None,
             user: None,
             keep_reservations_on_exit: true,
+            adoption_time: Duration::from_secs(180),
             reconcile: Duration::from_secs(30),
         }
     }
@@ -307,16 +311,5 @@ impl Config {
     /// (RFC 2205 section 3.7). What a dead daemon left behind is kept for as long.
     pub fn lifetime(&self) -> Duration {
         self.timing.lifetime(u32::try_from(self.timing.refresh.as_millis()).unwrap_or(u32::MAX))
-    }
-}
-
-impl InterfaceConfig {
-    /// The error for an interface that this host does not have; `present` are the names that it has.
-    pub fn unknown(&self, present: &[String]) -> ConfigError {
-        ConfigError::at(
-            self.place.clone().unwrap_or_default(),
-            format!("this host has no interface {}", self.name),
-            format!("its interfaces are: {}", present.join(", ")),
-        )
     }
 }

@@ -1,6 +1,8 @@
 //! A configuration that is read again while the daemon runs: what can be taken over, and what waits for a restart.
 
-use super::{Config, ConfigError, InterfaceConfig, NsisConfig, Protocols};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Config, InterfaceConfig, NsisConfig, Protocols};
 
 /// What came of reading the file again.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,29 +15,25 @@ pub struct Renewed {
 
 impl Config {
     /// Takes of `new` what may change while the daemon runs that was started with these settings. Interfaces that are new
-    /// must be among `present`, the names that this host has; they take part from now on, and belong to these settings too.
-    ///
-    /// # Errors
-    /// This host does not have a new interface.
-    pub fn renew(&mut self, new: Config, present: &[String]) -> Result<Renewed, ConfigError> {
+    /// take part from now on, and belong to these settings too.
+    pub fn renew(&mut self, new: Config) -> Renewed {
         let mut waiting = Vec::new();
         let mut interfaces = Vec::new();
         let mut added = Vec::new();
+        let known: BTreeMap<&str, &InterfaceConfig> =
+            self.interfaces.iter().map(|known| (known.name.as_str(), known)).collect();
         for interface in &new.interfaces {
-            let known = self.interfaces.iter().find(|known| known.name == interface.name);
-            match known {
+            match known.get(interface.name.as_str()) {
                 Some(known) => interfaces.push(known.renew(interface, &mut waiting)),
-                None if !present.contains(&interface.name) => {
-                    return Err(interface.unknown(present));
-                }
                 None if interface.integrity.is_some() => {
                     waiting.push(format!("interface {}: integrity", interface.name));
                 }
                 None => added.push(interface.clone()),
             }
         }
+        let names: BTreeSet<&str> = new.interfaces.iter().map(|new| new.name.as_str()).collect();
         for gone in &self.interfaces {
-            if new.interfaces.iter().all(|interface| interface.name != gone.name) {
+            if !names.contains(gone.name.as_str()) {
                 waiting.push(format!("interface {}, which is not there any more", gone.name));
                 interfaces.push(gone.clone());
             }
@@ -89,9 +87,10 @@ impl Config {
                 engine: self.nsis.engine.renewed(new.nsis.engine),
             },
             reconcile: new.reconcile,
+            adoption_time: new.adoption_time,
             ..self.clone()
         };
-        Ok(Renewed { config, waiting })
+        Renewed { config, waiting }
     }
 }
 
@@ -143,10 +142,6 @@ mod tests {
         Config::parse(text, Path::new("r1.toml")).expect("it can be read")
     }
 
-    fn present() -> Vec<String> {
-        ["lo", "eth0", "eth1", "eth2"].map(str::to_owned).to_vec()
-    }
-
     #[test]
     fn what_can_change_does_and_what_cannot_is_named() {
         let mut started = config(STARTED);
@@ -160,8 +155,7 @@ mod tests {
              [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
              [nsis]\nrefresh = \"7s\"\nmax_states = 9\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
         );
-        let Renewed { config: renewed, waiting } =
-            started.renew(config(&text), &present()).expect("all interfaces are there");
+        let Renewed { config: renewed, waiting } = started.renew(config(&text));
         assert_eq!(
             waiting,
             [
@@ -186,12 +180,11 @@ mod tests {
         assert_eq!((renewed.name.as_str(), renewed.user), ("r1", None));
         assert_eq!(renewed.reduction, started.reduction);
         let [eth0, eth1] = &renewed.interfaces[..] else { panic!("{:?}", renewed.interfaces) };
-        assert_eq!((eth0.bandwidth, eth0.queues), (Rate::from_mbps(20), Default::default()));
+        assert_eq!((eth0.bandwidth, eth0.queues), (Some(Rate::from_mbps(20)), Default::default()));
         assert_eq!(eth0.limits.neighbors.len(), 1);
         assert!(eth1.says_the_same_as(&started.interfaces[1]), "only its line is another");
         // The file goes back to what it was.
-        let Renewed { config: renewed, waiting } =
-            started.renew(config(STARTED), &present()).expect("all interfaces are there");
+        let Renewed { config: renewed, waiting } = started.renew(config(STARTED));
         assert_eq!((renewed, waiting), (started, vec![]));
     }
 
@@ -200,13 +193,9 @@ mod tests {
         let mut started = config(STARTED);
         let eth2 = "[[interface]]\nname = \"eth2\"\nbandwidth = \"1Mbit\"\n";
         let added = format!("{STARTED}{eth2}");
-        let error = started.renew(config(&added), &["eth0".to_owned()]).unwrap_err();
-        assert_eq!((error.place.line, error.place.key.as_str()), (10, "interface.name"));
-        let Renewed { config: renewed, waiting } =
-            started.renew(config(&added), &present()).expect("it is there");
+        let Renewed { config: renewed, waiting } = started.renew(config(&added));
         assert_eq!((renewed.interfaces.len(), waiting), (3, vec![]));
-        let Renewed { config: renewed, waiting } =
-            started.renew(config(STARTED), &present()).expect("it is there");
+        let Renewed { config: renewed, waiting } = started.renew(config(STARTED));
         assert_eq!(renewed.interfaces.len(), 3);
         assert_eq!(waiting, ["interface eth2, which is not there any more"]);
     }

@@ -5,11 +5,25 @@ use earmark_linux::ServicePlan;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::ConfigError;
 use super::source::Source;
+use super::{ConfigError, InterfaceConfig, Reservable};
 
 /// Most services of an interface.
 const MOST_SERVICES: usize = earmark_linux::traffic_control::MAX_SERVICES;
+
+/// The part of a link that reservations and services can have; signalling and best effort keep the rest.
+const SHARED: f64 = 0.97;
+
+impl InterfaceConfig {
+    /// What is reservable at most beside the services, of a link with so much bandwidth.
+    pub(super) fn left_by_services(&self, bandwidth: Rate) -> Rate {
+        if self.services.is_empty() {
+            return bandwidth;
+        }
+        let all = bandwidth.share(SHARED);
+        self.services.iter().fold(all, |left, service| left.saturating_sub(service.rate))
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,12 +72,13 @@ impl DscpName {
 }
 
 impl Source<'_> {
-    /// The services of an interface, which fit beside what is reservable.
+    /// The services of an interface. If the file says its bandwidth, they fit beside what is reservable; if the driver tells it,
+    /// less is reservable where they do not ([`InterfaceConfig::capacity`]).
     pub(super) fn services(
         &self,
         tables: &[ServiceTable],
-        bandwidth: Rate,
-        reservable: Rate,
+        bandwidth: Option<Rate>,
+        reservable: Reservable,
     ) -> Result<Vec<ServicePlan>, ConfigError> {
         if let Some(surplus) = tables.get(MOST_SERVICES) {
             return Err(self.error(
@@ -72,12 +87,18 @@ impl Source<'_> {
                 "put several code points into one service: dscp = [\"af41\", \"af42\"]",
             ));
         }
-        let (mut services, mut known, mut sum) = (Vec::new(), [false; 64], reservable);
+        let (mut services, mut known) = (Vec::new(), [false; 64]);
+        let mut sum = match reservable {
+            Reservable::Share(share) => bandwidth.map_or(Rate::ZERO, |all| all.share(share)),
+            Reservable::Rate(rate) => rate,
+        };
         for table in tables {
             let rate: Rate =
                 self.read(&table.bandwidth, "write for example bandwidth = \"1Mbit\"")?;
             sum = Rate::from_bps(sum.as_bps().saturating_add(rate.as_bps()));
-            if sum > bandwidth.share(0.97) {
+            if let Some(bandwidth) = bandwidth
+                && sum > bandwidth.share(SHARED)
+            {
                 return Err(self.error(
                     table.bandwidth.span(),
                     format!(

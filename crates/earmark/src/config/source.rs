@@ -14,10 +14,22 @@ use earmark_core::amounts::parse_duration;
 
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
-    pub(super) path: &'a Path,
+    path: &'a Path,
+    /// Where each line begins, so that the place of a value is found without a walk through the text before it.
+    lines: Vec<usize>,
+    /// The headers of tables, and the lines where they stand, counted from 0.
+    tables: Vec<(usize, &'a str)>,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    pub(super) fn new(text: &'a str, path: &'a Path) -> Source<'a> {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(ends).collect();
+        let tables = text.lines().enumerate();
+        let tables = tables.filter_map(|(line, text)| Some((line, table_of(text)?))).collect();
+        Source { text, path, lines, tables }
+    }
+
     /// What `text` says, if it lies in `range`; `default` where it is not there.
     pub(super) fn duration(
         &self,
@@ -83,9 +95,19 @@ impl Source<'_> {
             .map_err(|error: T::Err| self.error(text.span(), error.to_string(), hint))
     }
 
-    /// The place of what `span` covers.
+    /// The place of what `span` covers. The key is read off the line itself, so that every error gets one, be it ours or the
+    /// TOML parser's.
     pub(super) fn place(&self, span: Range<usize>) -> Place {
-        Place::of(self.text, self.path, span)
+        let line = self.lines.partition_point(|&begin| begin <= span.start).max(1);
+        let key = key_of(self.line(line)).unwrap_or_default();
+        let before = self.tables.partition_point(|&(at, _)| at < line);
+        let table = before.checked_sub(1).map_or("", |last| self.tables[last].1);
+        let key = match (table, key) {
+            (table, "") => table.to_owned(),
+            ("", key) => key.to_owned(),
+            (table, key) => format!("{table}.{key}"),
+        };
+        Place { file: self.path.to_owned(), line, key }
     }
 
     /// An error about what `span` covers, and what to write instead.
@@ -100,6 +122,17 @@ impl Source<'_> {
 
     /// A line, counted from 1.
     pub(super) fn line(&self, number: usize) -> &str {
-        self.text.lines().nth(number.saturating_sub(1)).unwrap_or_default()
+        let begin = number.checked_sub(1).and_then(|line| self.lines.get(line).copied());
+        begin.and_then(|begin| self.text[begin..].lines().next()).unwrap_or_default()
     }
+}
+
+fn key_of(line: &str) -> Option<&str> {
+    Some(line.split_once('=')?.0.trim().trim_matches('"'))
+}
+
+fn table_of(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let inner = line.strip_prefix("[[").or_else(|| line.strip_prefix('['))?;
+    Some(inner.split(']').next()?.trim())
 }

@@ -22,6 +22,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     assert_eq!(config.proxies, earmark_rsvp::proxy::Settings::default());
     assert_eq!(config.policy, earmark_rsvp::policy::Settings::default());
     assert!(config.keep_reservations_on_exit);
+    assert_eq!(config.adoption_time, Config::new("", "").adoption_time);
     let shown = &config.interfaces[0];
     let place = shown.place.clone();
     assert_eq!(
@@ -111,8 +112,56 @@ fn reservable_is_a_share_or_a_rate() {
         [("\"75%\"", 7_500_000), ("0.5", 5_000_000), ("\"2Mbit\"", 2_000_000), ("1", 10_000_000)]
     {
         let text = format!("[[interface]]\nname='a'\nbandwidth='10Mbit'\nreservable={text}");
-        assert_eq!(read(&text).unwrap().interfaces[0].reservable, Rate::from_bps(rate), "{text}");
+        let capacity = read(&text).unwrap().interfaces[0].capacity(None).unwrap();
+        assert_eq!(capacity.reservable, Rate::from_bps(rate), "{text}");
     }
+}
+
+#[test]
+fn bandwidth_left_out_is_the_drivers_to_tell() {
+    let interface = |text: &str| {
+        read(&format!("[[interface]]\nname='a'\n{text}")).unwrap().interfaces.remove(0)
+    };
+    let of = |text: &str, mbps: u64| {
+        let capacity = interface(text).capacity(Some(Rate::from_mbps(mbps))).unwrap();
+        (capacity.bandwidth, capacity.reservable)
+    };
+    assert_eq!(interface("").bandwidth, None);
+    assert_eq!(of("", 1_000), (Rate::from_mbps(1_000), Rate::from_mbps(750)));
+    assert_eq!(of("reservable='50%'", 100), (Rate::from_mbps(100), Rate::from_mbps(50)));
+    assert_eq!(of("reservable='200Mbit'", 100), (Rate::from_mbps(100), Rate::from_mbps(100)));
+    assert_eq!(interface("").capacity(None), None);
+}
+
+/// The longest name that Linux has, and characters that look odd in one.
+#[test]
+fn names_that_interfaces_can_have_are_taken() {
+    for name in ["a", "fifteen-octets-", "enp0s31f6", "eth0.5", "br-12ab@", "wg%d", "\u{e9}th0"] {
+        let text = format!("[[interface]]\nname = \"{name}\"\n");
+        assert_eq!(read(&text).unwrap().interfaces[0].name, name);
+    }
+}
+
+/// A place is found in each error and kept for each interface: with a walk through the text before it this would take
+/// minutes, a line that names an interface twice at the end included.
+#[test]
+fn twenty_thousand_interfaces_are_read_in_a_moment() {
+    let mut text = String::new();
+    for number in 0..20_000 {
+        text.push_str(&format!("[[interface]]\nname = \"eth{number}\"\nbandwidth = \"10Mbit\"\n"));
+    }
+    let start = std::time::Instant::now();
+    let mut config = read(&text).unwrap();
+    assert_eq!(config.interfaces.len(), 20_000);
+    let last = config.interfaces[19_999].place.clone().unwrap();
+    assert_eq!((last.line, last.key.as_str()), (59_999, "interface.name"));
+    let renewed = config.clone();
+    assert_eq!(config.renew(renewed).waiting, Vec::<String>::new());
+    text.push_str("[[interface]]\nname = \"eth0\"\n");
+    let error = read(&text).unwrap_err();
+    assert_eq!((error.place.line, error.place.key.as_str()), (60_002, "interface.name"));
+    assert!(error.message.contains("already, in line 2"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -187,7 +236,6 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
     ("x = 1", 1, "x", "unknown field"),
     ("[control]\nsocket = \"\"", 2, "control.socket", "1 to 90 octets"),
     ("[control]\n\nsocket = 7", 3, "control.socket", "invalid type"),
-    ("[[interface]]\nname = 'a'", 1, "interface", "missing field `bandwidth`"),
     ("[[interface]]\nbandwidth = '1Mbit'", 1, "interface", "missing field `name`"),
     ("[[interface]]\nname = 'a'\nbandwidth = '10MB'", 3, "interface.bandwidth", "unit"),
     ("[[interface]]\nname = 'a'\nbandwidth = 'fast'", 3, "interface.bandwidth", "number"),
@@ -200,6 +248,13 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "expected one of `per-flow`, `aggregate`, `priority`, `none`",
     ),
     ("[[interface]]\nname = 'a/b'\nbandwidth = '1Mbit'", 2, "interface.name", "cannot be"),
+    ("[[interface]]\nname = 'a b'", 2, "interface.name", "a space"),
+    ("[[interface]]\nname = \"a\\tb\"", 2, "interface.name", "a space"),
+    ("[[interface]]\nname = ''", 2, "interface.name", "names nothing"),
+    ("[[interface]]\nname = '..'", 2, "interface.name", "names nothing"),
+    ("[[interface]]\nname = 'sixteen-octets-x'", 2, "interface.name", "more than 15 octets"),
+    ("[[interface]]\nname = 'eth0:1'", 2, "interface.name", "contains ':'"),
+    ("[[interface]]\nname = 'lo'", 2, "interface.name", "loopback"),
     (
         "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\nreservable = 1.5",
         4,
@@ -408,6 +463,9 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
         "daemon.keep_reservations_on_exit",
         "expected a boolean",
     ),
+    ("[daemon]\nadoption_time = 'long'", 2, "daemon.adoption_time", "number"),
+    ("[daemon]\nadoption_time = '10ms'", 2, "daemon.adoption_time", "out of range"),
+    ("[daemon]\nadoption_time = '2000min'", 2, "daemon.adoption_time", "out of range"),
     ("[daemon]\nreconcile = 'often'", 2, "daemon.reconcile", "number"),
     ("[daemon]\nreconcile = '1ms'", 2, "daemon.reconcile", "out of range"),
     ("[node\n", 1, "node", ""),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
-use earmark_node::{Command, Event, Input};
+use earmark_node::{Command, Event, Input, Node};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
@@ -130,7 +130,7 @@ impl Hub {
     /// Hands the driver's events to watchers and followers. Call it after every input.
     pub fn publish<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
         for event in driver.take_events() {
-            self.publish_one(now, &event);
+            self.publish_one(now, &event, driver.node());
         }
     }
 
@@ -278,11 +278,13 @@ impl Hub {
         driver.handle(now, Input::Command(command));
     }
 
-    pub(super) fn publish_one(&mut self, now: Time, event: &Event) {
+    pub(super) fn publish_one(&mut self, now: Time, event: &Event, node: &Node) {
+        let on = || describe::interface_of(event).map(|id| node.interface_name(id));
+        let words = || describe::event(event, &on().unwrap_or_default());
         let application = application_of(event);
         let mut followers = Vec::new();
         if let Some(known) = application.and_then(|number| self.applications.get_mut(&number)) {
-            known.row.last = Some(describe::event(event));
+            known.row.last = Some(words());
             followers.extend(known.follower);
         }
         if let Some(owner) = application.and_then(|number| self.traces.get(&number)) {
@@ -307,7 +309,7 @@ impl Hub {
             self.applications.remove(&number);
         }
         if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
-            followers.extend(self.refused_senders(session, filters, event));
+            followers.extend(self.refused_senders(session, filters, &words));
         }
         let listeners = self.clients.iter_mut().filter(|(id, client)| {
             client.closing.is_none() && (client.watching || followers.contains(id))
@@ -315,7 +317,8 @@ impl Hub {
         let mut text = None;
         for (id, client) in listeners {
             let text = text.get_or_insert_with(|| {
-                let notice = Notice { at_s: now.as_secs_f64(), event: event.clone() };
+                let (at_s, interface_name) = (now.as_secs_f64(), on());
+                let notice = Notice { at_s, interface_name, event: event.clone() };
                 to_line(&Response::Event(notice))
             });
             client.say(text);
@@ -342,7 +345,7 @@ impl Hub {
         &mut self,
         session: &Session,
         filters: &rsvp::Filters,
-        event: &Event,
+        words: &dyn Fn() -> String,
     ) -> Vec<ClientId> {
         // One that left its address to the host is known by its port.
         let is_filter = |template: SenderTemplate| {
@@ -358,7 +361,7 @@ impl Hub {
                 && row.ip_protocol == session.protocol
         });
         ours.filter_map(|application| {
-            application.row.last = Some(describe::event(event));
+            application.row.last = Some(words());
             application.follower
         })
         .collect()

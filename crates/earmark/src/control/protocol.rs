@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use answers::*;
 /// The rows of the other listings; those of `show applications` are the control socket's own.
 pub use earmark_node::{
-    AggregateRow, AssociationRow, EnforcementRow, LinkRow, NeighborRow, ReservationRow,
+    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReservationRow,
     RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };
 pub use light::*;

@@ -120,7 +120,7 @@ impl<K: Kernel> Desk<'_, K> {
         match request.what {
             Listing::Sessions => rows(self.driver.node().session_rows(now), limit),
             Listing::Reservations => rows(self.driver.reservation_rows(now), limit),
-            Listing::Links => rows(self.driver.node().link_rows(), limit),
+            Listing::Links => rows(self.driver.link_rows(), limit),
             Listing::Neighbors => rows(self.driver.node().neighbor_rows(now), limit),
             Listing::Aggregates => rows(self.driver.node().aggregate_rows(), limit),
             Listing::Associations => rows(self.driver.node().association_rows(now), limit),
@@ -293,7 +293,7 @@ impl<K: Kernel> Desk<'_, K> {
                 return Err(problem);
             }
             for event in &events {
-                hub.publish_one(*now, event);
+                hub.publish_one(*now, event, driver.node());
             }
         }
         info!(application = number, ?protocol, ?role, %destination, port, "opened");

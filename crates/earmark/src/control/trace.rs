@@ -49,7 +49,7 @@ impl<K: Kernel> Desk<'_, K> {
             return Err(rejected(reason.to_string(), hint_for(reason)));
         }
         for event in &events {
-            hub.publish_one(*now, event);
+            hub.publish_one(*now, event, driver.node());
         }
         Ok(value(TraceBegun {
             trace: number,

@@ -9,7 +9,7 @@ use earmark_yessir as yessir;
 use super::with_port;
 
 /// An event of Boomerang, in one line.
-pub(super) fn of_boomerang(event: &boomerang::Event) -> String {
+pub(super) fn of_boomerang(event: &boomerang::Event, on: &str) -> String {
     use boomerang::Event::*;
     match event {
         Established { rates: granted, confirmed, .. } => {
@@ -29,13 +29,12 @@ pub(super) fn of_boomerang(event: &boomerang::Event) -> String {
         Lost { .. } => "nothing comes back; it is tried on".to_owned(),
         Released { .. } => "released".to_owned(),
         Rejected { reason, .. } => format!("not carried out: {}", boomerang_rejection(*reason).0),
-        Reservation { change, selector, direction, interface, rate } => format!(
-            "reservation of {rate} for {selector} ({}) on interface {} {}",
+        Reservation { change, selector, direction, rate, .. } => format!(
+            "reservation of {rate} for {selector} ({}) on {on} {}",
             match direction {
                 boomerang::Direction::Forward => "forward",
                 boomerang::Direction::Reverse => "reverse",
             },
-            interface.0,
             match change {
                 boomerang::Change::Created => "made",
                 boomerang::Change::Changed => "changed",
@@ -102,7 +101,7 @@ pub fn boomerang_rejection(reason: boomerang::Rejection) -> (&'static str, &'sta
 }
 
 /// An event of YESSIR, in one line.
-pub(super) fn of_yessir(event: &yessir::Event) -> String {
+pub(super) fn of_yessir(event: &yessir::Event, on: &str) -> String {
     use yessir::Event::*;
     match event {
         Answered { receiver, answer, .. } => {
@@ -113,12 +112,11 @@ pub(super) fn of_yessir(event: &yessir::Event) -> String {
         }
         AnnouncementGone { stream: of, .. } => format!("{} has ended", stream(of)),
         Rejected { reason, .. } => format!("not carried out: {reason}"),
-        Reservation { change, stream: of, style, interface, demand } => format!(
-            "reservation of {} for {}{} on interface {} {}",
+        Reservation { change, stream: of, style, demand, .. } => format!(
+            "reservation of {} for {}{} on {on} {}",
             demand.rate,
             stream(of),
             if *style == Style::Shared { " (shared)" } else { "" },
-            interface.0,
             match change {
                 yessir::Change::Created => "made",
                 yessir::Change::Grabbed => "made with what others gave back",
@@ -130,10 +128,9 @@ pub(super) fn of_yessir(event: &yessir::Event) -> String {
                 yessir::Change::Preempted => "gave way to a more important one",
             }
         ),
-        Refused { stream: of, interface, reason, available, waits } => format!(
-            "reservation for {} refused on interface {}: {}; {available} could be had{}",
+        Refused { stream: of, reason, available, waits, .. } => format!(
+            "reservation for {} refused on {on}: {}; {available} could be had{}",
             stream(of),
-            interface.0,
             failure_reason(*reason),
             if *waits { "; it waits for more" } else { "" }
         ),

@@ -9,10 +9,10 @@ use earmark_wire::qos_nslp::Outcome;
 use super::with_port;
 
 /// An event, in one line.
-pub(super) fn event(event: &Event) -> String {
+pub(super) fn event(event: &Event, on: &str) -> String {
     match event {
         Event::Gist(event) => of_gist(event),
-        Event::Qos(event) => of_qos(event),
+        Event::Qos(event) => of_qos(event, on),
         Event::Ping(event) => of_ping(event),
     }
 }
@@ -56,7 +56,7 @@ fn flow_of(mri: &Mri) -> String {
     }
 }
 
-fn of_qos(event: &qos::Event) -> String {
+fn of_qos(event: &qos::Event, on: &str) -> String {
     use qos::Event::*;
     match event {
         Reserved { rate, breaks, .. } => {
@@ -80,11 +80,10 @@ fn of_qos(event: &qos::Event) -> String {
         Incoming { flow, rate, .. } => format!("{rate} are reserved for {}", target(flow)),
         Gone { session, .. } => format!("session {session} is gone"),
         Rejected { reason, .. } => format!("not carried out: {}", qos_rejection(*reason).0),
-        Reservation { change, flow, interface, demand, .. } => format!(
-            "reservation of {} for {} on interface {} {}",
+        Reservation { change, flow, demand, .. } => format!(
+            "reservation of {} for {} on {on} {}",
             demand.rate,
             target(flow),
-            interface.0,
             match change {
                 qos::Change::Created => "made",
                 qos::Change::Changed => "changed",

@@ -59,7 +59,7 @@ pub enum SendError {
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
     /// Messages without router alert cannot be taken.
-    #[error("cannot intercept messages that carry no router alert: {0}")]
+    #[error("cannot intercept messages that carry no router alert")]
     Intercept(#[source] io::Error),
     /// The sockets that this needs cannot be opened.
     #[error(transparent)]
@@ -68,6 +68,16 @@ pub enum InterfaceError {
     #[error("only RSVP can be signalled inside UDP")]
     NeedsRaw,
     /// The groups of UDP encapsulation cannot be joined.
-    #[error("cannot join the group of UDP encapsulation: {0}")]
+    #[error("cannot join the group of UDP encapsulation{}", help_with_memberships(.0))]
     Join(#[source] io::Error),
+}
+
+/// What to do where a socket is a member of as many groups, each counted once for each interface, as the system allows.
+fn help_with_memberships(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOBUFS) => {
+            " on so many interfaces (raise the sysctl net.ipv4.igmp_max_memberships)"
+        }
+        _ => "",
+    }
 }

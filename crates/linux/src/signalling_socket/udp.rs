@@ -22,6 +22,7 @@ use earmark_core::{Datagram, InterfaceId, Outgoing};
 
 use super::raw::membership;
 use super::{OpenError, set, size_receive_buffer};
+use crate::interface::InterfaceName;
 use crate::netlink::{Connection, Message, NetlinkError};
 use crate::sys::socket::{Received, Target, send_packet};
 use crate::traffic_control::SIGNALLING_CLASS;
@@ -92,7 +93,7 @@ impl UdpSockets {
             match membership(port.socket.as_fd(), group, interface, serve) {
                 // An interface without that family, or one that is gone.
                 Err(error) if !serve || !port.is_ipv4 => {
-                    tracing::debug!(%error, interface = interface.0, "membership of {group}");
+                    tracing::debug!(%error, interface = %InterfaceName(interface), "membership of {group}");
                 }
                 outcome => outcome?,
             }

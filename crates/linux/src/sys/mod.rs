@@ -6,6 +6,7 @@
 
 pub(crate) mod bpf;
 pub mod cycles;
+pub(crate) mod ethtool;
 pub mod heap;
 pub(crate) mod namespace;
 pub(crate) mod ring;

@@ -21,6 +21,7 @@ use super::place::MOST_FLOWS;
 use super::plan::LinkSettings;
 use super::{ClassifierChoice, Statistics, TcError};
 use crate::bpf_object::{self, CLASSIFIER};
+use crate::interface::InterfaceName;
 use crate::sys::bpf::{self, Map};
 
 /// Names by which we know what is ours.
@@ -37,6 +38,8 @@ const LINKS_SYMBOL: &str = "links";
 const WORK_SYMBOL: &str = "work_areas";
 const RANGES_SYMBOL: &str = "ranges";
 const MASKS_SYMBOL: &str = "masks";
+/// Index of the loopback interface in every namespace (Linux: `LOOPBACK_IFINDEX`).
+const LOOPBACK: u32 = 1;
 /// One of those that the source names. The classifier uses no helper that asks for another.
 const LICENSE: &str = "MIT";
 /// Octets of `struct flow` in the classifier.
@@ -98,10 +101,9 @@ impl BpfTable {
             bpf::load_classifier(PROGRAM, &code, LICENSE).map_err(failed("load the classifier"))?;
         let info = bpf::program_info(program.as_fd()).map_err(failed("read the classifier"))?;
         let table = BpfTable { maps, program, number: info.number };
-        // A kernel before 6.6 loads the program, but has no place to attach it.
-        if let Some(&interface) = interfaces.first() {
-            bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
-        }
+        // A kernel before 6.6 loads the program, but has no place to attach it. Interfaces may come later, loopback is there.
+        let interface = interfaces.first().map_or(LOOPBACK, |interface| interface.0);
+        bpf::attached(interface).map_err(failed("look for classifiers"))?;
         Ok(table)
     }
 
@@ -208,7 +210,7 @@ impl FlowTable for BpfTable {
             bpf::detach(self.program.as_fd(), interface.0)
                 .map_err(failed("detach the classifier"))?;
         }
-        detach_left_behind(interface)
+        detach_left_behind(interface).map(drop)
     }
 
     fn set(&mut self, interface: InterfaceId, flow: &Flow, entry: &Entry) -> Result<(), TcError> {
@@ -307,15 +309,17 @@ impl FlowTable for BpfTable {
 /// BPF may stand in the way of this too, and then there is no classifier to be taken out.
 pub(super) fn retire(interface: InterfaceId) {
     if let Err(error) = detach_left_behind(interface) {
-        tracing::debug!(%error, interface = interface.0, "no BPF classifier to retire");
+        tracing::debug!(%error, interface = %InterfaceName(interface), "no BPF classifier to retire");
     }
 }
 
-fn detach_left_behind(interface: InterfaceId) -> Result<(), TcError> {
-    for (program, _) in left_behind(interface)? {
+/// Takes the classifiers of earlier daemons out of an interface; gives how many there were.
+pub(super) fn detach_left_behind(interface: InterfaceId) -> Result<usize, TcError> {
+    let programs = left_behind(interface)?;
+    for (program, _) in &programs {
         bpf::detach(program.as_fd(), interface.0).map_err(failed("detach the classifier"))?;
     }
-    Ok(())
+    Ok(programs.len())
 }
 
 /// The programs in an interface's way out.
@@ -330,7 +334,7 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
             // Somebody else's, or an earlier daemon's that cannot be told apart without the right to look.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 tracing::warn!(
-                    interface = interface.0,
+                    interface = %InterfaceName(interface),
                     "a classifier is attached that cannot be examined; to take over what an earlier daemon left, \
                      start with CAP_SYS_ADMIN"
                 );

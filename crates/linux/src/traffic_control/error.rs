@@ -5,6 +5,7 @@ use std::io;
 use earmark_core::admission::ClaimId;
 use earmark_core::{Flow, FlowError, InterfaceId};
 
+use crate::interface::InterfaceName;
 use crate::netlink::NetlinkError;
 
 /// Why traffic control could not do it. [`TcError::errno`] gives the number for a protocol's error message.
@@ -17,7 +18,7 @@ pub enum TcError {
         interface: InterfaceId,
     },
     /// The interface is not planned, so that nothing can be reserved on it.
-    #[error("the interface with index {} takes no reservations", interface.0)]
+    #[error("{} takes no reservations", InterfaceName(*interface))]
     UnknownLink {
         /// Which.
         interface: InterfaceId,
@@ -30,8 +31,8 @@ pub enum TcError {
     },
     /// Somebody else has put a qdisc there, which we will not replace.
     #[error(
-        "the interface with index {} is shaped by somebody else's {kind:?} qdisc; remove it first",
-        interface.0
+        "{} is shaped by somebody else's {kind:?} qdisc; remove it first",
+        InterfaceName(*interface)
     )]
     ForeignQdisc {
         /// Where.
@@ -40,7 +41,7 @@ pub enum TcError {
         kind: String,
     },
     /// All classes that the plan allows are in use.
-    #[error("all {limit} classes of the interface with index {} are in use", interface.0)]
+    #[error("all {limit} classes of {} are in use", InterfaceName(*interface))]
     PoolFull {
         /// Where.
         interface: InterfaceId,
@@ -49,8 +50,8 @@ pub enum TcError {
     },
     /// Reservations are to share a class, and the classifier has no buckets to keep them apart.
     #[error(
-        "reservations on the interface with index {} cannot share a class: that takes the BPF classifier",
-        interface.0
+        "reservations on {} cannot share a class: that takes the BPF classifier",
+        InterfaceName(*interface)
     )]
     NoBuckets {
         /// Where.
@@ -67,6 +68,14 @@ pub enum TcError {
     /// The kernel refused.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// The kernel refused something about one interface.
+    #[error("{}: {error}", InterfaceName(*interface))]
+    On {
+        /// Which.
+        interface: InterfaceId,
+        /// The kernel's answer.
+        error: NetlinkError,
+    },
     /// The kernel refused something about the BPF classifier.
     #[error("cannot {doing}: {source}")]
     Bpf {
@@ -78,6 +87,15 @@ pub enum TcError {
 }
 
 impl TcError {
+    /// The same, with the interface that it is about where the kernel's answer names none.
+    #[must_use]
+    pub fn on(self, interface: InterfaceId) -> TcError {
+        match self {
+            TcError::Netlink(error) => TcError::On { interface, error },
+            other => other,
+        }
+    }
+
     /// The error number: Linux's own where the kernel refused, the nearest one where we did.
     pub fn errno(&self) -> u16 {
         let number = match self {
@@ -87,7 +105,9 @@ impl TcError {
             TcError::PoolFull { .. } => libc::ENOSPC,
             TcError::NoBuckets { .. } => libc::EOPNOTSUPP,
             TcError::Unclassifiable { .. } => libc::EINVAL,
-            TcError::Netlink(error) => error.errno().unwrap_or(libc::EBADMSG),
+            TcError::Netlink(error) | TcError::On { error, .. } => {
+                error.errno().unwrap_or(libc::EBADMSG)
+            }
             TcError::Bpf { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
         };
         u16::try_from(number).unwrap_or(libc::EIO as u16)

@@ -10,6 +10,7 @@ use super::plan::{
     SHARED_QUEUE, SIGNALLING, SIGNALLING_QUEUE, handle,
 };
 use super::{Fault, TcError};
+use crate::interface::InterfaceName;
 use crate::netlink::{Connection, Message};
 
 impl Link {
@@ -55,7 +56,7 @@ impl Link {
                 Err(error) if error.is(libc::ENOENT) => {}
                 // A filter of somebody's leads there.
                 Err(error) if error.is(libc::EBUSY) => {
-                    tracing::warn!(interface = interface.0, class, "cannot delete a class in use");
+                    tracing::warn!(interface = %InterfaceName(interface), class, "cannot delete a class in use");
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -25,6 +25,7 @@ mod bpf_table;
 mod bucket;
 mod bucket_pool;
 mod claims;
+mod clear;
 mod entry;
 mod error;
 mod flow_table;
@@ -56,6 +57,7 @@ use link::Link;
 use place::{Place, Tools};
 
 pub use audit::{Deviation, Enforcement, Fault};
+pub use clear::clear;
 pub use error::TcError;
 pub use monitor::{Changed, Monitor};
 pub use plan::{LinkPlan, MAX_SERVICES, Queues, ServicePlan};
@@ -233,7 +235,8 @@ impl TrafficControl {
         }
         let mut adopted = Vec::new();
         for plan in links {
-            adopted.extend(control.add_link(plan)?);
+            let added = control.add_link(plan).map_err(|error| error.on(plan.interface));
+            adopted.extend(added?);
         }
         Ok((control, adopted))
     }

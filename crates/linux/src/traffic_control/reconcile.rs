@@ -11,6 +11,7 @@ use super::link::{Link, Repair};
 use super::place::Tools;
 use super::plan::{LinkNature, LinkPlan};
 use super::{Adopted, Fault, Reconciliation, TcError, TrafficControl, flow_table, kernel};
+use crate::interface::InterfaceName;
 use crate::netlink::Connection;
 
 impl TrafficControl {
@@ -58,8 +59,19 @@ impl TrafficControl {
         self.faults.forget_link(interface);
         // Where the interface is gone there is nothing to detach from, which the kernel may call an error.
         if let Err(error) = self.table.detach(interface) {
-            tracing::debug!(%error, interface = interface.0, "forgetting a link");
+            tracing::debug!(%error, interface = %InterfaceName(interface), "forgetting a link");
         }
+    }
+
+    /// Takes everything of ours out of a link that takes part no more, and forgets its installations.
+    ///
+    /// # Errors
+    /// What the kernel refused; the link is forgotten nevertheless.
+    pub fn remove_link(&mut self, interface: InterfaceId) -> Result<(), TcError> {
+        self.links.remove(&interface);
+        self.claims.retain(|_, installed| installed.interface != interface);
+        self.flows.retain(|(on, _), _| *on != interface);
+        self.clear(interface)
     }
 
     /// Compares the kernel's state with what it should be, and puts it right: the qdiscs, the classes, their queues, the
@@ -151,7 +163,7 @@ impl TrafficControl {
                     result.gone.push(interface);
                 }
                 Err(TcError::ForeignQdisc { kind, .. }) => result.foreign.push((interface, kind)),
-                Err(error) => outcome = outcome.and(Err(error)),
+                Err(error) => outcome = outcome.and(Err(error.on(interface))),
             }
         }
         outcome

@@ -195,7 +195,7 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
         let stop = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| drain(&sink));
-            let outcome = run(&line, Duration::from_secs(4), || {
+            run(&line, Duration::from_secs(4), || {
                 let pause = || std::thread::sleep(Duration::from_millis(250));
                 for (slot, rate) in [(10, 8_000), (11, 100_000), (12, 3_000_000)] {
                     control.install(&claim(slot, stream.flow, rate)).expect("installed");
@@ -221,8 +221,7 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
                 control.install(&stream).expect("installed again");
                 control.remove(wide.claim).expect("removed");
                 pause();
-            });
-            outcome
+            })
         });
         assert_eq!(outcome.received, outcome.sent, "{queues:?}: {outcome:?}");
     }

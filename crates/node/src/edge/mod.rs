@@ -182,9 +182,11 @@ impl Edges {
         let Some(border) = self.borders.get(name) else { return };
         self.facing.insert(id, border.hide);
         let mut known = false;
-        for lane in self.lanes.iter_mut().filter(|lane| lane.interface == id) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.border == name) {
             known = true;
-            if ledger.link(lane.link).is_none() {
+            // The interface may have come back with another index.
+            let has_moved = core::mem::replace(&mut lane.interface, id) != id;
+            if has_moved || ledger.link(lane.link).is_none() {
                 ledger.open_lane(id, lane.across.range, lane.link, lane.across.highest);
                 lane.granted = Rate::ZERO;
             }
@@ -199,9 +201,20 @@ impl Edges {
         }
     }
 
+    /// An interface takes part no more. Its lanes wait until it comes back.
+    pub(crate) fn leave(&mut self, id: InterfaceId) {
+        self.facing.remove(&id);
+    }
+
     /// The lanes of an interface.
     pub(crate) fn lanes_of(&self, id: InterfaceId) -> Vec<InterfaceId> {
         self.lanes.iter().filter(|lane| lane.interface == id).map(|lane| lane.link).collect()
+    }
+
+    /// The interface behind which a lane is; `None` for what is no lane.
+    pub(crate) fn interface_of(&self, link: InterfaceId) -> Option<InterfaceId> {
+        let number = usize::try_from(u32::MAX - link.0).ok()?;
+        self.lanes.get(number).map(|lane| lane.interface)
     }
 
     /// When something is due.

@@ -125,6 +125,9 @@ pub struct Versions {
 pub struct Notice {
     /// Seconds since the daemon's start.
     pub at_s: f64,
+    /// Name of the interface that the event has by its index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface_name: Option<String>,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,

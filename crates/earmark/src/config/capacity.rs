@@ -1,0 +1,85 @@
+//! How much of a link there is and how much of it may be reserved: what the file says, and what the link's driver tells.
+
+use earmark_core::Rate;
+
+use super::InterfaceConfig;
+
+/// The part of a link that may be reserved, as the file says it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reservable {
+    /// A share of the bandwidth, 0 to 1.
+    Share(f64),
+    /// A rate; of a link with less bandwidth, all of it.
+    Rate(Rate),
+}
+
+/// How much a link carries and how much of it may be reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Bandwidth of the link; traffic control shapes to it.
+    pub bandwidth: Rate,
+    /// The part of it that may be reserved.
+    pub reservable: Rate,
+}
+
+impl InterfaceConfig {
+    /// The capacity of the link: the file's bandwidth, or the `speed` that the link's driver tells if the file says none;
+    /// `None` if neither is known.
+    pub fn capacity(&self, speed: Option<Rate>) -> Option<Capacity> {
+        let bandwidth = self.bandwidth.or(speed).filter(|bandwidth| *bandwidth > Rate::ZERO)?;
+        let reservable = match self.reservable {
+            Reservable::Share(share) => bandwidth.share(share),
+            Reservable::Rate(rate) => rate.min(bandwidth),
+        };
+        let reservable = reservable.min(self.left_by_services(bandwidth));
+        Some(Capacity { bandwidth, reservable })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capacity(
+        bandwidth: Option<u64>,
+        reservable: Reservable,
+        speed: Option<u64>,
+    ) -> Option<(u64, u64)> {
+        let config = InterfaceConfig {
+            bandwidth: bandwidth.map(Rate::from_mbps),
+            reservable,
+            ..InterfaceConfig::new("eth0", Rate::ZERO)
+        };
+        let capacity = config.capacity(speed.map(Rate::from_mbps))?;
+        Some((capacity.bandwidth.as_bps() / 1_000_000, capacity.reservable.as_bps() / 1_000_000))
+    }
+
+    #[test]
+    fn capacity_comes_from_the_file_and_otherwise_from_the_driver() {
+        let half = Reservable::Share(0.5);
+        assert_eq!(capacity(Some(10), half, None), Some((10, 5)));
+        assert_eq!(capacity(Some(10), half, Some(1_000)), Some((10, 5)));
+        assert_eq!(capacity(None, half, Some(1_000)), Some((1_000, 500)));
+        assert_eq!(capacity(None, half, None), None);
+        assert_eq!(capacity(None, half, Some(0)), None);
+    }
+
+    #[test]
+    fn services_leave_less_to_be_reserved() {
+        let rate = Rate::from_mbps(4);
+        let services = vec![earmark_linux::ServicePlan { dscps: vec![46], rate }];
+        let config = InterfaceConfig { services, ..InterfaceConfig::new("eth0", Rate::ZERO) };
+        let config = InterfaceConfig { bandwidth: None, ..config };
+        let reservable = |mbps| config.capacity(Some(Rate::from_mbps(mbps))).map(|c| c.reservable);
+        assert_eq!(reservable(100), Some(Rate::from_mbps(75)));
+        assert_eq!(reservable(10), Some(Rate::from_bps(5_700_000)));
+        assert_eq!(reservable(4), Some(Rate::ZERO));
+    }
+
+    #[test]
+    fn reservable_rate_above_the_speed_is_all_of_the_link() {
+        let rate = Reservable::Rate(Rate::from_mbps(500));
+        assert_eq!(capacity(None, rate, Some(1_000)), Some((1_000, 500)));
+        assert_eq!(capacity(None, rate, Some(100)), Some((100, 100)));
+    }
+}

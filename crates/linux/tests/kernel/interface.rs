@@ -1,0 +1,97 @@
+//! What the kernel tells of one interface: its name in messages, its speed, its offloads.
+
+use std::io;
+
+use earmark_core::{InterfaceId, Rate};
+use earmark_linux::netlink::{Connection, Message};
+use earmark_linux::netns::Namespace;
+use earmark_linux::{InterfaceName, TcError, interface, link};
+
+use crate::support::{eventually, namespace};
+
+/// A message about interfaces, sent in a namespace.
+fn request(namespace: &Namespace, index: u32, message: impl Fn(Message) -> Message + Sync) {
+    let mut header = [0; 16];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    let flags = if index == 0 { libc::NLM_F_CREATE | libc::NLM_F_EXCL } else { 0 };
+    let make = || {
+        let new = message(Message::new(libc::RTM_NEWLINK, flags as u16).fixed(&header));
+        Connection::open().and_then(|mut netlink| netlink.request("change an interface", new))
+    };
+    namespace.run_in(make).expect("a thread inside").expect("the kernel does it");
+}
+
+fn pair() -> (Namespace, InterfaceId) {
+    let namespace = namespace();
+    let (near, _) = link::create_veth(&namespace, "near", &namespace, "far").expect("a veth pair");
+    (namespace, near)
+}
+
+/// Errors name an interface as it is called when they are read; of one that is gone only its index is left.
+pub(crate) fn names_stand_in_messages() {
+    let (namespace, near) = pair();
+    let say = |error: &TcError| namespace.run_in(|| error.to_string()).expect("a thread inside");
+    let error = TcError::PoolFull { interface: near, limit: 9 };
+    assert_eq!(say(&error), "all 9 classes of near are in use");
+    let refused = |index| {
+        let refused = move || {
+            let message = Message::new(libc::RTM_NEWLINK, 0).fixed(&[0; 3]);
+            let mut netlink = Connection::open().expect("a socket");
+            let error = netlink.request("change a class", message).expect_err("too short");
+            TcError::from(error).on(index)
+        };
+        namespace.run_in(refused).expect("a thread inside")
+    };
+    let error_on = refused(near);
+    assert!(say(&error_on).starts_with("near: cannot change a class: "), "{}", say(&error_on));
+    assert_eq!(i32::from(error_on.errno()), libc::EINVAL);
+    request(&namespace, near.0, |message| message.text(libc::IFLA_IFNAME, "wan"));
+    assert_eq!(say(&error), "all 9 classes of wan are in use");
+    link::delete(&namespace, "wan").expect("deleted");
+    let name = namespace.run_in(|| InterfaceName(near).to_string()).expect("a thread inside");
+    assert!(name.contains(&near.0.to_string()) && name.contains("gone"), "{name}");
+}
+
+pub(crate) fn speed_is_what_the_driver_tells() {
+    let (namespace, near) = pair();
+    let speed = |name: &str| -> io::Result<Option<Rate>> {
+        namespace.run_in(|| interface::speed(name)).expect("a thread inside")
+    };
+    assert_eq!(speed("near").expect("there"), Some(Rate::from_mbps(10_000)), "what veth says");
+    assert_eq!(speed("lo").expect("there"), None);
+    for missing in ["nowhere", "a-name-of-32-octets-is-too-long-"] {
+        assert_eq!(speed(missing).unwrap_err().raw_os_error(), Some(libc::ENODEV), "{missing}");
+    }
+    // A bridge is as fast as the fastest of its ports.
+    request(&namespace, 0, |message| {
+        let kind = |m: Message| m.text(libc::IFLA_INFO_KIND, "bridge");
+        message.text(libc::IFLA_IFNAME, "bridge").nested(libc::IFLA_LINKINFO, kind)
+    });
+    link::set_up(&namespace, "bridge", true).expect("up");
+    assert_eq!(speed("bridge").expect("there"), None);
+    let bridge = link::index(&namespace, "bridge").expect("asked").expect("there");
+    request(&namespace, near.0, |message| message.u32(libc::IFLA_MASTER, bridge.0));
+    for name in ["near", "far"] {
+        link::set_up(&namespace, name, true).expect("up");
+    }
+    eventually("the bridge has a speed", || {
+        speed("bridge").expect("there") == Some(Rate::from_mbps(10_000))
+    });
+}
+
+pub(crate) fn segmentation_offload_is_seen() {
+    let (namespace, _) = pair();
+    let has = || {
+        let asked = namespace.run_in(|| interface::has_segmentation_offload("near"));
+        asked.expect("a thread inside").expect("there")
+    };
+    assert!(has(), "veth has it until somebody switches it off");
+    for feature in ["tso", "gso"] {
+        let mut ethtool = namespace.command("ethtool").expect("a command");
+        match ethtool.args(["-K", "near", feature, "off"]).status() {
+            Ok(status) => assert!(status.success(), "{feature}: {status}"),
+            Err(error) => panic!("ethtool: {error}"),
+        }
+    }
+    assert!(!has());
+}
