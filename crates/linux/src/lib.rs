@@ -22,6 +22,7 @@ pub mod mirror;
 pub mod multicast_router;
 pub mod netlink;
 pub mod netns;
+pub mod packets;
 pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;

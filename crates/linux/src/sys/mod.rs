@@ -5,7 +5,9 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub(crate) mod bpf_run;
 pub mod cycles;
+pub(crate) mod ethtool;
 pub mod heap;
 pub(crate) mod namespace;
 pub(crate) mod ring;
