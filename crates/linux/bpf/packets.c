@@ -22,6 +22,8 @@
 #define FLOW_BITS 10
 // Octets of the headers: Ethernet, IPv4 without options, UDP.
 #define HEADERS 42
+#define SERVICE 15
+#define CHECKSUM 24
 #define SOURCE_PORT 34
 #define DESTINATION_PORT 36
 // Reading the clock takes some 20 ns: up to 80 us a packet.
@@ -39,9 +41,12 @@ struct source {
 	__u32 count;
 	__u32 random;
 	__u8 headers[HEADERS];
-	__u8 padding[2];
+	// The header checksum of its packets, whose type of service is another.
+	__be16 watched_checksum;
 	// Packets of the watched flow so far.
 	__u32 number;
+	__u8 watched_service;
+	__u8 padding[3];
 };
 
 struct sink {
@@ -67,12 +72,14 @@ int write_packet(struct xdp_md *context)
 	// Numerical Recipes' generator, of which the leading digits are used. One thread runs it.
 	source->random = source->random * 1664525 + 1013904223;
 	flow = source->first + (__u32)((__u64)source->random * source->flows >> 32);
+	__builtin_memcpy(frame, source->headers, HEADERS);
 	if (source->every && ++source->count >= source->every) {
 		source->count = 0;
 		flow = source->watched;
+		frame[SERVICE] = source->watched_service;
+		*(__be16 *)(frame + CHECKSUM) = source->watched_checksum;
 		*(__be32 *)(frame + HEADERS) = bpf_htonl(source->number++);
 	}
-	__builtin_memcpy(frame, source->headers, HEADERS);
 	*(__be16 *)(frame + SOURCE_PORT) = bpf_htons(FIRST_PORT + (flow & ((1 << FLOW_BITS) - 1)));
 	*(__be16 *)(frame + DESTINATION_PORT) = bpf_htons(FIRST_PORT + (flow >> FLOW_BITS));
 	return XDP_TX;

@@ -17,13 +17,13 @@ use earmark_wire::checksum;
 
 use crate::bpf_object::{self, PACKETS};
 use crate::sys::bpf::{self, Map};
-use crate::sys::bpf_run;
+use crate::sys::{bpf_run, scheduling};
 
 /// Octets of headers: Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = 42;
 const LINK_HEADER: usize = 14;
 /// Octets of `struct source` and `struct sink`.
-const SOURCE: usize = 72;
+const SOURCE: usize = 76;
 const SINK: usize = 8;
 /// Most flows that ports tell apart.
 pub const MOST_FLOWS: u32 = 1 << 24;
@@ -32,6 +32,9 @@ const FIRST_PORT: u16 = 1_024;
 const FLOW_BITS: u32 = 10;
 /// One of those that the source names.
 const LICENSE: &str = "MIT";
+/// The nice value that has most of a processor, and the shortest slice.
+const FIRST: i32 = -20;
+const SLICE: Duration = Duration::from_micros(100);
 /// Hops that a packet may still take.
 const HOPS: u8 = 64;
 const UDP: u8 = 17;
@@ -62,8 +65,19 @@ pub struct Mix {
     pub flows: u32,
     /// from this one on.
     pub first: u32,
-    /// But each one in so many belongs to this flow, and carries its number in the first four octets of data.
-    pub watched: Option<(u32, u32)>,
+    /// But some belong to a flow that is watched.
+    pub watched: Option<Watched>,
+}
+
+/// A flow whose packets are numbered, in the first four octets of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// One packet in so many belongs to it.
+    pub every: u32,
+    /// Its number.
+    pub flow: u32,
+    /// The type of service in its packets' headers; that of all others is 0.
+    pub service: u8,
 }
 
 /// Sends packets through an interface. All calls come from threads of the interface's network namespace.
@@ -108,14 +122,16 @@ impl Source {
     /// # Errors
     /// As of [`Source::send`].
     pub fn send_from(&self, number: u32, packets: u32, mix: &Mix) -> io::Result<()> {
-        let (every, watched) = mix.watched.unwrap_or_default();
+        let Watched { every, flow, service } = mix.watched.unwrap_or_default();
         let mut settings = [0; SOURCE];
         // The generator of random numbers starts alike each time: runs are comparable.
-        for (word, value) in [mix.flows, mix.first, every, watched, 0, 1].into_iter().enumerate() {
+        for (word, value) in [mix.flows, mix.first, every, flow, 0, 1].into_iter().enumerate() {
             settings[word * 4..word * 4 + 4].copy_from_slice(&value.to_ne_bytes());
         }
-        settings[24..24 + HEADERS].copy_from_slice(&self.route.headers());
-        settings[SOURCE - 4..].copy_from_slice(&number.to_ne_bytes());
+        settings[24..66].copy_from_slice(&self.route.headers(0));
+        settings[66..68].copy_from_slice(&self.route.headers(service)[24..26]);
+        settings[68..72].copy_from_slice(&number.to_ne_bytes());
+        settings[72] = service;
         self.settings.set(&[0; 4], &settings)?;
         let frame = vec![0; LINK_HEADER + usize::from(self.route.length)];
         bpf_run::run_live(self.program.as_fd(), self.interface.0, &frame, packets)
@@ -123,14 +139,14 @@ impl Source {
 }
 
 impl Route {
-    fn headers(&self) -> [u8; HEADERS] {
+    fn headers(&self, service: u8) -> [u8; HEADERS] {
         let mut headers = [0; HEADERS];
         headers[..6].copy_from_slice(&self.next_hop);
         // A locally administered address that nobody has.
         headers[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         headers[12..14].copy_from_slice(&[8, 0]);
         let ip = &mut headers[LINK_HEADER..];
-        ip[0] = 0x45;
+        (ip[0], ip[1]) = (0x45, service);
         ip[2..4].copy_from_slice(&self.length.to_be_bytes());
         (ip[8], ip[9]) = (HOPS, UDP);
         ip[12..16].copy_from_slice(&self.source.octets());
@@ -167,6 +183,15 @@ impl Sink {
         let program = load("sink", &[("sink_settings", settings.descriptor())])?;
         Ok(Sink { _attached: bpf::link_xdp(program.as_fd(), interface.0)? })
     }
+}
+
+/// Lets a thread run before those of other programs on its processor, and at once; 0: the calling thread. It takes
+/// CAP_SYS_NICE.
+///
+/// # Errors
+/// There is no such thread, or the kernel refuses.
+pub fn run_promptly(thread: u32) -> io::Result<()> {
+    scheduling::set(thread, FIRST, SLICE)
 }
 
 /// Loads one of the object's programs.
@@ -223,7 +248,7 @@ mod tests {
     fn headers_are_of_a_valid_packet() {
         let [source, destination] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 9, 0, 1)];
         let route = Route { next_hop: [6; 6], source, destination, length: 78 };
-        let mut frame = route.headers().to_vec();
+        let mut frame = route.headers(0x10).to_vec();
         frame.resize(LINK_HEADER + 78, 0);
         let packet = earmark_wire::ipv4::Packet::parse(&frame[LINK_HEADER..]).expect("valid");
         assert_eq!((packet.source(), packet.destination()), (source, destination));

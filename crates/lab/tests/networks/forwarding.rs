@@ -60,10 +60,10 @@ pub(crate) fn routers_are_compared() -> Outcome {
 pub(crate) fn flood_takes_nothing_from_a_flow_within_its_rate() -> Outcome {
     let report = bench(&["--part", "promise", "--packets", "40000"])?;
     let rows = rows(&report, "promise");
-    assert_eq!(rows.len(), 6, "{report}");
+    assert_eq!(rows.len(), 8, "{report}");
     for row in rows {
         let (lost, packets) = (row["lost"].as_u64().unwrap_or(1), row["packets"].as_u64());
-        assert!(packets.unwrap_or_default() >= 300, "{row}");
+        assert!(packets.unwrap_or_default() >= 200, "{row}");
         match (row["queues"] == "none", row["flood"] == true) {
             (true, true) => assert!(lost > 0, "the flood does no harm: {row}"),
             _ => assert_eq!(lost, 0, "{row}"),

@@ -11,5 +11,6 @@ pub(crate) mod ethtool;
 pub mod heap;
 pub(crate) mod namespace;
 pub(crate) mod ring;
+pub(crate) mod scheduling;
 pub mod sightings;
 pub(crate) mod socket;

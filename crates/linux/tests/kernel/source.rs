@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use earmark_linux::link::{self, Feature};
-use earmark_linux::packets::{Mix, Route, Sink, Source, ports};
+use earmark_linux::packets::{Mix, Route, Sink, Source, Watched, ports};
 
 use crate::support::{Line, RECEIVER, SENDER};
 
@@ -28,7 +28,8 @@ pub(crate) fn packets_reach_a_socket_unless_a_sink_drops_them() {
     let socket = line.sink(ports(FLOW).1);
     socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
     let send = |watched: u32| {
-        let mix = Mix { flows: 1, first: OTHER, watched: Some((2, watched)) };
+        let watched = Watched { every: 2, flow: watched, service: 0x10 };
+        let mix = Mix { flows: 1, first: OTHER, watched: Some(watched) };
         line.sender.run_in(|| source.send(COUNT, &mix)).expect("inside").expect("sent");
         let (mut numbers, mut octets) = (Vec::new(), [0; 100]);
         while let Ok((length, from)) = socket.recv_from(&mut octets) {

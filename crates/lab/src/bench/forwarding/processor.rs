@@ -8,12 +8,10 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, setpriority_process};
+use earmark_linux::packets;
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
-
-/// The nice value that has most of a processor.
-const FIRST: i32 = -20;
 
 /// One of those that this program may run on.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +57,8 @@ impl Processor {
 /// Lets a thread go before those of other programs on its processor, or the calling one. Packets of a network card would not
 /// wait for them either.
 pub(super) fn prefer(thread: Option<u32>) -> Result<()> {
-    let thread = thread.and_then(|number| Pid::from_raw(i32::try_from(number).ok()?));
-    setpriority_process(thread, FIRST).context("cannot go before other programs; it takes root")
+    let promptly = packets::run_promptly(thread.unwrap_or(0));
+    promptly.context("cannot run before other programs; it takes root")
 }
 
 /// Puts a thread on one processor, or the calling one.
