@@ -10,7 +10,8 @@
 //!
 //! The source and the veth interface in front of the router are in every figure, as the driver of a network card would be: what
 //! they take is measured too (the part `source`). The same costs look smaller beside a router that takes longer for each packet,
-//! such as one that hands packets to a host of the same machine: what a treatment adds, in nanoseconds, is what can be compared.
+//! such as one that hands packets to a host of the same machine ([`End::Host`]): what a treatment adds, in nanoseconds, is what can
+//! be compared.
 //!
 //! **With and without.** Every kind of router stands through the whole run. In each round they take turns, and the router
 //! without a daemon comes before and after each of the others; what a router keeps is the ratio to the mean of these two. The
@@ -31,6 +32,7 @@ mod router;
 use std::rc::Rc;
 
 use anyhow::{Result, ensure};
+use clap::ValueEnum;
 use earmark_core::Rate;
 use earmark_linux::Queues;
 use earmark_linux::packets::Mix;
@@ -54,9 +56,12 @@ const OTHERS: u32 = 10_000;
 /// Packets of which a router may lose some in a round without being left out: one in a thousand. What another program sends at the
 /// same moment may take the room of the interface's ring.
 const LOSS: f64 = 0.001;
-/// Faster than the router: nothing waits.
-const FAST: Line =
-    Line { bandwidth: Rate::from_mbps(40_000), rate: None, device: None, watched: None };
+
+/// A way out that is faster than the router, so that nothing waits.
+fn fast(end: End) -> Line {
+    let bandwidth = Rate::from_mbps(40_000);
+    Line { bandwidth, rate: None, device: None, watched: None, end }
+}
 
 /// A kind of traffic control, and how many flows are reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +102,22 @@ pub fn name(queues: Queues) -> &'static str {
     }
 }
 
+/// Who takes the packets behind the router, in the same processor's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// An XDP program that drops them at once.
+    #[default]
+    Drop,
+    /// A host, whose IP layer receives them, finds that they are not for it, and drops them.
+    Host,
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Who takes the packets.
+    pub end: End,
     /// The routers that are compared with the one without a daemon.
     pub reservations: Vec<Reservations>,
     /// How often each of them has its turn.
@@ -166,12 +184,12 @@ struct Contender {
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
     let count = plan.reservations.len() as u64;
     supervision.watcher.begin("routers are set up", count);
-    let mut contenders = vec![Contender::without_daemon()?];
+    let mut contenders = vec![Contender::without_daemon(plan.end)?];
     for (done, &reservations) in plan.reservations.iter().enumerate() {
         supervision.go_on()?;
         supervision.watcher.reached(done as u64);
         let Reservations { queues, flows } = reservations;
-        let router = Rc::new(Router::up(Treatment::Reserved(queues, flows), FAST)?);
+        let router = Rc::new(Router::up(Treatment::Reserved(queues, flows), fast(plan.end))?);
         for traffic in [Traffic::Reserved, Traffic::BestEffort] {
             contenders.push(Contender::new(Rc::clone(&router), name(queues), flows, traffic)?);
         }
@@ -217,8 +235,8 @@ fn take_turns(
 }
 
 impl Contender {
-    fn without_daemon() -> Result<Contender> {
-        let router = Rc::new(Router::up(Treatment::Default, FAST)?);
+    fn without_daemon(end: End) -> Result<Contender> {
+        let router = Rc::new(Router::up(Treatment::Default, fast(end))?);
         Contender::new(router, NONE, 0, Traffic::BestEffort)
     }
 
@@ -251,7 +269,7 @@ impl Contender {
 
     fn finish(self, processor: Processor, packets: u32) -> Result<Forwarding> {
         let Contender { queues, flows, traffic, .. } = self;
-        let lost = 1.0 - self.passed as f64 / self.sent.max(1) as f64;
+        let lost = (1.0 - self.passed as f64 / self.sent.max(1) as f64).max(0.0);
         ensure!(
             lost <= LOSS,
             "{queues} with {flows} flows lost {:.2} % of its packets",

@@ -13,7 +13,7 @@ use anyhow::Result;
 use earmark_linux::Queues;
 
 use super::router::{Router, Treatment};
-use super::{Contender, FAST, Forwarding, Plan, Reservations, Traffic, contest};
+use super::{Contender, Forwarding, Plan, Reservations, Traffic, contest, fast};
 use crate::bench::Supervision;
 
 /// The names of the parts.
@@ -28,19 +28,20 @@ const BUCKET: &str = "classifier alone, bucket";
 /// # Errors
 /// As of [`super::measure`].
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
-    let mut contenders = vec![Contender::without_daemon()?];
+    let mut contenders = vec![Contender::without_daemon(plan.end)?];
     for (name, treatment) in [
         (SOURCE, Treatment::DropOnReceipt),
         (NO_QUEUE, Treatment::NoQueue),
         (QUEUES_ALONE, Treatment::QueuesAlone),
     ] {
-        let router = Rc::new(Router::up(treatment, FAST)?);
+        let router = Rc::new(Router::up(treatment, fast(plan.end))?);
         contenders.push(Contender::new(router, name, 0, Traffic::BestEffort)?);
     }
     supervision.watcher.begin("routers of a part each are set up", plan.reservations.len() as u64);
     for (done, &Reservations { queues, flows }) in plan.reservations.iter().enumerate() {
         supervision.go_on()?;
-        let router = Rc::new(Router::up(Treatment::ClassifierAlone(queues, flows), FAST)?);
+        let router =
+            Rc::new(Router::up(Treatment::ClassifierAlone(queues, flows), fast(plan.end))?);
         let name = match queues {
             Queues::PerFlow => NO_BUCKET,
             Queues::Aggregate => BUCKET,

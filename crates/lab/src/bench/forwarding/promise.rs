@@ -25,7 +25,7 @@ use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::processor::Processor;
 use super::router::{Line, Router, Treatment};
-use super::{KINDS, NONE, OTHERS, UNRESERVED, name};
+use super::{End, KINDS, NONE, OTHERS, UNRESERVED, name};
 use crate::bench::Supervision;
 
 /// How long the device is busy with a packet: 200 000 a second.
@@ -127,7 +127,8 @@ fn watch(
 ) -> Result<BTreeMap<u32, Passing>> {
     let processor = Processor::last()?;
     let device = Some((DEVICE, processor.another()?));
-    let line = Line { bandwidth: BANDWIDTH, rate: Some(RESERVED), device, watched: Some(FLOW) };
+    let (rate, watched, end) = (Some(RESERVED), Some(FLOW), End::Drop);
+    let line = Line { bandwidth: BANDWIDTH, rate, device, watched, end };
     let router = Router::up(treatment, line)?;
     let watched = |every| Watched { every, flow: FLOW, service };
     let alone = Mix { flows: OTHERS, first: UNRESERVED, watched: Some(watched(1)) };

@@ -19,7 +19,7 @@ use earmark_linux::packets::{self, Mix, ProgramTimes, Route, Sink, Source};
 use earmark_linux::{ClassifierChoice, LinkPlan, Queues, TrafficControl, link};
 
 use super::processor::{self, Processor};
-use super::{FRAME, PACKET};
+use super::{End, FRAME, PACKET};
 
 /// The router's interfaces.
 const INWARD: &str = "in";
@@ -67,6 +67,8 @@ pub(super) struct Line {
     pub(super) device: Option<(Duration, usize)>,
     /// The flow whose packets the sink lets pass.
     pub(super) watched: Option<u32>,
+    /// Who takes the packets behind the router.
+    pub(super) end: End,
 }
 
 /// A router that is up. Its network goes with the value.
@@ -79,7 +81,7 @@ pub(super) struct Router {
     treatment: Treatment,
     /// Whether it goes before other programs: where time counts, and not the processor's time.
     is_preferred: bool,
-    _drops: Sink,
+    _drops: Option<Sink>,
     /// Traffic control outlives this, but its classifier's maps are read through it.
     _control: Option<TrafficControl>,
 }
@@ -129,7 +131,12 @@ impl Router {
         };
         let time = line.device.map_or(Duration::ZERO, |(time, _)| time);
         let drop_all = || Sink::open(interface, time, line.watched);
-        let drops = end.run_in(drop_all)?.context("cannot make a sink of packets")?;
+        let drops = match (treatment, line.end) {
+            (Treatment::DropOnReceipt, _) | (_, End::Drop) => {
+                Some(end.run_in(drop_all)?.context("cannot make a sink of packets")?)
+            }
+            (_, End::Host) => None,
+        };
         if let Some((_, processor)) = line.device {
             let thread = link::receive_by_thread(&sink, far_name)?;
             processor::put(Some(thread), processor)?;

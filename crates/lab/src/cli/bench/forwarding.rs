@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::bench::forwarding::promise::{self, Promise};
 use crate::bench::forwarding::{
-    FRAME, Forwarding, KINDS, MOST_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
+    End, FRAME, Forwarding, KINDS, MOST_FLOWS, PACKET, Plan, Reservations, USUAL, name, parts,
 };
 use crate::bench::{Supervision, forwarding, table};
 use crate::cli::BROKEN_PROMISE;
@@ -33,6 +33,7 @@ what counts; so other programs on the machine do little harm.
 Examples:
   earmark-lab bench forwarding
   earmark-lab bench forwarding --part forwarding --queues aggregate:1000,aggregate:1000000 --rounds 15
+  earmark-lab bench forwarding --part forwarding --sink host     beside a slower router: between hosts of one machine
   earmark-lab bench forwarding --json | jq '.forwarding[] | {queues, flows, traffic, kept}'
   earmark-lab bench forwarding --quick          some seconds: a smoke test
 
@@ -52,6 +53,9 @@ pub(in crate::cli) struct ForwardingBench {
     /// Kinds of queues and reserved flows. [default: per-flow and aggregate, with 1, 1000 and 10000 each]
     #[arg(long, value_name = "KIND:FLOWS,...", value_delimiter = ',')]
     queues: Vec<Asked>,
+    /// Who takes the packets behind the router; the promise is watched with a slow device in any case.
+    #[arg(long, value_enum, default_value = "drop")]
+    sink: End,
     /// How often each router has its turn. [default: 9]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
@@ -98,6 +102,7 @@ impl FromStr for Asked {
 struct Report {
     packet_octets: u16,
     frame_octets: u16,
+    sink: End,
     rounds: u32,
     packets_of_a_turn: u32,
     forwarding: Vec<Forwarding>,
@@ -117,6 +122,7 @@ impl ForwardingBench {
         let mut report = Report {
             packet_octets: PACKET,
             frame_octets: FRAME,
+            sink: self.sink,
             rounds: plan.rounds,
             packets_of_a_turn: plan.packets,
             forwarding: Vec::new(),
@@ -163,7 +169,7 @@ impl ForwardingBench {
         };
         let (rounds, packets) = if self.quick { (3, 20_000) } else { (9, 200_000) };
         let rounds = self.rounds.unwrap_or(rounds);
-        Plan { reservations, rounds, packets: self.packets.unwrap_or(packets) }
+        Plan { end: self.sink, reservations, rounds, packets: self.packets.unwrap_or(packets) }
     }
 }
 
