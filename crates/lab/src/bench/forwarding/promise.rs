@@ -193,7 +193,7 @@ impl Promise {
 /// The least of sorted times that is not exceeded by so many percent of them, milliseconds; 0 of none.
 fn percentile_ms(sorted: &[Duration], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    sorted.get(rank - 1).map_or(0.0, |time| time.as_nanos() as f64 / 1e6)
 }
 
 impl Tap {
