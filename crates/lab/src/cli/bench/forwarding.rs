@@ -167,7 +167,7 @@ impl ForwardingBench {
             true => usual.collect(),
             false => self.queues.iter().map(|&Asked(reservations)| reservations).collect(),
         };
-        let (rounds, packets) = if self.quick { (3, 20_000) } else { (9, 200_000) };
+        let (rounds, packets) = if self.quick { (3, 10_000) } else { (9, 200_000) };
         let rounds = self.rounds.unwrap_or(rounds);
         Plan { end: self.sink, reservations, rounds, packets: self.packets.unwrap_or(packets) }
     }
