@@ -23,6 +23,7 @@
 pub mod bytes;
 pub mod calls;
 mod exchange;
+pub mod forwarding;
 pub mod host;
 pub mod life;
 pub mod messages;

@@ -37,6 +37,7 @@ Examples:
   earmark-lab bench scale                   what many sessions cost real daemons
   earmark-lab bench messages                what each message costs a router: instructions, ns, octets a session
   earmark-lab bench life --protocol yessir   a million sessions, from set-up to expiry
+  earmark-lab bench forwarding              what a router forwards with and without traffic control
   earmark-lab report --quick --out report    the published overhead studies, done again, on one page
   earmark-lab down topologies/demo.toml";
 
@@ -164,6 +165,8 @@ mod tests {
                 "a rate starts with a number",
             ),
             ("earmark-lab down a.toml --name b", "cannot be used with"),
+            ("earmark-lab bench forwarding --queues fair:7", "per-flow, aggregate"),
+            ("earmark-lab bench forwarding --rounds 0", "0 is not in 1..=1000"),
             ("earmark-lab report --quick", "--out <DIRECTORY>"),
             ("earmark-lab report --only retry,all --out a", "the parts are messages, loads,"),
         ] {

@@ -43,6 +43,13 @@ impl Median {
         Some(Median { median, low, high })
     }
 
+    /// The median of the values times a positive factor.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Median {
+        let Median { median, low, high } = *self;
+        Median { median: median * factor, low: low * factor, high: high * factor }
+    }
+
     /// Whether its interval is wholly below that of another.
     pub fn is_below(&self, other: &Median) -> bool {
         self.high < other.low

@@ -15,6 +15,8 @@ mod changes;
 mod classes;
 #[path = "networks/ffmpeg.rs"]
 mod ffmpeg;
+#[path = "networks/forwarding.rs"]
+mod forwarding;
 #[path = "networks/interworking.rs"]
 mod interworking;
 #[path = "networks/multicast.rs"]
@@ -48,7 +50,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 31] = [
+    let tests: [(&str, Test); 33] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -79,6 +81,11 @@ fn main() {
         ("nsis_sessions_are_held", nsis::sessions_are_held),
         ("nsis_messages_are_timed_in_a_router", nsis::messages_are_timed_in_a_router),
         ("rates_pairs_of_every_protocol_go_through", rates::pairs_of_every_protocol_go_through),
+        ("forwarding_routers_are_compared", forwarding::routers_are_compared),
+        (
+            "forwarding_flood_takes_nothing_from_a_flow_within_its_rate",
+            forwarding::flood_takes_nothing_from_a_flow_within_its_rate,
+        ),
         ("rates_sessions_of_every_protocol_stand", rates::sessions_of_every_protocol_stand),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {

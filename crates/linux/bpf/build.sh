@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")"
 output=${1:-.}
-for program in classifier rsvp boomerang yessir nsis; do
+for program in classifier rsvp boomerang yessir nsis packets; do
 	clang-14 -O2 -Wall -Werror -target bpfel -mcpu=v3 -idirafter "/usr/include/$(uname -m)-linux-gnu" \
 		-ffile-prefix-map="$PWD"=. -c "$program.c" -o "$output/$program.o"
 done

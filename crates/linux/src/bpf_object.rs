@@ -10,6 +10,8 @@ pub(crate) const RSVP: &[u8] = include_bytes!("../bpf/rsvp.o");
 pub(crate) const BOOMERANG: &[u8] = include_bytes!("../bpf/boomerang.o");
 pub(crate) const YESSIR: &[u8] = include_bytes!("../bpf/yessir.o");
 pub(crate) const NSIS: &[u8] = include_bytes!("../bpf/nsis.o");
+/// The object that it makes of the source and the sink of packets.
+pub(crate) const PACKETS: &[u8] = include_bytes!("../bpf/packets.o");
 
 const SECTION_HEADER: usize = 64;
 const RELOCATION: usize = 16;

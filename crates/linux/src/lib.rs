@@ -24,6 +24,7 @@ pub mod multicast_router;
 mod namespace_claim;
 pub mod netlink;
 pub mod netns;
+pub mod packets;
 pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;

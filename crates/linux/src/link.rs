@@ -3,13 +3,16 @@
 //! What `ip link`, `ip address`, `ip route` and `sysctl` would do, through our own netlink and without a process each.
 //! Every function enters the namespace on a thread of its own for as long as it takes.
 
-use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::{fs, io};
 
 use earmark_core::{InterfaceId, Prefix};
 
 use crate::netlink::{Connection, Message, NetlinkError};
 use crate::netns::Namespace;
+use crate::sys::ethtool::{self, Switch};
+use crate::sys::namespace::mount_own_sysfs;
 
 /// Type of a veth pair's other end in its link data (`include/uapi/linux/veth.h`).
 const VETH_INFO_PEER: u16 = 1;
@@ -84,6 +87,81 @@ pub fn set_mtu(namespace: &Namespace, name: &str, mtu: u32) -> Result<(), Netlin
         .fixed(&interface_header(index, 0, 0))
         .u32(libc::IFLA_MTU, mtu);
     inside(namespace, |netlink| netlink.request("set an MTU", message))
+}
+
+/// Something that a driver does by itself, as ethtool(8) shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// Packets that come in are joined (`gro`). An end of a veth pair receives by NAPI, as a network card does, only with it or
+    /// with an XDP program.
+    ReceiveJoining,
+    /// TCP is cut into packets by the driver (`tso`).
+    Segmentation,
+}
+
+/// Switches a feature of an interface on or off.
+pub fn set_feature(
+    namespace: &Namespace,
+    name: &str,
+    feature: Feature,
+    on: bool,
+) -> Result<(), NetlinkError> {
+    let feature = match feature {
+        Feature::ReceiveJoining => Switch::ReceiveJoining,
+        Feature::Segmentation => Switch::Segmentation,
+    };
+    let set =
+        || ethtool::set(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.as_fd(), name, feature, on);
+    let failed = |source| NetlinkError::Socket { doing: "set a feature of an interface", source };
+    namespace.run_in(set).map_err(failed)?.map_err(failed)
+}
+
+/// Has a thread of the kernel's own receive what comes in by an interface (`threaded` in its directory of sysfs); gives the
+/// thread's number, so that it can be put on another processor than the sender's.
+///
+/// # Errors
+/// The interface receives without NAPI, or its threads cannot be told apart: another namespace has one of that name.
+pub fn receive_by_thread(namespace: &Namespace, name: &str) -> io::Result<u32> {
+    let path = format!("/sys/class/net/{name}/threaded");
+    namespace.run_in(|| {
+        // What /sys shows belongs to the namespace that it was mounted in.
+        mount_own_sysfs()?;
+        fs::write(path, "1")
+    })??;
+    let prefix = format!("napi/{name}-");
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc")? {
+        let process = process?;
+        // One that has ended meanwhile has no name.
+        let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        if command.starts_with(&prefix) {
+            found
+                .extend(process.file_name().to_str().and_then(|number| number.parse::<u32>().ok()));
+        }
+    }
+    match found[..] {
+        [thread] => Ok(thread),
+        _ => Err(io::Error::other(format!("{} threads receive for {name}", found.len()))),
+    }
+}
+
+/// The Ethernet address of an interface.
+pub fn hardware_address(namespace: &Namespace, name: &str) -> Result<[u8; 6], NetlinkError> {
+    let message = Message::new(libc::RTM_GETLINK, 0)
+        .fixed(&interface_header(0, 0, 0))
+        .text(libc::IFLA_IFNAME, name);
+    inside(namespace, |netlink| {
+        let answers = netlink.ask("read an interface's address", message)?;
+        for answer in &answers {
+            for attribute in answer?.attributes(interface_header(0, 0, 0).len()) {
+                let attribute = attribute?;
+                if attribute.kind == libc::IFLA_ADDRESS {
+                    return attribute.array("Ethernet address");
+                }
+            }
+        }
+        Err(NetlinkError::Malformed { field: "Ethernet address", offset: crate::netlink::HEADER })
+    })
 }
 
 /// Adds a route through a gateway.

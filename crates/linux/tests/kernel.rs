@@ -39,6 +39,8 @@ mod one_set;
 mod packets;
 #[path = "kernel/signalling.rs"]
 mod signalling;
+#[path = "kernel/source.rs"]
+mod source;
 #[path = "kernel/support.rs"]
 mod support;
 #[path = "kernel/traffic_control.rs"]
@@ -70,6 +72,11 @@ fn main() -> ExitCode {
             "ethtool",
             trial("interface: segmentation offload", interface::segmentation_offload_is_seen),
         ),
+        trial(
+            "source: packets reach a socket unless a sink drops them",
+            source::packets_reach_a_socket_unless_a_sink_drops_them,
+        ),
+        trial("source: interface receives by a thread", source::interface_receives_by_a_thread),
         trial("signalling: caught in transit and relayed", signalling::caught_and_relayed),
         trial("signalling: without router alert it flows on", signalling::flows_on),
         trial("signalling: a long message arrives whole", signalling::long_message),

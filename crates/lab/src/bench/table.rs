@@ -4,6 +4,8 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
 use super::bytes::Comparison;
+use super::forwarding::promise::Promise;
+use super::forwarding::{Forwarding, Traffic};
 use super::life::Life;
 use super::messages::fast_path::FastPathCost;
 use super::messages::{MessageCost, SessionCost};
@@ -133,6 +135,80 @@ pub fn sessions(results: &[SessionCost]) -> String {
         add(&mut table, 2, cells);
     }
     table.to_string()
+}
+
+/// What routers forward: one row a router and its traffic.
+pub fn forwarding(results: &[Forwarding]) -> String {
+    let mut table = table(&[
+        "queues",
+        "packets",
+        "reserved\nflows",
+        "processor\nns/packet",
+        "rate\n1000/s",
+        "added\nns",
+        "kept\n%",
+        "goal\n%",
+        "",
+        "classifier\nns",
+    ]);
+    let percent = |value: f64| format!("{:.0}", value * 100.0);
+    for result in results {
+        let traffic = match result.traffic {
+            Traffic::Reserved => "reserved",
+            Traffic::BestEffort => "best effort",
+        };
+        let cells = [
+            result.queues.to_owned(),
+            traffic.to_owned(),
+            spaced(result.flows.into()),
+            format!("{:.0}", result.nanoseconds),
+            format!("{:.0}", result.rate.scaled(1e-3)),
+            result.added.map(|added| format!("{added:.0}")).unwrap_or_default(),
+            result.kept.map(|kept| format!("{:.1}", kept.scaled(100.0))).unwrap_or_default(),
+            result.goal.map(percent).unwrap_or_default(),
+            result.met.map(met).unwrap_or_default(),
+            result.program_ns.map(|ns| format!("{ns:.0}")).unwrap_or_default(),
+        ];
+        add(&mut table, 2, cells);
+    }
+    table.to_string()
+}
+
+/// What became of a flow: one row a router, without and with a flood.
+pub fn promises(results: &[Promise]) -> String {
+    let mut table = table(&[
+        "queues",
+        "flood",
+        "packets\nof the flow",
+        "lost",
+        "in the queue\np50 ms",
+        "p99 ms",
+        "in the device\np50 ms",
+        "p99 ms",
+        "promise",
+    ]);
+    for result in results {
+        let cells = [
+            result.queues.to_owned(),
+            if result.flood { "yes" } else { "no" }.to_owned(),
+            spaced(result.packets),
+            spaced(result.lost),
+            format!("{:.3}", result.queue_p50_ms),
+            format!("{:.3}", result.queue_p99_ms),
+            format!("{:.3}", result.ring_p50_ms),
+            format!("{:.3}", result.ring_p99_ms),
+            result
+                .kept
+                .map(|kept| if kept { "held" } else { "broken" }.to_owned())
+                .unwrap_or_default(),
+        ];
+        add(&mut table, 2, cells);
+    }
+    table.to_string()
+}
+
+fn met(is: bool) -> String {
+    if is { "met" } else { "missed" }.to_owned()
 }
 
 /// The kernel's part of Boomerang: one row a number of sessions.

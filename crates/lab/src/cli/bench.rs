@@ -2,6 +2,7 @@
 
 mod bytes;
 mod calls;
+mod forwarding;
 mod life;
 mod messages;
 mod nsis;
@@ -65,6 +66,7 @@ pub(super) enum Bench {
     Messages(messages::Messages),
     Life(life::Life),
     Bytes(bytes::Bytes),
+    Forwarding(forwarding::ForwardingBench),
 }
 
 /// Many sessions: what they cost while they stand, and how fast they are set up
@@ -203,6 +205,7 @@ impl Bench {
             Bench::Messages(messages) => messages.run(),
             Bench::Life(life) => life.run(),
             Bench::Bytes(bytes) => bytes.run(),
+            Bench::Forwarding(forwarding) => forwarding.run(),
         }
     }
 }

@@ -137,7 +137,10 @@ mod tests {
         let links: Vec<_> = config
             .interfaces
             .iter()
-            .map(|i| (i.name.as_str(), i.bandwidth.as_bps(), i.reservable.as_bps()))
+            .map(|i| {
+                let capacity = i.capacity(None).unwrap();
+                (i.name.as_str(), capacity.bandwidth.as_bps(), capacity.reservable.as_bps())
+            })
             .collect();
         assert_eq!(links, [("eth0", 100_000_000, 75_000_000), ("eth1", 10_000_000, 7_500_000)]);
     }

@@ -31,7 +31,8 @@ use earmark_core::InterfaceId;
 
 use self::loans::Loans;
 use super::settings::{Settled, Share};
-use crate::sys::bpf::{self, Map};
+use crate::sys::bpf::Map;
+use crate::sys::bpf_run;
 
 /// Most sessions. The kernel sets sixteen octets aside for each, and takes a hundred more for those that are there.
 const SESSIONS: u32 = 1 << 18;
@@ -305,7 +306,7 @@ impl FastPath {
     pub fn time(&self, packet: &[u8], times: u32) -> io::Result<Duration> {
         let program = self.program.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let frame = [&ETHERNET, packet].concat();
-        match bpf::run(program.as_fd(), &frame, times)? {
+        match bpf_run::run(program.as_fd(), &frame, times)? {
             (NEXT, time) => Ok(time),
             _ => Err(io::ErrorKind::InvalidInput.into()),
         }

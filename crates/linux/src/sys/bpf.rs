@@ -6,7 +6,6 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
 /// The kernel's limit for names, with the zero at the end.
 const NAME: usize = 16;
@@ -20,10 +19,9 @@ const MAP_NEXT_KEY: i64 = 4;
 const PROGRAM_LOAD: i64 = 5;
 const PROGRAM_ATTACH: i64 = 8;
 const PROGRAM_DETACH: i64 = 9;
-const PROGRAM_RUN: i64 = 10;
 const PROGRAM_BY_ID: i64 = 13;
 const MAP_BY_ID: i64 = 14;
-const INFO: i64 = 15;
+pub(super) const INFO: i64 = 15;
 const PROGRAM_QUERY: i64 = 16;
 const LINK_CREATE: i64 = 28;
 
@@ -32,6 +30,10 @@ const ARRAY_MAP: u32 = 2;
 const PER_PROCESSOR_ARRAY_MAP: u32 = 6;
 const RING_BUFFER: u32 = 27;
 const TRAFFIC_CLASSIFIER: u32 = 3;
+const XDP_PROGRAM: u32 = 6;
+/// `BPF_XDP`, and `XDP_FLAGS_DRV_MODE`: by the driver, not behind it.
+const XDP: u32 = 37;
+const BY_DRIVER: u32 = 1 << 2;
 /// `BPF_TCX_INGRESS`.
 const WAY_IN: u32 = 46;
 /// `BPF_TCX_EGRESS`.
@@ -70,7 +72,7 @@ pub(crate) struct ProgramInfo {
 ///
 /// # Safety
 /// `attributes` must be the structure of `command`, and the pointers in it must be valid for what the command does.
-unsafe fn call<T>(command: i64, attributes: &mut T) -> io::Result<i64> {
+pub(super) unsafe fn call<T>(command: i64, attributes: &mut T) -> io::Result<i64> {
     // SAFETY: pointer and size describe `attributes`; the rest is the caller's promise.
     let outcome = unsafe {
         libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>())
@@ -80,7 +82,10 @@ unsafe fn call<T>(command: i64, attributes: &mut T) -> io::Result<i64> {
 
 /// # Safety
 /// As [`call`], for commands that return a new descriptor.
-unsafe fn call_for_descriptor<T>(command: i64, attributes: &mut T) -> io::Result<OwnedFd> {
+pub(super) unsafe fn call_for_descriptor<T>(
+    command: i64,
+    attributes: &mut T,
+) -> io::Result<OwnedFd> {
     // SAFETY: the caller's promise; the descriptor is new and nobody else's, close-on-exec as all of BPF's are.
     unsafe { Ok(OwnedFd::from_raw_fd(call(command, attributes)? as i32)) }
 }
@@ -92,7 +97,7 @@ fn name_of(text: &str) -> [u8; NAME] {
     name
 }
 
-fn address<T>(slice: &[T]) -> u64 {
+pub(super) fn address<T>(slice: &[T]) -> u64 {
     slice.as_ptr() as u64
 }
 
@@ -136,6 +141,15 @@ pub(crate) fn load_classifier(
     instructions: &[u8],
     license: &str,
 ) -> io::Result<OwnedFd> {
+    load(TRAFFIC_CLASSIFIER, name, instructions, license)
+}
+
+/// Loads an XDP program, likewise.
+pub(crate) fn load_xdp(name: &str, instructions: &[u8], license: &str) -> io::Result<OwnedFd> {
+    load(XDP_PROGRAM, name, instructions, license)
+}
+
+fn load(kind: u32, name: &str, instructions: &[u8], license: &str) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
         kind: u32,
@@ -152,7 +166,7 @@ pub(crate) fn load_classifier(
     let license: Vec<u8> = license.bytes().chain([0]).collect();
     let mut log = vec![0_u8; 64 * 1024];
     let mut attributes = Attributes {
-        kind: TRAFFIC_CLASSIFIER,
+        kind,
         count: (instructions.len() / 8) as u32,
         instructions: address(instructions),
         license: address(&license),
@@ -176,7 +190,7 @@ pub(crate) fn load_classifier(
         Err(_) => {
             let end = log.iter().position(|&o| o == 0).unwrap_or(log.len());
             let text = String::from_utf8_lossy(&log[end.saturating_sub(400)..end]).into_owned();
-            tracing::debug!(verifier = text, "the kernel refused the classifier");
+            tracing::debug!(verifier = text, "the kernel refused the program");
             Err(refused)
         }
     }
@@ -214,6 +228,15 @@ pub(crate) fn attach(
 
 /// Hangs a program into an interface's way in, behind all others, for as long as the link is held.
 pub(crate) fn link_way_in(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    link(program, interface, WAY_IN, 0)
+}
+
+/// Has an interface's driver run an XDP program on what comes in, for as long as the link is held.
+pub(crate) fn link_xdp(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    link(program, interface, XDP, BY_DRIVER)
+}
+
+fn link(program: BorrowedFd<'_>, interface: u32, kind: u32, flags: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
         program: u32,
@@ -225,7 +248,7 @@ pub(crate) fn link_way_in(program: BorrowedFd<'_>, interface: u32) -> io::Result
         revision: u64,
     }
     let program = program.as_raw_fd() as u32;
-    let (kind, flags, relative, padding, revision) = (WAY_IN, 0, 0, 0, 0);
+    let (relative, padding, revision) = (0, 0, 0);
     let mut attributes =
         Attributes { program, interface, kind, flags, relative, padding, revision };
     // SAFETY: no pointers.
@@ -238,45 +261,6 @@ pub(crate) fn detach(program: BorrowedFd<'_>, interface: u32) -> io::Result<()> 
     let mut attributes = Attachment { interface, program, kind: WAY_OUT, ..Attachment::default() };
     // SAFETY: no pointers.
     unsafe { call(PROGRAM_DETACH, &mut attributes) }.map(drop)
-}
-
-/// Has the kernel run a program on a frame so many times, as on packets of the loopback interface; gives what it answered
-/// the last time, and how long one run took.
-pub(crate) fn run(
-    program: BorrowedFd<'_>,
-    frame: &[u8],
-    times: u32,
-) -> io::Result<(u32, Duration)> {
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        program: u32,
-        answer: u32,
-        length: u32,
-        room: u32,
-        frame: u64,
-        result: u64,
-        times: u32,
-        nanoseconds: u32,
-        context_length: u32,
-        context_room: u32,
-        context: u64,
-        context_result: u64,
-        flags: u32,
-        cpu: u32,
-        batch: u32,
-        padding: u32,
-    }
-    let mut attributes = Attributes {
-        program: program.as_raw_fd() as u32,
-        length: frame.len() as u32,
-        frame: address(frame),
-        times,
-        ..Attributes::default()
-    };
-    // SAFETY: the only pointer that is not null is to `length` octets, which the kernel reads.
-    unsafe { call(PROGRAM_RUN, &mut attributes) }?;
-    Ok((attributes.answer, Duration::from_nanos(attributes.nanoseconds.into())))
 }
 
 /// The kernel numbers of the programs in an interface's way out.
@@ -333,10 +317,10 @@ pub(crate) fn map_by_id(id: u32) -> io::Result<OwnedFd> {
 }
 
 #[repr(C)]
-struct InfoOf {
-    object: u32,
-    length: u32,
-    info: u64,
+pub(super) struct InfoOf {
+    pub(super) object: u32,
+    pub(super) length: u32,
+    pub(super) info: u64,
 }
 
 /// What a program is.

@@ -79,3 +79,21 @@ pub(crate) fn feature(socket: BorrowedFd<'_>, name: &str, feature: Feature) -> i
     ask(socket, name, &mut value)?;
     Ok(value.0[4..] != [0; 4])
 }
+
+/// Commands that set with one number (`struct ethtool_value`).
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Switch {
+    /// `ETHTOOL_STSO`: segmentation of TCP by the driver.
+    Segmentation = 0x1f,
+    /// `ETHTOOL_SGRO`: joining of packets that come in.
+    ReceiveJoining = 0x2c,
+}
+
+/// Switches a feature on or off.
+pub(crate) fn set(socket: BorrowedFd<'_>, name: &str, switch: Switch, on: bool) -> io::Result<()> {
+    let mut value = Answer([0; 8]);
+    value.0[..4].copy_from_slice(&(switch as u32).to_ne_bytes());
+    value.0[4..].copy_from_slice(&u32::from(on).to_ne_bytes());
+    ask(socket, name, &mut value)
+}

@@ -5,10 +5,12 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub(crate) mod bpf_run;
 pub mod cycles;
 pub(crate) mod ethtool;
 pub mod heap;
 pub(crate) mod namespace;
 pub(crate) mod ring;
+pub(crate) mod scheduling;
 pub mod sightings;
 pub(crate) mod socket;

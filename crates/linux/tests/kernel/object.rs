@@ -21,7 +21,7 @@ fn compare() -> Result<(), Failed> {
     let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bpf-{}", std::process::id()));
     std::fs::create_dir(&fresh)?;
     let status = Command::new(directory.join("build.sh")).arg(&fresh).status()?;
-    let objects = ["classifier.o", "rsvp.o", "boomerang.o", "yessir.o", "nsis.o"];
+    let objects = ["classifier.o", "rsvp.o", "boomerang.o", "yessir.o", "nsis.o", "packets.o"];
     let compiled = objects.map(|object| std::fs::read(fresh.join(object)));
     std::fs::remove_dir_all(&fresh)?;
     if !status.success() {

@@ -1,0 +1,55 @@
+//! Where the time goes: routers with one thing less than others, in turn, beside the one without a daemon.
+//!
+//! | part | what it has | less what, it tells |
+//! |---|---|---|
+//! | `source` | the source, the interface, a drop | what does not belong to forwarding |
+//! | `no queue` | forwarding alone | `none`: what `pfifo_fast` takes |
+//! | `queues alone` | HTB, and no program: all is best effort | `none`: what HTB takes |
+//! | `classifier alone` | the program, and `pfifo_fast` | `none`: what the program takes, with a bucket (`aggregate`) and without |
+
+use std::rc::Rc;
+
+use anyhow::Result;
+use earmark_linux::Queues;
+
+use super::router::{Router, Treatment};
+use super::{Contender, Forwarding, Plan, Reservations, Traffic, contest, fast};
+use crate::bench::Supervision;
+
+/// The names of the parts.
+pub const SOURCE: &str = "source";
+const NO_QUEUE: &str = "no queue";
+const QUEUES_ALONE: &str = "queues alone";
+const NO_BUCKET: &str = "classifier alone, class";
+const BUCKET: &str = "classifier alone, bucket";
+
+/// Measures the parts, with the numbers of flows that a plan has; the router without a daemon comes first.
+///
+/// # Errors
+/// As of [`super::measure`].
+pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
+    let mut contenders = vec![Contender::without_daemon(plan.end)?];
+    for (name, treatment) in [
+        (SOURCE, Treatment::DropOnReceipt),
+        (NO_QUEUE, Treatment::NoQueue),
+        (QUEUES_ALONE, Treatment::QueuesAlone),
+    ] {
+        let router = Rc::new(Router::up(treatment, fast(plan.end))?);
+        contenders.push(Contender::new(router, name, 0, Traffic::BestEffort)?);
+    }
+    supervision.watcher.begin("routers of a part each are set up", plan.reservations.len() as u64);
+    for (done, &Reservations { queues, flows }) in plan.reservations.iter().enumerate() {
+        supervision.go_on()?;
+        let router =
+            Rc::new(Router::up(Treatment::ClassifierAlone(queues, flows), fast(plan.end))?);
+        let name = match queues {
+            Queues::PerFlow => NO_BUCKET,
+            Queues::Aggregate | Queues::Priority => BUCKET,
+        };
+        for traffic in [Traffic::Reserved, Traffic::BestEffort] {
+            contenders.push(Contender::new(Rc::clone(&router), name, flows, traffic)?);
+        }
+        supervision.watcher.reached(done as u64 + 1);
+    }
+    contest(contenders, plan, supervision)
+}

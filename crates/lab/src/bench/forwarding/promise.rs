@@ -1,0 +1,287 @@
+//! The promise: what becomes of a flow within its rate beside a flood that fills the link.
+//!
+//! The device behind the router takes [`DEVICE`] for a packet: the other end of its veth pair receives by a thread of the kernel on
+//! the other processor, which is busy for so long with each. So the device's ring fills, the device pushes back, and packets wait in
+//! front of it. Traffic control that shapes has a link of [`BANDWIDTH`], somewhat slower than the device.
+//!
+//! Each packet of the flow carries a number, and packet sockets tell when it came to the router, when its queue handed it to
+//! the device, and when the device had done with it. So what it waited in the queue is told apart from what it waited in the
+//! device's ring, which no queue can shorten.
+//!
+//! When the device itself stands still, because another program or another machine has its processor, whatever is in front of it
+//! waits. So one more router shows what cannot be avoided: `strict` has `pfifo_fast`, and the flow's packets say by their type of
+//! service that they go first, always and whatever their rate. The promise is about what a flow waits beyond that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use earmark_core::Rate;
+use earmark_linux::netns::Namespace;
+use earmark_linux::packets::{self, Mix, Watched};
+use earmark_linux::sightings;
+use serde::Serialize;
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+
+use super::processor::Processor;
+use super::router::{Line, Router, Treatment};
+use super::{End, KINDS, NONE, OTHERS, UNRESERVED, name};
+use crate::bench::Supervision;
+
+/// How long the device is busy with a packet: 200 000 a second.
+pub const DEVICE: Duration = Duration::from_micros(5);
+/// What a link that is shaped carries: 136 000 frames a second.
+pub const BANDWIDTH: Rate = Rate::from_mbps(100);
+/// The reservation of the flow.
+pub const RESERVED: Rate = Rate::from_mbps(4);
+/// The longest that a flow within its rate may wait in the queue at the 99th percentile beyond what it would wait with strict
+/// priority, milliseconds.
+pub const LONGEST_MS: f64 = 1.0;
+
+/// Without a daemon, with priority by the type of service `IPTOS_LOWDELAY`.
+const STRICT: &str = "strict";
+const LOW_DELAY: u8 = 0x10;
+/// The flow, among the reserved ones and among the packets: one in so many of the flood. Of a million packets a second it would
+/// have 1.2 Mbit/s.
+const FLOW: u32 = 0;
+const EVERY: u32 = 512;
+/// Without a flood packets come one after the other, each after a pause.
+const PAUSE: Duration = Duration::from_millis(1);
+/// How long packets may be on their way at the end.
+const REST: Duration = Duration::from_millis(300);
+/// Octets of frames that wait to be looked at.
+const ROOM: i32 = 64 << 20;
+/// Where the number stands in a frame: behind the headers of Ethernet, IPv4 and UDP.
+const NUMBER: usize = 42;
+/// `ETH_P_ALL`: frames of every protocol, outgoing ones included.
+const ALL_PROTOCOLS: u16 = 3;
+
+/// What became of the flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct Promise {
+    /// `none`: without a daemon; `strict`: likewise, with strict priority for the flow.
+    pub queues: &'static str,
+    /// Whether there was a flood beside it.
+    pub flood: bool,
+    /// Packets of the flow that came to the router.
+    pub packets: u64,
+    /// Packets of it that the device never had.
+    pub lost: u64,
+    /// Waiting in the router and its queue, milliseconds: the median and the 99th percentile.
+    pub queue_p50_ms: f64,
+    /// The 99th percentile.
+    pub queue_p99_ms: f64,
+    /// Waiting in the device's ring, and being served by the device, likewise.
+    pub ring_p50_ms: f64,
+    /// The 99th percentile.
+    pub ring_p99_ms: f64,
+    /// Whether the promise held; `None` where nothing was promised.
+    pub kept: Option<bool>,
+}
+
+/// When a packet passed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passing {
+    came: Option<Duration>,
+    left_queue: Option<Duration>,
+    left_device: Option<Duration>,
+}
+
+/// Sees the flow's packets pass the interfaces of a namespace.
+struct Tap(Socket);
+
+/// Measures each kind of queues, and the router without a daemon: so many packets of the flow alone, and beside a flood of so
+/// many packets.
+///
+/// # Errors
+/// It takes root and two processors.
+pub fn measure(flood: u32, alone: u32, supervision: &Supervision<'_>) -> Result<Vec<Promise>> {
+    let kinds = KINDS.map(|queues| (name(queues), Treatment::Reserved(queues, 1), 0));
+    let without = [(NONE, Treatment::Default, 0), (STRICT, Treatment::Default, LOW_DELAY)];
+    let all: Vec<_> = without.into_iter().chain(kinds).collect();
+    supervision.watcher.begin("a flow beside a flood", all.len() as u64);
+    let mut promises: Vec<Promise> = Vec::new();
+    for (done, &(queues, treatment, service)) in all.iter().enumerate() {
+        for (packets, flood) in [(alone, false), (flood, true)] {
+            supervision.go_on()?;
+            let passings = watch(treatment, service, packets, flood, supervision)?;
+            let mut promise = summary(queues, flood, passings.values())?;
+            if treatment != Treatment::Default {
+                let is_strict = |other: &&Promise| other.queues == STRICT && other.flood == flood;
+                promise.judge(promises.iter().find(is_strict));
+            }
+            promises.push(promise);
+        }
+        supervision.watcher.reached(done as u64 + 1);
+    }
+    Ok(promises)
+}
+
+/// When each packet of the flow passed.
+fn watch(
+    treatment: Treatment,
+    service: u8,
+    packets: u32,
+    flood: bool,
+    supervision: &Supervision<'_>,
+) -> Result<BTreeMap<u32, Passing>> {
+    let processor = Processor::last()?;
+    let device = Some((DEVICE, processor.another()?));
+    let (rate, watched, end) = (Some(RESERVED), Some(FLOW), End::Drop);
+    let line = Line { bandwidth: BANDWIDTH, rate, device, watched, end };
+    let router = Router::up(treatment, line)?;
+    let watched = |every| Watched { every, flow: FLOW, service };
+    let alone = Mix { flows: OTHERS, first: UNRESERVED, watched: Some(watched(1)) };
+    let beside = Mix { watched: Some(watched(EVERY)), ..alone };
+    router.warm_up(processor, &Mix { watched: None, ..alone })?;
+    // The bucket is full, and the queues are empty, when it begins.
+    std::thread::sleep(REST);
+    let taps = (Tap::open(&router.router)?, Tap::open(&router.sink)?);
+    match flood {
+        true => drop(router.sample(processor, packets, &beside)?),
+        false => router.send_slowly(processor, packets, PAUSE, &alone, || supervision.go_on())?,
+    }
+    std::thread::sleep(REST);
+    let mut passings = BTreeMap::new();
+    taps.0.take(&mut passings, |passing, leaves| match leaves {
+        false => &mut passing.came,
+        true => &mut passing.left_queue,
+    })?;
+    taps.1.take(&mut passings, |passing, _| &mut passing.left_device)?;
+    Ok(passings)
+}
+
+fn summary<'a>(
+    queues: &'static str,
+    flood: bool,
+    passings: impl Iterator<Item = &'a Passing> + Clone,
+) -> Result<Promise> {
+    let came = passings.filter(|passing| passing.came.is_some());
+    let waits = |between: fn(&Passing) -> Option<(Duration, Duration)>| {
+        let pairs = came.clone().filter_map(between);
+        let mut waits: Vec<Duration> = pairs.map(|(from, to)| to.saturating_sub(from)).collect();
+        waits.sort_unstable();
+        waits
+    };
+    let queue = waits(|passing| passing.came.zip(passing.left_queue));
+    let ring = waits(|passing| passing.left_queue.zip(passing.left_device));
+    let packets = came.clone().count() as u64;
+    ensure!(packets > 0, "no packet of the flow came to the router");
+    let lost =
+        packets - came.clone().filter(|passing| passing.left_device.is_some()).count() as u64;
+    Ok(Promise {
+        queues,
+        flood,
+        packets,
+        lost,
+        queue_p50_ms: percentile_ms(&queue, 50),
+        queue_p99_ms: percentile_ms(&queue, 99),
+        ring_p50_ms: percentile_ms(&ring, 50),
+        ring_p99_ms: percentile_ms(&ring, 99),
+        kept: None,
+    })
+}
+
+impl Promise {
+    /// Whether the promise held beside what strict priority gives; nothing was promised without that.
+    fn judge(&mut self, strict: Option<&Promise>) {
+        let beyond = |strict: &Promise| self.queue_p99_ms - strict.queue_p99_ms;
+        self.kept = strict.map(|strict| self.lost == 0 && beyond(strict) < LONGEST_MS);
+    }
+}
+
+/// The least of sorted times that is not exceeded by so many percent of them, milliseconds; 0 of none.
+fn percentile_ms(sorted: &[Duration], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).map_or(0.0, |time| time.as_nanos() as f64 / 1e6)
+}
+
+impl Tap {
+    fn open(namespace: &Namespace) -> Result<Tap> {
+        let port = packets::ports(FLOW).1;
+        let filter = [
+            SockFilter::new(0x28, 0, 0, 12),          // 0 load the EtherType
+            SockFilter::new(0x15, 0, 5, 0x0800),      // 1 not IPv4: to 7
+            SockFilter::new(0x30, 0, 0, 23),          // 2 load the protocol
+            SockFilter::new(0x15, 0, 3, 17),          // 3 not UDP: to 7
+            SockFilter::new(0x28, 0, 0, 36),          // 4 load the destination port
+            SockFilter::new(0x15, 0, 1, port.into()), // 5 another one: to 7
+            SockFilter::new(0x06, 0, 0, u32::MAX),    // 6 take all of it
+            SockFilter::new(0x06, 0, 0, 0),           // 7 take nothing
+        ];
+        let open = || -> std::io::Result<Socket> {
+            let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
+            let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
+            socket.attach_filter(&filter)?;
+            sightings::prepare(&socket, ROOM)?;
+            Ok(socket)
+        };
+        let socket = namespace.run_in(open).and_then(|socket| socket);
+        Ok(Tap(socket.context("cannot watch the interfaces")?))
+    }
+
+    /// Enters when each packet passed, where `place` says.
+    fn take(
+        &self,
+        passings: &mut BTreeMap<u32, Passing>,
+        place: impl Fn(&mut Passing, bool) -> &mut Option<Duration>,
+    ) -> Result<()> {
+        let mut frame = [0; 256];
+        while let Some(seen) = sightings::next(&self.0, &mut frame)? {
+            let number = frame[..seen.length].get(NUMBER..).and_then(<[u8]>::first_chunk);
+            if let Some(number) = number {
+                let passing = passings.entry(u32::from_be_bytes(*number)).or_default();
+                *place(passing, seen.leaves) = Some(seen.at);
+            }
+        }
+        ensure!(sightings::missed(&self.0)? == 0, "packets passed unseen: too many waited");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Option<Duration> {
+        Some(Duration::from_micros(micros))
+    }
+
+    #[test]
+    fn waits_are_told_apart_and_losses_counted() {
+        let passing = |n: u64| Passing {
+            came: at(n * 1_000),
+            left_queue: at(n * 1_000 + n),
+            left_device: at(n * 1_000 + n + 500),
+        };
+        let mut passings: Vec<Passing> = (1..=100).map(passing).collect();
+        let whole = summary("per-flow", true, passings.iter()).unwrap();
+        assert_eq!((whole.packets, whole.lost), (100, 0));
+        assert_eq!((whole.queue_p50_ms, whole.queue_p99_ms), (0.050, 0.099));
+        assert_eq!((whole.ring_p50_ms, whole.ring_p99_ms), (0.5, 0.5));
+        passings.push(Passing { came: at(7), ..Passing::default() });
+        // What never came to the router is nobody's loss here.
+        passings.push(Passing { left_device: at(7), ..Passing::default() });
+        let lossy = summary("per-flow", true, passings.iter()).unwrap();
+        assert_eq!((lossy.packets, lossy.lost), (101, 1));
+        assert!(summary("none", true, [].iter()).is_err());
+    }
+
+    #[test]
+    fn losses_and_long_waits_break_the_promise() {
+        let waiting = |micros: u64| {
+            let passing =
+                Passing { came: at(0), left_queue: at(micros), left_device: at(micros + 1) };
+            summary("aggregate", true, [passing].iter()).unwrap()
+        };
+        let judged = |mut promise: Promise, strict: Option<&Promise>| {
+            promise.judge(strict);
+            promise.kept
+        };
+        let strict = waiting(300);
+        assert_eq!(judged(waiting(1_250), Some(&strict)), Some(true));
+        assert_eq!(judged(waiting(1_350), Some(&strict)), Some(false));
+        assert_eq!(judged(Promise { lost: 1, ..waiting(0) }, Some(&strict)), Some(false));
+        assert_eq!(judged(waiting(0), None), None);
+    }
+}

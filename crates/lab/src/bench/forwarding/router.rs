@@ -1,0 +1,340 @@
+//! One router between a sender and a sink, each in a network namespace of its own:
+//!
+//! ```text
+//!   sender 10.77.1.1 --- 10.77.1.2 [router] 10.77.2.2 --- 10.77.2.1 sink, 10.78.0.0/16 behind it
+//!          source   veth  gro                       veth  drops
+//! ```
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use earmark_core::admission::{ClaimId, Demand, Service};
+use earmark_core::{Flow, Installation, InterfaceId, Rate};
+use earmark_linux::link::Feature;
+use earmark_linux::netlink::{Connection, Message};
+use earmark_linux::netns::Namespace;
+use earmark_linux::packets::{self, Mix, ProgramTimes, Route, Sink, Source};
+use earmark_linux::{ClassifierChoice, LinkPlan, Queues, TrafficControl, link};
+
+use super::processor::{self, Processor};
+use super::{End, FRAME, PACKET};
+
+/// The router's interfaces.
+const INWARD: &str = "in";
+const OUTWARD: &str = "out";
+const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
+const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+const UDP: u8 = 17;
+/// How long a network may take until packets pass it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bucket of a reservation, octets.
+const BURST: u32 = 3_000;
+/// The greatest rate of one reservation.
+const GREATEST: u64 = 10_000_000_000;
+
+// Numbers of traffic control (`include/uapi/linux/rtnetlink.h`, `pkt_sched.h`).
+const ROOT: u32 = u32::MAX;
+const KIND: u16 = 1;
+
+/// What is done to packets on their way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// Nothing is forwarded: the router's interface drops what it receives.
+    DropOnReceipt,
+    /// No queue at all, which a veth interface has by itself.
+    NoQueue,
+    /// `pfifo_fast`, which an Ethernet interface has by itself.
+    Default,
+    /// Earmark's traffic control, with so many reserved flows.
+    Reserved(Queues, u32),
+    /// Its classifier, with so many reserved flows, and `pfifo_fast` in place of its queues.
+    ClassifierAlone(Queues, u32),
+    /// Its queues, without a flow and without a program: everything is best effort.
+    QueuesAlone,
+}
+
+/// The way out of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// What traffic control takes as the link's bandwidth.
+    pub(super) bandwidth: Rate,
+    /// The reservation of each flow; `None`: its share of what may be reserved.
+    pub(super) rate: Option<Rate>,
+    /// How long the device is busy with a packet, on a processor of its own, whose number stands beside; `None`: it takes
+    /// every packet at once.
+    pub(super) device: Option<(Duration, usize)>,
+    /// The flow whose packets the sink lets pass.
+    pub(super) watched: Option<u32>,
+    /// Who takes the packets behind the router.
+    pub(super) end: End,
+}
+
+/// A router that is up. Its network goes with the value.
+pub(super) struct Router {
+    sender: Namespace,
+    pub(super) router: Namespace,
+    pub(super) sink: Namespace,
+    source: Source,
+    outward: InterfaceId,
+    treatment: Treatment,
+    /// Whether it goes before other programs: where time counts, and not the processor's time.
+    is_preferred: bool,
+    _drops: Option<Sink>,
+    /// Traffic control outlives this, but its classifier's maps are read through it.
+    _control: Option<TrafficControl>,
+}
+
+/// What a number of packets took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) sent: u64,
+    /// Left the router; with [`Treatment::DropOnReceipt`], came to it.
+    pub(super) passed: u64,
+    /// Time of the processor.
+    pub(super) spent: Duration,
+}
+
+impl Router {
+    /// Builds one.
+    ///
+    /// # Errors
+    /// It takes root; the kernel has no live frames or no HTB.
+    pub(super) fn up(treatment: Treatment, line: Line) -> Result<Router> {
+        let [sender, router, sink] = namespaces()?;
+        // The kernel's thread that receives for it is known by this name only, among those of all namespaces.
+        let far_name = &format!("f{}", std::process::id());
+        let (near, inward) = link::create_veth(&sender, "near", &router, INWARD)?;
+        let (outward, far) = link::create_veth(&router, OUTWARD, &sink, far_name)?;
+        for (namespace, name, address) in [
+            (&sender, "near", SENDER),
+            (&router, INWARD, Ipv4Addr::new(10, 77, 1, 2)),
+            (&router, OUTWARD, Ipv4Addr::new(10, 77, 2, 2)),
+            (&sink, far_name, Ipv4Addr::new(10, 77, 2, 1)),
+        ] {
+            link::add_address(namespace, name, IpAddr::V4(address), 24)?;
+            link::set_up(namespace, name, true)?;
+        }
+        link::sysctl(&router, "net.ipv4.ip_forward", "1")?;
+        let behind = "10.78.0.0/16".parse()?;
+        link::add_route(&router, behind, Ipv4Addr::new(10, 77, 2, 1).into())?;
+        link::set_feature(&router, INWARD, Feature::ReceiveJoining, true)?;
+        link::set_feature(&router, OUTWARD, Feature::Segmentation, false)?;
+        let next_hop = link::hardware_address(&router, INWARD)?;
+        let route = Route { next_hop, source: SENDER, destination: DESTINATION, length: PACKET };
+        let source = sender.run_in(|| Source::open(near, route))?;
+        let source = source.context("cannot make a source of packets (root and BPF)")?;
+        let (end, interface) = match treatment {
+            Treatment::DropOnReceipt => (&router, inward),
+            _ => (&sink, far),
+        };
+        let time = line.device.map_or(Duration::ZERO, |(time, _)| time);
+        let drop_all = || Sink::open(interface, time, line.watched);
+        let drops = match (treatment, line.end) {
+            (Treatment::DropOnReceipt, _) | (_, End::Drop) => {
+                Some(end.run_in(drop_all)?.context("cannot make a sink of packets")?)
+            }
+            (_, End::Host) => None,
+        };
+        if let Some((_, processor)) = line.device {
+            let thread = link::receive_by_thread(&sink, far_name)?;
+            processor::put(Some(thread), processor)?;
+            processor::prefer(Some(thread))?;
+        }
+        let control = router.run_in(|| set_up(treatment, line, outward))??;
+        let (is_preferred, _drops, _control) = (line.device.is_some(), drops, control);
+        Ok(Router {
+            sender,
+            router,
+            sink,
+            source,
+            outward,
+            treatment,
+            is_preferred,
+            _drops,
+            _control,
+        })
+    }
+
+    /// Sends until packets pass: neighbours have to find each other first.
+    pub(super) fn warm_up(&self, processor: Processor, mix: &Mix) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if self.sample(processor, 1_000, mix)?.passed > 500 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        bail!("no packet has passed the router within {PATIENCE:?}")
+    }
+
+    /// Sends so many packets on one processor.
+    pub(super) fn sample(&self, processor: Processor, packets: u32, mix: &Mix) -> Result<Sample> {
+        let (before, source) = (self.passed()?, &self.source);
+        let is_preferred = self.is_preferred;
+        let spent = self.sender.run_in(move || -> Result<Duration> {
+            processor.enter()?;
+            if is_preferred {
+                processor::prefer(None)?;
+            }
+            let before = processor.spent()?;
+            source.send(packets, mix).context("cannot send live frames (Linux 5.18)")?;
+            Ok(processor.spent()? - before)
+        })??;
+        let passed = self.passed()? - before;
+        Ok(Sample { sent: packets.into(), passed, spent })
+    }
+
+    /// Sends so many packets of the watched flow one by one, numbered, with a pause after each, as long as it may go on.
+    pub(super) fn send_slowly(
+        &self,
+        processor: Processor,
+        packets: u32,
+        pause: Duration,
+        mix: &Mix,
+        go_on: impl Fn() -> Result<()> + Send,
+    ) -> Result<()> {
+        let source = &self.source;
+        self.sender.run_in(move || -> Result<()> {
+            processor.enter()?;
+            processor::prefer(None)?;
+            for number in 0..packets {
+                go_on()?;
+                source.send_from(number, 1, mix)?;
+                std::thread::sleep(pause);
+            }
+            Ok(())
+        })?
+    }
+
+    /// Nanoseconds of the classifier for a packet, by the kernel's own count; `None` without a classifier.
+    pub(super) fn program_time(
+        &self,
+        processor: Processor,
+        packets: u32,
+        mix: &Mix,
+    ) -> Result<Option<f64>> {
+        let times = ProgramTimes::start().context("the kernel does not count BPF programs")?;
+        let (outward, times) = (self.outward, &times);
+        let read = || self.router.run_in(|| times.of(outward));
+        let before = read()??;
+        self.sample(processor, packets, mix)?;
+        let after = read()??;
+        let (runs, time) = (after.0 - before.0, after.1 - before.1);
+        Ok((runs > 0).then(|| time.as_nanos() as f64 / runs as f64))
+    }
+
+    /// Packets that have left the router so far; with [`Treatment::DropOnReceipt`], that came to it.
+    fn passed(&self) -> Result<u64> {
+        let table = self.router.run_in(|| fs::read_to_string("/proc/thread-self/net/dev"))??;
+        let (name, column) = match self.treatment {
+            Treatment::DropOnReceipt => (INWARD, 1),
+            _ => (OUTWARD, 9),
+        };
+        counter(&table, name, column).context("the kernel does not count an interface's packets")
+    }
+}
+
+/// A number of `/proc/net/dev`.
+fn counter(table: &str, name: &str, column: usize) -> Option<u64> {
+    let mut rows = table.lines().filter_map(|line| line.split_once(':'));
+    let (_, counters) = rows.find(|(interface, _)| interface.trim() == name)?;
+    counters.split_ascii_whitespace().nth(column)?.parse().ok()
+}
+
+fn namespaces() -> Result<[Namespace; 3]> {
+    let one = || Namespace::unnamed().context("no network namespace to be had; it takes root");
+    Ok([one()?, one()?, one()?])
+}
+
+/// Sets the way out up, in the namespace of the calling thread.
+fn set_up(
+    treatment: Treatment,
+    line: Line,
+    outward: InterfaceId,
+) -> Result<Option<TrafficControl>> {
+    match treatment {
+        Treatment::DropOnReceipt | Treatment::NoQueue => Ok(None),
+        Treatment::Default => pfifo_fast(outward).map(|()| None),
+        Treatment::Reserved(queues, flows) => {
+            control(outward, line, queues, flows, ClassifierChoice::Bpf).map(Some)
+        }
+        Treatment::ClassifierAlone(queues, flows) => {
+            let control = control(outward, line, queues, flows, ClassifierChoice::Bpf)?;
+            pfifo_fast(outward)?;
+            Ok(Some(control))
+        }
+        Treatment::QueuesAlone => {
+            control(outward, line, Queues::PerFlow, 0, ClassifierChoice::U32).map(Some)
+        }
+    }
+}
+
+/// Earmark's traffic control with so many reservations, one a flow.
+fn control(
+    outward: InterfaceId,
+    line: Line,
+    queues: Queues,
+    flows: u32,
+    classifier: ClassifierChoice,
+) -> Result<TrafficControl> {
+    let bandwidth = line.bandwidth;
+    let reservable = Rate::from_bps(bandwidth.as_bps() / 100 * 95);
+    let plan = LinkPlan {
+        queues,
+        pool: flows,
+        pool_limit: flows,
+        ..LinkPlan::new(outward, bandwidth, reservable)
+    };
+    let (mut control, _) = TrafficControl::open(&[plan], classifier)?;
+    let share = (reservable.as_bps() / u64::from(flows.max(1))).min(GREATEST);
+    let rate = line.rate.unwrap_or(Rate::from_bps(share));
+    let demand =
+        Demand { service: Service::ControlledLoad, rate, burst: BURST, max_packet: FRAME.into() };
+    for slot in 0..flows {
+        let (source_port, destination_port) = packets::ports(slot);
+        let flow = Flow {
+            destination: DESTINATION.into(),
+            source: Some(SENDER.into()),
+            protocol: UDP,
+            destination_port,
+            source_port,
+            flow_label: 0,
+            destination_open: 0,
+            source_open: 0,
+        };
+        let claim = ClaimId { slot, generation: 0 };
+        let installation = Installation { claim, interface: outward, flow, demand };
+        control.install(&installation).with_context(|| format!("reservation {slot}"))?;
+    }
+    Ok(control)
+}
+
+/// Puts `pfifo_fast` in the place of whatever root qdisc an interface has.
+fn pfifo_fast(interface: InterfaceId) -> Result<()> {
+    let header = [0, interface.0, 0, ROOT, 0].map(u32::to_ne_bytes).concat(); // `struct tcmsg`
+    let flags = NLM_F_REPLACE | NLM_F_CREATE;
+    let message = Message::new(RTM_NEWQDISC, flags).fixed(&header).text(KIND, "pfifo_fast");
+    Ok(Connection::open()?.request("make a pfifo_fast", message)?)
+}
+
+// Of `include/uapi/linux/netlink.h` and `rtnetlink.h`.
+const NLM_F_REPLACE: u16 = 0x100;
+const NLM_F_CREATE: u16 = 0x400;
+const RTM_NEWQDISC: u16 = 36;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_interface_and_column() {
+        let table = "Inter-|   Receive |  Transmit\n face |bytes packets\n\
+            out: 100 11 0 0 0 0 0 0 2280 20 0 0 0 0 0 0\n    \
+            in: 300 33 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+        assert_eq!(counter(table, "out", 9), Some(20));
+        assert_eq!(counter(table, "in", 1), Some(33));
+        assert_eq!(counter(table, "n", 1), None);
+    }
+}
