@@ -78,6 +78,7 @@ impl Boomerang {
             router_alert: datagram.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         turn.out.send_copy(how, datagram.payload);
         mark(Checkpoint::Forward);

@@ -115,6 +115,7 @@ impl Rsvp {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         let partner = self.exchange.partner_towards(turn, None, receiver);
         self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(confirmation));
@@ -150,6 +151,7 @@ impl Rsvp {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(*confirmation));
     }

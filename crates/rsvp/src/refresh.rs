@@ -138,6 +138,7 @@ impl Rsvp {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
@@ -301,6 +302,7 @@ pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
         router_alert: false,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     }
 }
 

@@ -43,6 +43,7 @@ impl Yessir {
             router_alert: passing.datagram.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         if let (Some(message), Some(failure)) = (message, failure) {
             self.forward_noted(turn, passing, how, message, &failure);

@@ -47,6 +47,7 @@ impl Yessir {
             router_alert: datagram.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         let target = turn.out.send_copy(how, packet.octets());
         if let Some(at) = usual.places().link_info() {

@@ -251,6 +251,7 @@ impl Gist {
             router_alert: received.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         })
     }
 

@@ -76,6 +76,7 @@ impl Gist {
             router_alert: way.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         let header = udp::Repr {
             source: way.source,
