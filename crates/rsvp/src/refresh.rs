@@ -10,7 +10,7 @@ use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides};
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, Resv, RsvpHop, SenderDescriptor,
-    SenderTemplate, Session,
+    Session,
 };
 
 use crate::api::{Change, Event};
@@ -18,6 +18,7 @@ use crate::exchange::{Letter, Sending};
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
 use crate::marking::mark_upstream;
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
+use crate::way::SenderData;
 
 impl Rsvp {
     /// A sender's timer fired: its end, a refresh, or only an alarm that later refreshes have made void.
@@ -82,14 +83,14 @@ impl Rsvp {
         sending: Sending,
     ) {
         let (partner, message_id) = self.name_path(turn, index, outgoing, sending);
-        let psb = self.store.psb(index);
-        let session = self.store.session(psb.session).session;
+        let data = self.data_of(index);
+        let session = data.session;
         let ttl = self.ttl_downstream(index);
-        let Some((hop, how, interface)) =
-            self.downstream(turn, outgoing, &session, &psb.template, ttl)
-        else {
+        let Some((hop, how, interface)) = self.downstream(turn, outgoing, &data, ttl) else {
             return;
         };
+        self.repairs.note_next_hop(index, how.next_hop);
+        let psb = self.store.psb(index);
         let adspec = advertise(psb, interface, &mut self.scratch);
         // Whoever can police does; only those before such a node pass the demand on.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
@@ -117,28 +118,28 @@ impl Rsvp {
     }
 
     /// How Path and PathTear of a sender leave through an interface, and with what hop object: as from the sender to
-    /// the destination, for every RSVP node on the way to look at. `None` where they cannot, or where the TTL ends.
+    /// the destination, for every RSVP node on the way to look at, and on the way that the data takes. `None` where they cannot, or where the TTL ends.
     #[inline]
     pub(crate) fn downstream<'c, E>(
         &self,
         turn: &Turn<'_, 'c, E>,
         outgoing: InterfaceId,
-        session: &Session,
-        template: &SenderTemplate,
+        data: &SenderData,
         ttl: u8,
     ) -> Option<(RsvpHop, Outgoing, &'c Interface)> {
         let interface = turn.context.interfaces.by_id(outgoing)?;
-        let address = interface.address_like(session.destination)?;
+        let destination = data.session.destination;
+        let address = interface.address_like(destination)?;
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface.id),
-            source: template.source,
-            destination: session.destination,
+            source: data.template.source,
+            destination,
             ttl,
             router_alert: true,
             encapsulated: false,
             neighbor: None,
-            next_hop: None,
+            next_hop: data.next_hop(turn.context, interface.id),
         };
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }

@@ -242,6 +242,7 @@ mod tests {
             router_alert: true,
             encapsulated: false,
             neighbor,
+            next_hop: None,
         }
     }
 
