@@ -35,7 +35,7 @@ use crate::hash::KeyedHash;
 use crate::{Flow, InterfaceId, Prefix};
 
 /// The answer of a route look-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Hop {
     /// Outgoing interface.
     pub interface: InterfaceId,

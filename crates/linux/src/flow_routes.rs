@@ -1,0 +1,216 @@
+//! The route of a flow, as the kernel takes it: one question on a netlink socket (`RTM_GETROUTE`).
+//!
+//! The question has what the kernel's choice can depend on: addresses, protocol, ports, the interface that the packets
+//! come in through, and the mark that rules of `nftables` give them, as far as the settings tell it ([`MarkRule`]). The
+//! answer is the next hop that forwarded packets of the flow take, for each `fib_multipath_hash_policy`. It costs some
+//! microseconds, so that whoever asks keeps the answer.
+//!
+//! The kernel can be asked for TCP, UDP and ICMP. Packets of other protocols are asked for as UDP without ports: the
+//! answer is right unless the kernel looks at protocols or ports, and is counted.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use earmark_core::{Flow, FlowResolver, Hop, InterfaceId, Prefix, Resolution};
+
+use crate::mirror::route_answer;
+use crate::netlink::{Answers, Connection, Message, NetlinkError};
+
+/// Attributes of routes (Linux 4.19, and 6.14 for the flow label).
+const RTA_IP_PROTO: u16 = 27;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
+const RTA_FLOWLABEL: u16 = 31;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// The mark of some packets, as the firewall of this host gives it before they are routed. What is not named is not
+/// looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkRule {
+    /// The mark.
+    pub mark: u32,
+    /// Where the packets come in.
+    pub incoming: Option<InterfaceId>,
+    /// Where they come from.
+    pub source: Option<Prefix>,
+    /// Where they go.
+    pub destination: Option<Prefix>,
+    /// Their IP protocol number.
+    pub protocol: Option<u8>,
+    /// Their destination port.
+    pub port: Option<u16>,
+}
+
+impl MarkRule {
+    fn fits(&self, flow: &Flow, incoming: Option<InterfaceId>) -> bool {
+        let within = |range: Option<Prefix>, address: Option<IpAddr>| {
+            range.is_none_or(|range| address.is_some_and(|address| range.contains(address)))
+        };
+        self.incoming.is_none_or(|interface| incoming == Some(interface))
+            && within(self.source, flow.source)
+            && within(self.destination, Some(flow.destination))
+            && self.protocol.is_none_or(|protocol| flow.protocol == protocol)
+            && self.port.is_none_or(|port| flow.destination_port == port)
+    }
+}
+
+/// What was asked, and how it was answered.
+#[derive(Debug, Default)]
+pub struct FlowRouteCounters {
+    /// Questions.
+    pub asked: AtomicU64,
+    /// Flows that the kernel has no route for.
+    pub no_route: AtomicU64,
+    /// Flows of protocols that the kernel cannot be asked for: their answers may not hold.
+    pub other_protocol: AtomicU64,
+    /// Answers that could not be read, or did not fit the question; the route of the destination had to do.
+    pub malformed: AtomicU64,
+    /// Questions that the kernel refused; likewise.
+    pub refused: AtomicU64,
+}
+
+/// Why the kernel's answer is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowRouteError {
+    /// It refused, or its answer cannot be read.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// Its answer is about something else.
+    #[error("the kernel's answer for a flow to {destination} is about {about}")]
+    OtherDestination {
+        /// What was asked for.
+        destination: IpAddr,
+        /// What the answer is about.
+        about: Prefix,
+    },
+    /// Its answer names no interface, or there is none.
+    #[error("the kernel's answer for a flow to {destination} names no interface")]
+    NoInterface {
+        /// What was asked for.
+        destination: IpAddr,
+    },
+}
+
+/// Asks the kernel of one network namespace.
+#[derive(Debug)]
+pub struct FlowRoutes {
+    connection: Connection,
+    marks: Vec<MarkRule>,
+    counters: Arc<FlowRouteCounters>,
+}
+
+impl FlowRoutes {
+    /// Asks in the network namespace of the calling thread; the first rule that fits a flow tells its mark.
+    ///
+    /// # Errors
+    /// No netlink socket can be opened.
+    pub fn open(marks: Vec<MarkRule>) -> Result<FlowRoutes, NetlinkError> {
+        let counters = Arc::default();
+        Ok(FlowRoutes { connection: Connection::open()?, marks, counters })
+    }
+
+    /// What it counts, for whoever shows it.
+    pub fn counters(&self) -> Arc<FlowRouteCounters> {
+        self.counters.clone()
+    }
+
+    /// The hop of a flow; `None` where it has no route.
+    ///
+    /// # Errors
+    /// [`FlowRouteError`]: it is not known where the flow goes.
+    pub fn find(
+        &mut self,
+        flow: &Flow,
+        incoming: Option<InterfaceId>,
+    ) -> Result<Option<Hop>, FlowRouteError> {
+        let rule = self.marks.iter().find(|rule| rule.fits(flow, incoming));
+        let message = question(flow, incoming, rule.map(|rule| rule.mark));
+        match self.connection.ask("find the route of a flow", message) {
+            Ok(answers) => hop_of(flow, &answers).map(Some),
+            // The packets find none either: no route, or one that says so; or they come in where they should not.
+            Err(error) if NO_ROUTE.iter().any(|&errno| error.is(errno)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What the kernel says where packets would not be sent on.
+const NO_ROUTE: [i32; 5] =
+    [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
+
+impl FlowResolver for FlowRoutes {
+    fn resolve(&mut self, flow: &Flow, incoming: Option<InterfaceId>) -> Resolution {
+        let count = |counter: &AtomicU64| _ = counter.fetch_add(1, Ordering::Relaxed);
+        count(&self.counters.asked);
+        if !matches!(flow.protocol, 0 | TCP | UDP) {
+            count(&self.counters.other_protocol);
+        }
+        match self.find(flow, incoming) {
+            Ok(Some(hop)) => Resolution::Through(hop),
+            Ok(None) => {
+                count(&self.counters.no_route);
+                Resolution::Nowhere
+            }
+            Err(error) => {
+                tracing::debug!(%error, ?flow, "the route of the destination has to do");
+                count(match error {
+                    FlowRouteError::Netlink(
+                        NetlinkError::Refused { .. } | NetlinkError::Socket { .. },
+                    ) => &self.counters.refused,
+                    _ => &self.counters.malformed,
+                });
+                Resolution::Unknown
+            }
+        }
+    }
+}
+
+/// Asks for one next hop: without `RTM_F_FIB_MATCH`, with which the kernel tells the whole route.
+fn question(flow: &Flow, incoming: Option<InterfaceId>, mark: Option<u32>) -> Message {
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(a) => a.octets().to_vec(),
+        IpAddr::V6(a) => a.octets().to_vec(),
+    };
+    let mut header = [0; 12];
+    header[0] = if flow.destination.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
+    let destination = octets(flow.destination);
+    header[1] = destination.len() as u8 * 8;
+    header[2] = flow.source.map_or(0, |_| header[1]);
+    let mut message =
+        Message::new(libc::RTM_GETROUTE, 0).fixed(&header).attribute(libc::RTA_DST, &destination);
+    if let Some(source) = flow.source {
+        message = message.attribute(libc::RTA_SRC, &octets(source));
+        // A packet that comes in has a source, or is none that would be sent on.
+        if let Some(interface) = incoming {
+            message = message.u32(libc::RTA_IIF, interface.0);
+        }
+    }
+    if let Some(mark) = mark {
+        message = message.u32(libc::RTA_MARK, mark);
+    }
+    if matches!(flow.protocol, TCP | UDP) {
+        message = message
+            .u8(RTA_IP_PROTO, flow.protocol)
+            .attribute(RTA_SPORT, &flow.source_port.to_be_bytes())
+            .attribute(RTA_DPORT, &flow.destination_port.to_be_bytes());
+    }
+    if flow.flow_label != 0 && flow.destination.is_ipv6() {
+        message = message.attribute(RTA_FLOWLABEL, &flow.flow_label.to_be_bytes());
+    }
+    message
+}
+
+/// The hop in the kernel's answer, if it fits the question.
+fn hop_of(flow: &Flow, answers: &Answers) -> Result<Hop, FlowRouteError> {
+    let destination = flow.destination;
+    for message in answers {
+        let Some((about, hop)) = route_answer(&message?)? else { continue };
+        if !about.contains(destination) {
+            return Err(FlowRouteError::OtherDestination { destination, about });
+        }
+        return hop.ok_or(FlowRouteError::NoInterface { destination });
+    }
+    Err(FlowRouteError::NoInterface { destination })
+}
