@@ -190,6 +190,12 @@ impl RouteTable {
         self.flows.change(prefix);
     }
 
+    /// Whether the host has to be asked for any flow.
+    #[inline]
+    pub fn flows_differ(&self) -> bool {
+        self.flows.any()
+    }
+
     /// Asks this host from now on. Without one, flows go as their destinations do.
     pub fn set_resolver(&mut self, resolver: Box<dyn FlowResolver>) {
         self.flows.answers().set_resolver(resolver);
@@ -211,8 +217,8 @@ impl RouteTable {
     }
 
     /// Gives these answers, each once, to the questions that come next. They were the host's at the time of a recording.
-    pub fn set_recorded_answers(&mut self, answers: Vec<FlowAnswer>) {
-        self.flows.answers().set_recorded(answers);
+    pub fn add_recorded_answers(&mut self, answers: Vec<FlowAnswer>) {
+        self.flows.answers().add_recorded(answers);
     }
 
     /// All routes, in no order that means anything.

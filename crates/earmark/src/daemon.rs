@@ -15,8 +15,8 @@ use std::io;
 use earmark_core::InterfaceId;
 use earmark_linux::clock::Clock;
 use earmark_linux::{
-    Access, Adopted, ClassifierChoice, InterfaceError, InterfaceState, LinkPlan, Mirror, OpenError,
-    SignallingSocket, TcError, TrafficControl, Update, capabilities,
+    Access, Adopted, ClassifierChoice, FlowRoutes, InterfaceError, InterfaceState, LinkPlan,
+    Mirror, OpenError, SignallingSocket, TcError, TrafficControl, Update, capabilities,
 };
 use earmark_node::NodeConfig;
 use earmark_rsvp::{diagnostics, integrity, limits};
@@ -229,7 +229,11 @@ fn node(
         }
     };
     info!(node = %node_config.name, seed = node_config.seed, "the node");
-    Ok((Driver::new(node_config, system, recorder), Findings { mirror, initial, adopted }))
+    let flow_routes = FlowRoutes::open(config.marks.clone()).map_err(|error| netlink(&error))?;
+    system.show_flow_routes(flow_routes.counters());
+    let mut driver = Driver::new(node_config, system, recorder);
+    driver.ask_for_flows(Box::new(flow_routes));
+    Ok((driver, Findings { mirror, initial, adopted }))
 }
 
 /// What connections are for: none where nobody speaks NSIS.

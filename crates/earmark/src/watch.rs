@@ -16,6 +16,9 @@ use crate::config::{Config, InterfaceConfig};
 use crate::driver::Driver;
 use crate::system::{System, with_cause};
 
+/// How often it is looked whether the kernel spreads flows otherwise than before.
+const POLL: Duration = Duration::from_secs(1);
+
 /// See the module's text.
 pub(crate) struct Watch {
     pub(crate) mirror: Mirror,
@@ -28,6 +31,10 @@ pub(crate) struct Watch {
     /// How often the kernel's state is compared with what it should be.
     every: Duration,
     next_reconciliation: Time,
+    /// When it is looked next whether the kernel spreads flows otherwise, which it does not announce.
+    next_poll: Time,
+    /// Whether the kernel tells the next hops of IPv6 flows.
+    tells_ipv6_hops: bool,
     /// Interfaces whose queues somebody else has taken over.
     taken: BTreeSet<InterfaceId>,
 }
@@ -52,6 +59,8 @@ impl Watch {
             grace_ends: Time::MAX,
             every: config.reconcile,
             next_reconciliation: now + config.reconcile,
+            next_poll: now,
+            tells_ipv6_hops: true,
             taken: BTreeSet::new(),
         };
         for update in initial {
@@ -114,11 +123,39 @@ impl Watch {
         if self.grace_ends <= now {
             self.end_grace(now, driver);
         }
+        if self.next_poll() <= now {
+            self.next_poll = now + POLL;
+            self.follow_flows(now, driver);
+        }
+    }
+
+    /// When the settings and buckets that spread flows are looked at next; never where no route has several next hops.
+    fn next_poll(&self) -> Time {
+        if self.mirror.flows_differ() { self.next_poll } else { Time::MAX }
+    }
+
+    /// Takes in what the kernel changes without announcing it.
+    fn follow_flows(&mut self, now: Time, driver: &mut Driver<System>) {
+        let mut updates = Vec::new();
+        if let Err(error) = self.mirror.poll(|update| updates.push(update)) {
+            warn!("cannot look how flows are spread: {}", with_cause(&error));
+        }
+        let tells = self.mirror.tells_ipv6_hops();
+        if self.tells_ipv6_hops && !tells {
+            warn!(
+                "net.ipv6.fib_multipath_hash_policy = 3: the kernel does not tell by which next hop an IPv6 flow leaves, so \
+                 that reservations may be made on another link\n  help: choose policy 1"
+            );
+        }
+        self.tells_ipv6_hops = tells;
+        for update in updates {
+            self.apply(now, update, driver);
+        }
     }
 
     /// When [`Watch::house_keeping`] is due.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.next_reconciliation.min(self.grace_ends)
+        self.next_reconciliation.min(self.grace_ends).min(self.next_poll())
     }
 
     fn apply(&mut self, now: Time, update: Update, driver: &mut Driver<System>) {
@@ -138,6 +175,9 @@ impl Watch {
             }
             Update::Route(route) => HostUpdate::Route(route),
             Update::RouteGone(route) => HostUpdate::RouteGone(route),
+            Update::NextHops { prefix, several } => HostUpdate::NextHops { prefix, several },
+            Update::Rules { ipv6, apply } => HostUpdate::PolicyRules { ipv6, apply },
+            Update::FlowRoutes(prefix) => HostUpdate::FlowRoutes(prefix),
             Update::MulticastRoute(route) => HostUpdate::MulticastRoute(route),
             Update::MulticastRouteGone { source, group } => {
                 HostUpdate::MulticastRouteGone { source, group }

@@ -31,8 +31,8 @@ const UDP: u8 = 17;
 pub struct MarkRule {
     /// The mark.
     pub mark: u32,
-    /// Where the packets come in.
-    pub incoming: Option<InterfaceId>,
+    /// Where the packets come in, by the name of the interface: its number is another one when it comes back.
+    pub incoming: Option<String>,
     /// Where they come from.
     pub source: Option<Prefix>,
     /// Where they go.
@@ -44,11 +44,15 @@ pub struct MarkRule {
 }
 
 impl MarkRule {
-    fn fits(&self, flow: &Flow, incoming: Option<InterfaceId>) -> bool {
+    fn fits(&self, flow: &Flow, incoming: Option<InterfaceId>, netlink: &Connection) -> bool {
         let within = |range: Option<Prefix>, address: Option<IpAddr>| {
             range.is_none_or(|range| address.is_some_and(|address| range.contains(address)))
         };
-        self.incoming.is_none_or(|interface| incoming == Some(interface))
+        let comes_through = |name: &String| {
+            let index = rustix::net::netdevice::name_to_index(netlink, name);
+            incoming.is_some_and(|incoming| index == Ok(incoming.0))
+        };
+        self.incoming.as_ref().is_none_or(comes_through)
             && within(self.source, flow.source)
             && within(self.destination, Some(flow.destination))
             && self.protocol.is_none_or(|protocol| flow.protocol == protocol)
@@ -125,7 +129,7 @@ impl FlowRoutes {
         flow: &Flow,
         incoming: Option<InterfaceId>,
     ) -> Result<Option<Hop>, FlowRouteError> {
-        let rule = self.marks.iter().find(|rule| rule.fits(flow, incoming));
+        let rule = self.marks.iter().find(|rule| rule.fits(flow, incoming, &self.connection));
         let message = question(flow, incoming, rule.map(|rule| rule.mark));
         match self.connection.ask("find the route of a flow", message) {
             Ok(answers) => hop_of(flow, &answers).map(Some),

@@ -214,8 +214,8 @@ impl Answers {
         self.log.as_mut().map(mem::take).unwrap_or_default()
     }
 
-    pub(super) fn set_recorded(&mut self, answers: Vec<FlowAnswer>) {
-        self.recorded = answers.into();
+    pub(super) fn add_recorded(&mut self, answers: Vec<FlowAnswer>) {
+        self.recorded.extend(answers);
     }
 
     /// Forgets all answers.
@@ -433,7 +433,7 @@ mod tests {
         again.set_flow_hash(KeyedHash::draw(&mut RandomStreams::new(7).stream("other")));
         again.insert(Route { prefix: prefix("10.0.0.0/8"), metric: 0, hop: hop(1) });
         again.set_several(prefix("10.0.0.0/8"), true);
-        again.set_recorded_answers(serde_json::from_str(&text).expect("what was written"));
+        again.add_recorded_answers(serde_json::from_str(&text).expect("what was written"));
         assert_eq!(asked.map(|(to, port)| through(&again, to, port)), seen);
     }
 }

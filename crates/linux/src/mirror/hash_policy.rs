@@ -30,6 +30,11 @@ impl HashPolicy {
         HashPolicy { files, seen }
     }
 
+    /// Whether the policy of IPv6 was 3, a hash of chosen fields.
+    pub(super) fn is_ipv6_by_fields(&self) -> bool {
+        self.seen[FIRST_OF_IPV6].starts_with(b"3")
+    }
+
     /// Looks at them again; whether those of IPv4 and of IPv6 have changed.
     pub(super) fn changes(&mut self) -> [bool; 2] {
         let mut changed = [false; 2];

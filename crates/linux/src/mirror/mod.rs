@@ -198,6 +198,13 @@ impl Mirror {
         !self.several.is_empty() || self.tables.rules_apply(false) || self.tables.rules_apply(true)
     }
 
+    /// Whether the kernel tells which next hop an IPv6 flow takes: not where the hash is made of chosen fields
+    /// (`fib_multipath_hash_policy` 3), as its answers are then made by another hash than its choices. Settings are as of
+    /// the last [`Mirror::poll`].
+    pub fn tells_ipv6_hops(&self) -> bool {
+        !self.hash_policy.is_ipv6_by_fields()
+    }
+
     /// Notes what is handed out.
     fn note(&mut self, changes: &[Update]) {
         for change in changes {

@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Rules {
     /// Whether there are others than those that each kernel begins with.
     pub(super) apply: bool,
-    /// A hash of all that they say.
+    /// A hash of all that they say, if so.
     detail: u64,
 }
 
@@ -44,7 +44,7 @@ impl Rules {
         let usual: &[Option<u32>] = if ipv6 { &[local, main] } else { &[local, main, default] };
         // A kernel without rules has none to show, and looks at local and main.
         let apply = !tables.is_empty() && tables != usual;
-        Ok(Rules { apply, detail: detail.finish() })
+        Ok(Rules { apply, detail: if apply { detail.finish() } else { 0 } })
     }
 }
 
