@@ -120,11 +120,27 @@ impl FlowRoutes {
         self.counters.clone()
     }
 
-    /// The hop of a flow; `None` where it has no route.
+    /// The hop of a flow; `None` where it has no route. A flow of another host for which nobody knows where it comes in is
+    /// taken to come in where the routes to its source lead.
     ///
     /// # Errors
     /// [`FlowRouteError`]: it is not known where the flow goes.
     pub fn find(
+        &mut self,
+        flow: &Flow,
+        incoming: Option<InterfaceId>,
+    ) -> Result<Option<Hop>, FlowRouteError> {
+        let found = self.find_from(flow, incoming)?;
+        let (None, None, Some(source)) = (found, incoming, flow.source) else { return Ok(found) };
+        // The kernel sends from its own addresses only, so that it has no route for a foreign source.
+        let back = Flow { source: None, ..Flow::to_range(Prefix::host(source)) };
+        match self.find_from(&back, None)? {
+            Some(back) => self.find_from(flow, Some(back.interface)),
+            None => Ok(None),
+        }
+    }
+
+    fn find_from(
         &mut self,
         flow: &Flow,
         incoming: Option<InterfaceId>,
