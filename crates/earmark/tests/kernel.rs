@@ -4,6 +4,8 @@
 
 #[path = "kernel/both_paths.rs"]
 mod both_paths;
+#[path = "kernel/flow_routes.rs"]
+mod flow_routes;
 #[path = "kernel/host.rs"]
 mod host;
 #[path = "kernel/limits.rs"]
@@ -28,7 +30,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 30] = [
+    let mut tests: Vec<Test> = vec![
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -78,9 +80,20 @@ fn main() -> ExitCode {
             queues_that_are_taken_over_void_reservations,
         ),
     ];
-    let trials = tests.into_iter().map(|(name, test)| {
-        if root {
+    let by_flow: [Test; 4] = [
+        ("rsvp_is_on_the_link_of_its_flow", flow_routes::rsvp_is_on_the_link_of_its_flow),
+        ("boomerang_is_on_the_link_of_its_flow", flow_routes::boomerang_is_on_the_link_of_its_flow),
+        ("yessir_is_on_the_link_of_its_flow", flow_routes::yessir_is_on_the_link_of_its_flow),
+        ("nsis_is_on_the_link_of_its_flow", flow_routes::nsis_is_on_the_link_of_its_flow),
+    ];
+    let without_ip = (!flow_routes::has_iproute2()).then_some(by_flow.len()).unwrap_or_default();
+    tests.extend(by_flow);
+    let able = tests.len() - without_ip;
+    let trials = tests.into_iter().enumerate().map(|(number, (name, test))| {
+        if root && number < able {
             Trial::test(name, test)
+        } else if root {
+            Trial::test(name, test).with_kind("needs iproute2").with_ignored_flag(true)
         } else {
             // The runner prints no reason for an ignored test but its kind.
             Trial::test(name, test).with_kind("needs root").with_ignored_flag(true)
