@@ -80,8 +80,13 @@ fn main() -> ExitCode {
             queues_that_are_taken_over_void_reservations,
         ),
     ];
-    let by_flow: [Test; 4] = [
+    let by_flow: [Test; 6] = [
         ("rsvp_is_on_the_link_of_its_flow", flow_routes::rsvp_is_on_the_link_of_its_flow),
+        ("rsvp_is_on_the_link_of_its_ipv6_flow", flow_routes::rsvp_is_on_the_link_of_its_ipv6_flow),
+        (
+            "reservations_follow_the_marks_of_the_settings",
+            flow_routes::reservations_follow_the_marks_of_the_settings,
+        ),
         ("boomerang_is_on_the_link_of_its_flow", flow_routes::boomerang_is_on_the_link_of_its_flow),
         ("yessir_is_on_the_link_of_its_flow", flow_routes::yessir_is_on_the_link_of_its_flow),
         ("nsis_is_on_the_link_of_its_flow", flow_routes::nsis_is_on_the_link_of_its_flow),

@@ -57,6 +57,64 @@ pub(crate) fn rsvp_is_on_the_link_of_its_flow() -> Outcome {
     each_policy(Speaks::Rsvp)
 }
 
+/// IPv6, of which the kernel tells the hops of policies 0 to 2.
+pub(crate) fn rsvp_is_on_the_link_of_its_ipv6_flow() -> Outcome {
+    let mut fork = Fork::new()?;
+    fork.add_ipv6()?;
+    let route = "-6 route replace fd09::/64 nexthop via fd02::2 nexthop via fd03::2";
+    fork.ip(route)?;
+    fork.start(Speaks::Rsvp)?;
+    fork.reserve(Speaks::Rsvp)?;
+    let both = fork.compare(Speaks::Rsvp, "IPv6, policy 0")?;
+    check(both.iter().all(|&count| count > FLOWS / 10), &format!("both links are used: {both:?}"))?;
+    for policy in [1, 2] {
+        let key = "net.ipv6.fib_multipath_hash_policy";
+        link::sysctl(&fork.router.namespace, key, &policy.to_string())?;
+        fork.compare(Speaks::Rsvp, &format!("IPv6, policy {policy}"))?;
+    }
+    fork.ip("-6 route del fd09::/64 via fd03::2")?;
+    let one = fork.compare(Speaks::Rsvp, "IPv6, one is left")?;
+    check(one == [FLOWS, 0], &format!("one link is used: {one:?}"))?;
+    for command in [
+        "-6 route add fd09::/64 via fd03::2 table 200",
+        "-6 rule add iif eth0 from fd01::4/126 lookup 200",
+    ] {
+        fork.ip(command)?;
+    }
+    let both = fork.compare(Speaks::Rsvp, "IPv6, a rule")?;
+    check(both.iter().all(|&count| count > 0), &format!("both links are used: {both:?}"))?;
+    fork.counters()
+}
+
+/// A host whose own packets carry a mark, which a rule looks at.
+pub(crate) fn reservations_follow_the_marks_of_the_settings() -> Outcome {
+    let mut fork = Fork::new()?;
+    for command in [
+        "route add 10.0.9.0/29 via 10.0.2.2",
+        "route add 10.0.9.0/29 via 10.0.3.2 table 200",
+        "rule add fwmark 7 lookup 200",
+    ] {
+        fork.ip(command)?;
+    }
+    let flows = (0..40).map(|n: u16| {
+        let address = |net, last: u16| IpAddr::from([10, 0, net, last as u8]);
+        ((address(1, 254), 10_000 + n).into(), (address(9, 1 + n % 6), 7_000 + n % 2).into())
+    });
+    fork.flows = flows.collect();
+    let bind = || fork.flows.iter().map(|(from, _)| UdpSocket::bind(from)).collect();
+    let sockets: std::io::Result<Vec<UdpSocket>> = fork.router.namespace.run_in(bind)?;
+    fork.sockets = sockets?;
+    for (socket, (_, to)) in fork.sockets.iter().zip(&fork.flows) {
+        socket2::SockRef::from(socket).set_mark(if to.port() == 7_001 { 7 } else { 0 })?;
+    }
+    let mark = "[[mark]]\nmark = 7\nto = \"10.0.9.0/29\"\nip_protocol = 17\nport = 7001\n";
+    fork.router.start(&format!("{}{mark}", settings(&["eth1", "eth2"])))?;
+    fork.receiver.start(&settings(&["eth1", "eth2"]))?;
+    fork.reserve_from(&fork.router, Speaks::Rsvp)?;
+    let both = fork.compare(Speaks::Rsvp, "marks")?;
+    check(both == [20, 20], &format!("{both:?}"))
+}
+
 pub(crate) fn boomerang_is_on_the_link_of_its_flow() -> Outcome {
     each_policy(Speaks::Boomerang)
 }
@@ -198,19 +256,45 @@ impl Fork {
         check(output.status.success(), &format!("ip {command}: {said}"))
     }
 
-    fn start(&mut self, protocol: Speaks) -> Outcome {
-        let protocols = "protocols = [\"rsvp\", \"boomerang\", \"yessir\", \"nsis\"]";
-        let settings = |names: &[&str]| {
-            let mut text = String::from(
-                "[boomerang]\nrefresh = \"1s\"\n[yessir]\nrefresh = \"1s\"\n[nsis]\nrefresh = \"1s\"\n",
-            );
-            for name in names {
-                text += &format!(
-                    "[[interface]]\nname = \"{name}\"\nbandwidth = \"1Gbit\"\nclasses = 256\n{protocols}\n"
-                );
+    /// The same flows over IPv6: fd01::/64 at the sender, fd02::/64 and fd03::/64 on the links, fd09::/64 behind them.
+    fn add_ipv6(&mut self) -> Outcome {
+        for (host, name, addresses) in [
+            (&self.sender, "eth0", &(1..=7).map(|n| format!("fd01::{n}")).collect::<Vec<_>>()),
+            (&self.router, "eth0", &vec!["fd01::ff".into()]),
+            (&self.router, "eth1", &vec!["fd02::1".into()]),
+            (&self.receiver, "eth1", &vec!["fd02::2".into()]),
+            (&self.router, "eth2", &vec!["fd03::1".into()]),
+            (&self.receiver, "eth2", &vec!["fd03::2".into()]),
+            (&self.receiver, "lo", &(1..=6).map(|n| format!("fd09::{n}")).collect::<Vec<_>>()),
+        ] {
+            let key = format!("net.ipv6.conf.{name}.disable_ipv6");
+            link::sysctl(&host.namespace, &key, "0")?;
+            for address in addresses {
+                let length = if name == "lo" { 128 } else { 64 };
+                link::add_address(&host.namespace, name, address.parse()?, length)?;
             }
-            text
+        }
+        link::sysctl(&self.router.namespace, "net.ipv6.conf.all.forwarding", "1")?;
+        // The kernel's hash of policy 0 takes in the flow label, and by default a host makes up one for each socket.
+        link::sysctl(&self.sender.namespace, "net.ipv6.auto_flowlabels", "0")?;
+        link::add_route(&self.sender.namespace, "::/0".parse()?, "fd01::ff".parse()?)?;
+        link::add_route(&self.receiver.namespace, "fd01::/64".parse()?, "fd02::1".parse()?)?;
+        let six = |end: SocketAddr| match end.ip() {
+            IpAddr::V4(address) => {
+                let [_, _, net, last] = address.octets();
+                let address = format!("fd{net:02}::{last}").parse().unwrap_or(end.ip());
+                SocketAddr::from((address, end.port()))
+            }
+            IpAddr::V6(_) => end,
         };
+        self.flows = self.flows.iter().map(|&(from, to)| (six(from), six(to))).collect();
+        let bind = || self.flows.iter().map(|(from, _)| UdpSocket::bind(from)).collect();
+        let sockets: std::io::Result<Vec<UdpSocket>> = self.sender.namespace.run_in(bind)?;
+        self.sockets = sockets?;
+        Ok(())
+    }
+
+    fn start(&mut self, protocol: Speaks) -> Outcome {
         self.sender.start(&settings(&["eth0"]))?;
         self.router.start(&settings(&["eth0", "eth1", "eth2"]))?;
         // The far end of a loop need not speak Boomerang.
@@ -221,8 +305,12 @@ impl Fork {
     }
 
     fn reserve(&self, protocol: Speaks) -> Outcome {
+        self.reserve_from(&self.sender, protocol)
+    }
+
+    fn reserve_from(&self, host: &Host, protocol: Speaks) -> Outcome {
         let rate = Rate::from_bps(100_000);
-        let mut sender = self.sender.client()?;
+        let mut sender = host.client()?;
         let mut listener: Option<Client> = match protocol {
             Speaks::Boomerang | Speaks::Yessir => None,
             _ => Some(self.receiver.client()?),
@@ -270,7 +358,7 @@ impl Fork {
             }
         }
         let all = self.flows.iter().all(|flow| rows.contains_key(flow));
-        Ok((all && rows.len() == FLOWS).then_some(rows))
+        Ok((all && rows.len() == self.flows.len()).then_some(rows))
     }
 
     /// Waits until each packet of each flow goes through the class of its reservation; gives how many flows each link carries.
@@ -303,6 +391,20 @@ impl Fork {
         let asked = count("asked")?;
         check(asked >= FLOWS as u64 && asked < 100 * FLOWS as u64, &routes.to_string())
     }
+}
+
+/// Settings of a daemon that takes part on these interfaces.
+fn settings(names: &[&str]) -> String {
+    let mut text = String::from(
+        "[boomerang]\nrefresh = \"1s\"\n[yessir]\nrefresh = \"1s\"\n[nsis]\nrefresh = \"1s\"\n",
+    );
+    let protocols = "protocols = [\"rsvp\", \"boomerang\", \"yessir\", \"nsis\"]";
+    for name in names {
+        text += &format!(
+            "[[interface]]\nname = \"{name}\"\nbandwidth = \"1Gbit\"\nclasses = 256\n{protocols}\n"
+        );
+    }
+    text
 }
 
 fn of_flow(row: &ReservationRow, protocol: Speaks) -> Option<(Ends, String, u64)> {
