@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use earmark_core::{Flow, FlowResolver, Hop, InterfaceId, Prefix, Resolution};
 
 use crate::mirror::route_answer;
-use crate::netlink::{Answers, Connection, Message, NetlinkError};
+use crate::netlink::{Connection, Message, Messages, NetlinkError};
 
 /// Attributes of routes (Linux 4.19, and 6.14 for the flow label).
 const RTA_IP_PROTO: u16 = 27;
@@ -148,17 +148,20 @@ impl FlowRoutes {
         let rule = self.marks.iter().find(|rule| rule.fits(flow, incoming, &self.connection));
         let message = question(flow, incoming, rule.map(|rule| rule.mark));
         match self.connection.ask("find the route of a flow", message) {
-            Ok(answers) => hop_of(flow, &answers).map(Some),
-            // The packets find none either: no route, or one that says so; or they come in where they should not.
-            Err(error) if NO_ROUTE.iter().any(|&errno| error.is(errno)) => Ok(None),
+            Ok(answers) => hop_of(flow, answers.iter()).map(Some),
+            Err(error) if is_no_route(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// What the kernel says where packets would not be sent on.
-const NO_ROUTE: [i32; 5] =
-    [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
+/// Whether the kernel says that packets would find no route either: there is none, or one that says so; or they come in
+/// where they should not. What is wrong with a question the kernel explains.
+fn is_no_route(error: &NetlinkError) -> bool {
+    let NetlinkError::Refused { source, explanation, .. } = error else { return false };
+    let no_route = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
+    explanation.is_none() && source.raw_os_error().is_some_and(|errno| no_route.contains(&errno))
+}
 
 impl FlowResolver for FlowRoutes {
     fn resolve(&mut self, flow: &Flow, incoming: Option<InterfaceId>) -> Resolution {
@@ -223,7 +226,7 @@ fn question(flow: &Flow, incoming: Option<InterfaceId>, mark: Option<u32>) -> Me
 }
 
 /// The hop in the kernel's answer, if it fits the question.
-fn hop_of(flow: &Flow, answers: &Answers) -> Result<Hop, FlowRouteError> {
+fn hop_of(flow: &Flow, answers: Messages<'_>) -> Result<Hop, FlowRouteError> {
     let destination = flow.destination;
     for message in answers {
         let Some((about, hop)) = route_answer(&message?)? else { continue };
@@ -233,4 +236,71 @@ fn hop_of(flow: &Flow, answers: &Answers) -> Result<Hop, FlowRouteError> {
         return hop.ok_or(FlowRouteError::NoInterface { destination });
     }
     Err(FlowRouteError::NoInterface { destination })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: [u8; 12] = [libc::AF_INET as u8, 32, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];
+
+    fn answer(build: impl FnOnce(Message) -> Message) -> Result<Hop, FlowRouteError> {
+        let octets = build(Message::new(libc::RTM_NEWROUTE, 0).fixed(&HEADER)).finish(0);
+        let flow = Flow::to_range(Prefix::host([10, 9, 0, 1].into()));
+        hop_of(&flow, Messages::new(&octets))
+    }
+
+    #[test]
+    fn answer_names_interface_and_gateway() {
+        let hop = answer(|m| {
+            m.attribute(libc::RTA_DST, &[10, 9, 0, 1])
+                .u32(libc::RTA_OIF, 7)
+                .attribute(libc::RTA_GATEWAY, &[10, 0, 0, 2])
+        });
+        let hop = hop.expect("fits");
+        assert_eq!((hop.interface, hop.gateway), (InterfaceId(7), Some([10, 0, 0, 2].into())));
+    }
+
+    #[test]
+    fn answer_that_does_not_fit_is_an_error() {
+        let other = answer(|m| m.attribute(libc::RTA_DST, &[10, 9, 0, 2]).u32(libc::RTA_OIF, 7));
+        assert!(matches!(other, Err(FlowRouteError::OtherDestination { .. })), "{other:?}");
+        let nowhere = answer(|m| m.attribute(libc::RTA_DST, &[10, 9, 0, 1]));
+        assert!(matches!(nowhere, Err(FlowRouteError::NoInterface { .. })), "{nowhere:?}");
+        let empty = answer(|m| m);
+        assert!(matches!(empty, Err(FlowRouteError::NoInterface { .. })), "{empty:?}");
+        let cut = answer(|m| m.attribute(libc::RTA_DST, &[10, 9, 0]));
+        let malformed = NetlinkError::Malformed { field: "IP address", offset: 32 };
+        assert_eq!(cut.expect_err("cut").to_string(), malformed.to_string());
+    }
+
+    #[test]
+    fn first_mark_rule_that_fits_counts() {
+        let flow = Flow {
+            source: Some([10, 0, 0, 9].into()),
+            protocol: UDP,
+            destination_port: 5_001,
+            ..Flow::to_range(Prefix::host([10, 9, 0, 1].into()))
+        };
+        let netlink = Connection::open().expect("a socket");
+        let fits = |rule: MarkRule| rule.fits(&flow, None, &netlink);
+        let range = |text: &str| Some(text.parse().expect("a range"));
+        assert!(fits(MarkRule::default()));
+        assert!(fits(MarkRule {
+            source: range("10.0.0.0/24"),
+            destination: range("10.9.0.0/16"),
+            protocol: Some(UDP),
+            port: Some(5_001),
+            ..MarkRule::default()
+        }));
+        for rule in [
+            MarkRule { source: range("10.0.1.0/24"), ..MarkRule::default() },
+            MarkRule { destination: range("2001:db8::/32"), ..MarkRule::default() },
+            MarkRule { protocol: Some(TCP), ..MarkRule::default() },
+            MarkRule { port: Some(5_002), ..MarkRule::default() },
+            MarkRule { incoming: Some("lo".into()), ..MarkRule::default() },
+        ] {
+            assert!(!fits(rule.clone()), "{rule:?}");
+        }
+    }
 }

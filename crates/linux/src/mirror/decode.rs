@@ -523,6 +523,9 @@ mod tests {
                     note(Link::decode(&message).err());
                     note(Address::decode(&message).err());
                     note(KernelRoute::decode(&message).err());
+                    note(route_answer(&message).err());
+                    note(super::super::next_hops::NextHopObject::decode(&message).err());
+                    note(super::super::rules::plain_table(&message).err());
                     note(multicast_route(&message).err());
                 }
                 Err(error) => note(Some(error)),

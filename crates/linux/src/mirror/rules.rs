@@ -49,7 +49,7 @@ impl Rules {
 }
 
 /// The table of a rule that is for all packets; `None` for any other rule.
-fn plain_table(message: &Received<'_>) -> Result<Option<u32>, NetlinkError> {
+pub(super) fn plain_table(message: &Received<'_>) -> Result<Option<u32>, NetlinkError> {
     let fixed = message.fixed(RULE_HEADER, "rule")?;
     let flags = u32::from_ne_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]);
     let mut plain = fixed[1..4] == [0; 3] && fixed[7] == TO_TABLE && flags == 0;

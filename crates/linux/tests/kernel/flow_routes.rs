@@ -357,6 +357,10 @@ pub(crate) fn no_route() {
     let counters = asker.counters();
     let known = Flow { destination: [10, 9, 1, 1].into(), ..flows(false, 1)[0] };
     let nowhere = Flow { destination: [192, 0, 2, 1].into(), ..known };
+    // A kernel that does not know flow labels says so, and is not taken to have no route.
+    fork.ip("-6 route add fd99::/16 via fd09:1::1");
+    let labelled = Flow { flow_label: 5, source_port: 0, ..flows(true, 1)[0] };
+    assert_ne!(asker.resolve(&labelled, Some(fork.inward)), Resolution::Nowhere);
     // Where a flow of another host comes in need not be known.
     assert!(matches!(asker.resolve(&known, None), Resolution::Through(_)));
     fork.ip("route add blackhole 10.98.0.0/16");
@@ -374,7 +378,7 @@ pub(crate) fn no_route() {
     let read =
         |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
     let seen = [&counters.asked, &counters.no_route, &counters.other_protocol, &counters.refused];
-    assert_eq!(seen.map(read), [7, 3, 1, 1]);
+    assert_eq!(seen.map(read), [8, 3, 1, 1]);
     assert_eq!(read(&counters.malformed), 0);
 }
 
