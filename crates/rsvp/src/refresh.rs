@@ -10,7 +10,7 @@ use earmark_core::{Datagram, Interface, InterfaceId, Outgoing, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, GuaranteedHop, HopCharacteristics, LocalOverrides};
 use earmark_wire::rsvp::{
     Body, Carried, FixedFilterFlow, FlowDescriptors, List, Path, Resv, RsvpHop, SenderDescriptor,
-    Session,
+    SenderTemplate, Session,
 };
 
 use crate::api::{Change, Event};
@@ -18,7 +18,6 @@ use crate::exchange::{Letter, Sending};
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
 use crate::marking::mark_upstream;
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
-use crate::way::SenderData;
 
 impl Rsvp {
     /// A sender's timer fired: its end, a refresh, or only an alarm that later refreshes have made void.
@@ -83,12 +82,17 @@ impl Rsvp {
         sending: Sending,
     ) {
         let (partner, message_id) = self.name_path(turn, index, outgoing, sending);
-        let data = self.data_of(index);
-        let session = data.session;
+        let psb = self.store.psb(index);
+        let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
-        let Some((hop, how, interface)) = self.downstream(turn, outgoing, &data, ttl) else {
+        let Some((hop, mut how, interface)) =
+            self.downstream(turn, outgoing, &session, &psb.template, ttl)
+        else {
             return;
         };
+        if turn.context.routes.differs_by_flow(session.destination) {
+            how.next_hop = self.data_of(index).next_hop(turn.context, outgoing);
+        }
         self.repairs.note_next_hop(index, how.next_hop);
         let psb = self.store.psb(index);
         let adspec = advertise(psb, interface, &mut self.scratch);
@@ -118,28 +122,28 @@ impl Rsvp {
     }
 
     /// How Path and PathTear of a sender leave through an interface, and with what hop object: as from the sender to
-    /// the destination, for every RSVP node on the way to look at, and on the way that the data takes. `None` where they cannot, or where the TTL ends.
+    /// the destination, for every RSVP node on the way to look at. `None` where they cannot, or where the TTL ends.
     #[inline]
     pub(crate) fn downstream<'c, E>(
         &self,
         turn: &Turn<'_, 'c, E>,
         outgoing: InterfaceId,
-        data: &SenderData,
+        session: &Session,
+        template: &SenderTemplate,
         ttl: u8,
     ) -> Option<(RsvpHop, Outgoing, &'c Interface)> {
         let interface = turn.context.interfaces.by_id(outgoing)?;
-        let destination = data.session.destination;
-        let address = interface.address_like(destination)?;
+        let address = interface.address_like(session.destination)?;
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface.id),
-            source: data.template.source,
-            destination,
+            source: template.source,
+            destination: session.destination,
             ttl,
             router_alert: true,
             encapsulated: false,
             neighbor: None,
-            next_hop: data.next_hop(turn.context, interface.id),
+            next_hop: None,
         };
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }

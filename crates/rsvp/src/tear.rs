@@ -251,11 +251,12 @@ impl Rsvp {
     ) {
         let &EndOfSender { session, template, tspec, incoming } = end;
         let data = SenderData { session, template, incoming };
-        let Some((hop, how, _)) = self.downstream(turn, outgoing, &data, ttl) else {
+        let Some((hop, how, _)) = self.downstream(turn, outgoing, &session, &template, ttl) else {
             return;
         };
         let follows_data = destination == session.destination;
-        let next_hop = how.next_hop.filter(|_| follows_data);
+        let by_flow = follows_data && turn.context.routes.differs_by_flow(destination);
+        let next_hop = by_flow.then(|| data.next_hop(turn.context, outgoing)).flatten();
         let how = Outgoing { destination, next_hop, ..how };
         let carried = Carried::Objects(&self.scratch);
         let tspec = Some(tspec);

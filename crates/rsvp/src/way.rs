@@ -48,11 +48,16 @@ impl SenderData {
         if !context.routes.differs_by_flow(destination) {
             return context.routes.lookup(destination);
         }
+        self.hop_by_flow(context)
+    }
+
+    #[cold]
+    fn hop_by_flow(&self, context: &Context<'_>) -> Option<Hop> {
         context.routes.lookup_flow(&flow(&self.session, Some(&self.template)), self.incoming)
     }
 
     /// The router that takes it on the link of an interface, where that depends on the flow.
-    #[inline]
+    #[cold]
     pub(crate) fn next_hop(&self, context: &Context<'_>, interface: InterfaceId) -> Option<IpAddr> {
         context.next_hop(self.session.destination, interface, || {
             (flow(&self.session, Some(&self.template)), self.incoming)
