@@ -32,6 +32,7 @@ use crate::config::AggregateRule;
 use crate::grant::{Asked, Grant};
 use crate::instance::{Boomerang, Turn};
 use crate::passing::{Outcome, Passing};
+use crate::route::{follow, route};
 use crate::state::{Half, Index};
 use crate::store::Key;
 
@@ -172,7 +173,8 @@ impl Boomerang {
             }
         };
         let note = note.map(OptionItem::Aggregation);
-        let Some(how) = self.onward(turn, datagram, outcome.interface) else { return };
+        let Some(mut how) = self.onward(turn, datagram, outcome.interface) else { return };
+        follow(turn, passing, &mut how);
         let (length, family) = (datagram.payload.len(), passing.view.family());
         let room = note.map_or(0, |note| note.buffer_len(family));
         let message = turn.out.send(how, length + room);
@@ -214,7 +216,7 @@ impl Boomerang {
         if !readable {
             return None;
         }
-        let hop = || turn.context.routes.lookup(passing.toward).map(|hop| hop.interface);
+        let hop = || route(turn, passing).map(|hop| hop.interface);
         let interface = outcome.interface.or_else(hop);
         let Some((index, member)) = self.member_of(passing) else {
             // It was released just now, and counts no more.
@@ -328,7 +330,7 @@ impl Boomerang {
         passing: &Passing<'_>,
         note: &Aggregation,
     ) -> Outcome {
-        let interface = turn.context.routes.lookup(passing.toward).map(|hop| hop.interface);
+        let interface = route(turn, passing).map(|hop| hop.interface);
         let grant = self.find_aggregate(passing, note);
         let (Some(interface), Some(mut grant)) = (interface, grant) else {
             return self.treat(turn, passing);

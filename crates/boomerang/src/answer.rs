@@ -12,6 +12,7 @@ use crate::api::{Direction, Event};
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, Turn, outgoing};
 use crate::passing::{Origin, Passing};
+use crate::route::follow;
 
 impl Boomerang {
     /// A ping for this host; `view` is what it carries, if that is a reservation that can be read.
@@ -29,23 +30,22 @@ impl Boomerang {
         if view.is_some_and(|view| view.flags().is_no_echo()) {
             return;
         }
-        let outcome =
-            view.filter(|_| !turn.context.interfaces.is_local(datagram.source)).map(|view| {
-                let (direction, toward) = (Direction::Reverse, datagram.source);
-                self.treat(
-                    turn,
-                    &Passing {
-                        view: *view,
-                        direction,
-                        initiator: toward,
-                        toward,
-                        origin: Origin::Others,
-                    },
-                )
-            });
+        let passing = view.filter(|_| !turn.context.interfaces.is_local(datagram.source));
+        let passing = passing.map(|view| Passing {
+            view: *view,
+            direction: Direction::Reverse,
+            initiator: datagram.source,
+            toward: datagram.source,
+            incoming: None,
+            origin: Origin::Others,
+        });
+        let outcome = passing.as_ref().map(|passing| self.treat(turn, passing));
         let mut how = outgoing(datagram.destination, datagram.source);
         how.router_alert = datagram.router_alert;
         how.interface = outcome.and_then(|outcome| outcome.interface);
+        if let Some(passing) = &passing {
+            follow(turn, passing, &mut how);
+        }
         let message = turn.out.send_copy(how, datagram.payload);
         icmp::turn_round(message, ends);
         if let (Some(outcome), Some(view)) = (outcome, view) {

@@ -450,7 +450,7 @@ impl Refused {
 /// The packets of one direction, as traffic control can tell them apart: prefixes of addresses, a protocol or none, and ports
 /// that are not zero.
 #[inline]
-fn flow(packets: &Selector, tos: bool, direction: Direction) -> Option<Flow> {
+pub(crate) fn flow(packets: &Selector, tos: bool, direction: Direction) -> Option<Flow> {
     let &Selector { source, destination, protocol, source_port, destination_port } = packets;
     let zero = |port: Option<u16>| port == Some(0);
     if tos || protocol == Some(0) || zero(source_port) || zero(destination_port) {

@@ -136,5 +136,6 @@ pub(crate) fn outgoing(source: IpAddr, destination: IpAddr) -> Outgoing {
         router_alert: true,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     }
 }

@@ -66,6 +66,7 @@ mod multicast;
 mod offload;
 mod pass;
 mod passing;
+mod route;
 mod state;
 mod store;
 mod view;

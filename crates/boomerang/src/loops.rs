@@ -28,6 +28,7 @@ use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, Turn, outgoing};
 use crate::passing::{Origin, Passing};
+use crate::route::follow;
 use crate::state::{Index, Timer, TimerKind};
 
 /// This host's own sessions.
@@ -282,6 +283,7 @@ impl Boomerang {
                 direction,
                 initiator: source,
                 toward: destination,
+                incoming: None,
                 origin: Origin::Own,
             };
             self.counters.sent += 1;
@@ -291,6 +293,7 @@ impl Boomerang {
                 let outcome = self.treat(turn, &passing);
                 let mut how = outgoing(source, destination);
                 how.interface = outcome.interface;
+                follow(turn, &passing, &mut how);
                 let sent = turn.out.send_copy(how, &message);
                 outcome.edits.apply(sent, &view);
             }

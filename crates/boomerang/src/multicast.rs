@@ -37,6 +37,7 @@ impl Boomerang {
             direction: Direction::Forward,
             initiator: datagram.source,
             toward: datagram.destination,
+            incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
         let edits = self.treat_branches(turn, &passing, &branches);

@@ -38,6 +38,10 @@ impl Boomerang {
         index: Index,
         before: Half,
     ) {
+        // Whoever treats refreshes sends them on by their own destinations, and the flow may go elsewhere.
+        if turn.context.routes.differs_by_flow(passing.toward) {
+            return self.withhold(turn, index);
+        }
         let view = &passing.view;
         let config = &self.config;
         let trusting = !config.lock && config.users.is_empty();
@@ -99,8 +103,14 @@ impl Boomerang {
         let Ok(echo) = Echo::parse(message, ends) else { return };
         let Ok(view) = View::parse(echo.data) else { return };
         let (direction, initiator) = self.count_pass(echo.kind, source, destination);
-        let passing =
-            Passing { view, direction, initiator, toward: destination, origin: Origin::Settled };
+        let passing = Passing {
+            view,
+            direction,
+            initiator,
+            toward: destination,
+            incoming: None, // nothing is lent where that could matter
+            origin: Origin::Settled,
+        };
         let find = |engine: &Self| engine.find_octets(view.classifier_octets(), view.mask_octets());
         let before = find(self);
         if let Some(index) = before {

@@ -18,6 +18,7 @@ use crate::grant::{Asked, Grant};
 use crate::instance::{Boomerang, Turn};
 use crate::look::Looked;
 use crate::passing::{Edits, Origin, Outcome, Passing, Refused};
+use crate::route::{follow, route};
 use crate::state::{Half, Index, flag};
 use crate::store::{Key, Place};
 
@@ -34,14 +35,18 @@ impl Boomerang {
             return self.drop(turn, datagram, DropReason::TtlExpired);
         }
         let (direction, initiator) = self.count_pass(kind, datagram.source, datagram.destination);
-        let toward = datagram.destination;
+        let passing = Passing {
+            view: *view,
+            direction,
+            initiator,
+            toward: datagram.destination,
+            incoming: Some(datagram.interface),
+            origin: Origin::Others,
+        };
         if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
-            let passing =
-                Passing { view: *view, direction, initiator, toward, origin: Origin::Others };
             return self.pass_by_with_aggregates(turn, datagram, &passing);
         }
         let looked = self.look(turn.now, view, direction, initiator);
-        let passing = Passing { view: *view, direction, initiator, toward, origin: Origin::Others };
         self.pass_on(turn, datagram, &passing, looked);
     }
 
@@ -58,17 +63,20 @@ impl Boomerang {
         }
         let (direction, initiator) = self.count_pass(plain.kind, source, destination);
         let looked = self.look_plain(turn.now, plain, direction, initiator);
-        let Looked::Refreshed(interface) = looked else {
-            let (initiator, toward) = (initiator.into(), datagram.destination);
-            let passing = Passing {
-                view: plain.view(),
-                direction,
-                initiator,
-                toward,
-                origin: Origin::Others,
-            };
-            return self.pass_on(turn, datagram, &passing, looked);
+        let passing = || Passing {
+            view: plain.view(),
+            direction,
+            initiator: initiator.into(),
+            toward: datagram.destination,
+            incoming: Some(datagram.interface),
+            origin: Origin::Others,
         };
+        let Looked::Refreshed(interface) = looked else {
+            return self.pass_on(turn, datagram, &passing(), looked);
+        };
+        if turn.context.routes.differs_by_flow(datagram.destination) {
+            return self.pass_on(turn, datagram, &passing(), looked);
+        }
         let how = Outgoing {
             protocol: PROTOCOL_V4,
             interface,
@@ -78,6 +86,7 @@ impl Boomerang {
             router_alert: datagram.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         turn.out.send_copy(how, datagram.payload);
         mark(Checkpoint::Forward);
@@ -92,7 +101,8 @@ impl Boomerang {
         looked: Looked,
     ) {
         let Outcome { interface, edits } = self.treat_looked(turn, passing, looked);
-        let Some(how) = self.onward(turn, datagram, interface) else { return };
+        let Some(mut how) = self.onward(turn, datagram, interface) else { return };
+        follow(turn, passing, &mut how);
         let message = turn.out.send_copy(how, datagram.payload);
         if edits != Edits::NONE {
             edits.apply(message, &passing.view);
@@ -190,7 +200,7 @@ impl Boomerang {
         if passing.is_release() {
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        let interface = turn.context.routes.lookup(passing.toward).map(|hop| hop.interface);
+        let interface = route(turn, passing).map(|hop| hop.interface);
         mark(Checkpoint::Route);
         let edits = match interface {
             Some(interface) if takes_part(turn, interface) => {
@@ -233,7 +243,7 @@ impl Boomerang {
         let interface = if half.is_there() && self.is_fresh(index, passing.direction) {
             half.interface
         } else {
-            let hop = turn.context.routes.lookup(passing.toward);
+            let hop = route(turn, passing);
             mark(Checkpoint::Route);
             let interface = hop.map(|hop| hop.interface);
             let Some(outgoing) = interface.filter(|&interface| takes_part(turn, interface)) else {

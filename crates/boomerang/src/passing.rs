@@ -17,6 +17,8 @@ pub(crate) struct Passing<'a> {
     pub(crate) initiator: IpAddr,
     /// Where the message goes next, and the packets of this direction with it.
     pub(crate) toward: IpAddr,
+    /// Where it came in, and the packets of this direction with it; `None`: from this host.
+    pub(crate) incoming: Option<InterfaceId>,
     /// Whose it is, and with it what has to be looked at.
     pub(crate) origin: Origin,
 }

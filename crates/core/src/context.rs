@@ -1,7 +1,9 @@
 //! What an engine may look at and take from while it handles an input.
 
+use core::net::IpAddr;
+
 use crate::admission::Ledger;
-use crate::{Interfaces, Routes};
+use crate::{Flow, InterfaceId, Interfaces, Routes};
 
 /// The node around an engine.
 pub struct Context<'a> {
@@ -11,4 +13,24 @@ pub struct Context<'a> {
     pub interfaces: &'a Interfaces,
     /// Who holds how much of it.
     pub ledger: &'a mut Ledger,
+}
+
+impl Context<'_> {
+    /// The router on the link of `interface` that takes the packets of a flow, where the flow decides and not its
+    /// destination alone. `flow` gives the flow and where its packets come in. `None` also where the flow leaves
+    /// through another interface by now.
+    #[inline]
+    pub fn next_hop(
+        &self,
+        destination: IpAddr,
+        interface: InterfaceId,
+        flow: impl FnOnce() -> (Flow, Option<InterfaceId>),
+    ) -> Option<IpAddr> {
+        if !self.routes.differs_by_flow(destination) {
+            return None;
+        }
+        let (flow, incoming) = flow();
+        let hop = self.routes.lookup_flow(&flow, incoming)?;
+        hop.gateway.filter(|_| hop.interface == interface)
+    }
 }

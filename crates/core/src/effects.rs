@@ -30,6 +30,10 @@ pub struct Outgoing {
     /// Where it may travel in one datagram with other messages: the neighbour that takes all of them up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbor: Option<Neighbor>,
+    /// Which router on the link of `interface` takes the packet, where that is not for the destination to decide: a
+    /// message that follows a flow leaves as the flow's packets do. `None` lets the routes decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_hop: Option<IpAddr>,
 }
 
 /// A neighbour, by where it is.
@@ -262,6 +266,7 @@ mod tests {
         router_alert: false,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     };
     const CLAIM: ClaimId = ClaimId { slot: 1, generation: 0 };
 

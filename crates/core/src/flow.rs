@@ -227,6 +227,14 @@ impl Prefix {
         Prefix::new(address, if address.is_ipv4() { 32 } else { 128 })
     }
 
+    /// All addresses of a family.
+    pub fn everything(ipv6: bool) -> Prefix {
+        match ipv6 {
+            false => Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 },
+            true => Prefix { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), length: 0 },
+        }
+    }
+
     /// First address of the range.
     pub fn address(self) -> IpAddr {
         self.address

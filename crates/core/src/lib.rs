@@ -34,7 +34,9 @@ pub use engine::Engine;
 pub use flow::{Flow, FlowError, Prefix, PrefixError};
 pub use input::{Datagram, HostEvent, Input};
 pub use interface::{Interface, InterfaceId, Interfaces};
-pub use routes::{Branches, Hop, MulticastRoute, Route, RouteTable, Routes};
+pub use routes::{
+    Branches, FlowAnswer, FlowResolver, Hop, MulticastRoute, Resolution, Route, RouteTable, Routes,
+};
 pub use stream::{CloseReason, Connect, ConnectionId, StreamEvent, Transport};
 pub use time::Time;
 pub use units::{Rate, RateError};

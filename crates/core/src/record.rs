@@ -359,6 +359,7 @@ mod tests {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         let claim = ClaimId { slot: 1, generation: 2 };
         let mut effects = Effects::<u32>::new();

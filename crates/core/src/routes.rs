@@ -8,11 +8,16 @@
 //!
 //! A look-up is as quick as its cache misses are few. So the maps hold numbers only, and the best route's hop is found
 //! in a list of the distinct hops, of which a table has as many as the node has neighbours, not as it has routes.
+//!
+//! Where a prefix has several next hops, or policy rules apply, the hop is that of the flow, and the host is asked for
+//! it (the module `flows`).
 
 mod family;
+mod flows;
 mod hops;
 mod multicast;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -21,13 +26,16 @@ use serde::{Deserialize, Serialize};
 use slab::Slab;
 
 use self::family::{Family, First};
+use self::flows::Flows;
+pub use self::flows::{FlowAnswer, FlowResolver, Resolution};
 use self::hops::Hops;
 use self::multicast::MulticastTable;
 pub use self::multicast::{Branches, MulticastRoute};
-use crate::{InterfaceId, Prefix};
+use crate::hash::KeyedHash;
+use crate::{Flow, InterfaceId, Prefix};
 
 /// The answer of a route look-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Hop {
     /// Outgoing interface.
     pub interface: InterfaceId,
@@ -53,12 +61,22 @@ pub trait Routes {
     /// The hop towards `destination`; `None` where there is no route.
     fn lookup(&self, destination: IpAddr) -> Option<Hop>;
 
+    /// Whether flows to `destination` may take different hops, so that [`Routes::lookup`] does not tell.
+    fn differs_by_flow(&self, _destination: IpAddr) -> bool {
+        false
+    }
+
+    /// The hop of a flow whose packets come in through `incoming`; `None`: from this host.
+    fn lookup_flow(&self, flow: &Flow, _incoming: Option<InterfaceId>) -> Option<Hop> {
+        self.lookup(flow.destination)
+    }
+
     /// Where packets from `source` to the multicast `group` go; `None` where they are not forwarded.
     fn multicast(&self, source: IpAddr, group: IpAddr) -> Option<Branches<'_>>;
 }
 
 /// The routes of a node, IPv4 and IPv6; see the module text.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct RouteTable {
     /// All routes. Those for one prefix are linked, the best one first.
     routes: Slab<Linked>,
@@ -69,6 +87,7 @@ pub struct RouteTable {
     multicast: MulticastTable,
     /// Interfaces whose routes are not to be used now; few.
     down: BTreeSet<InterfaceId>,
+    flows: Flows,
 }
 
 #[derive(Clone, Debug)]
@@ -105,6 +124,7 @@ impl RouteTable {
             Some(previous) => self.routes[previous as usize].next = Some(key),
             None => self.set_first(route.prefix, Some(key)),
         }
+        self.flows.change(route.prefix);
         true
     }
 
@@ -122,6 +142,7 @@ impl RouteTable {
                 Some(previous) => self.routes[previous as usize].next = next,
                 None => self.set_first(route.prefix, next),
             }
+            self.flows.change(route.prefix);
             return true;
         }
         false
@@ -144,11 +165,59 @@ impl RouteTable {
 
     /// Routes through an interface that is down stay in the table but are passed over. Interfaces are up unless told.
     pub fn set_interface_up(&mut self, interface: InterfaceId, up: bool) {
-        if up {
-            self.down.remove(&interface);
-        } else {
-            self.down.insert(interface);
+        let changed = if up { self.down.remove(&interface) } else { self.down.insert(interface) };
+        if changed {
+            self.flows.change(Prefix::everything(false));
+            self.flows.change(Prefix::everything(true));
         }
+    }
+
+    /// Notes whether the route to a prefix has several next hops, among which the host chooses for each flow; or that
+    /// they are not what they were.
+    pub fn set_several(&mut self, prefix: Prefix, several: bool) {
+        self.flows.set_several(prefix, several);
+    }
+
+    /// Notes whether policy rules, or tables other than main and local, apply to packets of a family; or that they are
+    /// not what they were.
+    pub fn set_rules(&mut self, ipv6: bool, apply: bool) {
+        self.flows.set_rules(Prefix::everything(ipv6), apply);
+    }
+
+    /// Notes that the host may send flows to these destinations elsewhere than before.
+    pub fn flows_changed(&mut self, prefix: Prefix) {
+        self.flows.change(prefix);
+    }
+
+    /// Whether the host has to be asked for any flow.
+    #[inline]
+    pub fn flows_differ(&self) -> bool {
+        self.flows.any()
+    }
+
+    /// Asks this host from now on. Without one, flows go as their destinations do.
+    pub fn set_resolver(&mut self, resolver: Box<dyn FlowResolver>) {
+        self.flows.answers().set_resolver(resolver);
+    }
+
+    /// Uses this hash for flows, whose addresses and ports peers choose. Answers do not depend on it.
+    pub fn set_flow_hash(&mut self, hash: KeyedHash) {
+        self.flows.answers().set_hash(hash);
+    }
+
+    /// Keeps what the host answers from now on, for [`RouteTable::take_flow_answers`].
+    pub fn keep_flow_answers(&mut self) {
+        self.flows.answers().keep_log();
+    }
+
+    /// What the host has answered since the last call, in the order of the questions.
+    pub fn take_flow_answers(&mut self) -> Vec<FlowAnswer> {
+        self.flows.answers().take_log()
+    }
+
+    /// Gives these answers, each once, to the questions that come next. They were the host's at the time of a recording.
+    pub fn add_recorded_answers(&mut self, answers: Vec<FlowAnswer>) {
+        self.flows.answers().add_recorded(answers);
     }
 
     /// All routes, in no order that means anything.
@@ -199,6 +268,17 @@ impl RouteTable {
         None
     }
 
+    /// The prefix that decides where packets to `destination` go.
+    fn deciding(&self, destination: IpAddr) -> Option<Prefix> {
+        let prefix = |first: First| {
+            self.usable(first).map(|_| self.routes[first.route as usize].route.prefix)
+        };
+        match destination {
+            IpAddr::V4(a) => self.v4.longest(a.to_bits(), prefix),
+            IpAddr::V6(a) => self.v6.longest(a.to_bits(), prefix),
+        }
+    }
+
     fn first(&self, prefix: Prefix) -> Option<u32> {
         let first = match prefix.address() {
             IpAddr::V4(address) => self.v4.first(address.to_bits(), prefix.length()),
@@ -229,6 +309,21 @@ impl Routes for RouteTable {
             IpAddr::V4(a) => self.v4.longest(a.to_bits(), |first| self.usable(first)),
             IpAddr::V6(a) => self.v6.longest(a.to_bits(), |first| self.usable(first)),
         }
+    }
+
+    #[inline]
+    fn differs_by_flow(&self, destination: IpAddr) -> bool {
+        self.flows.any()
+            && (self.flows.rules_apply(destination)
+                || self.deciding(destination).is_some_and(|p| self.flows.has_several(p)))
+    }
+
+    fn lookup_flow(&self, flow: &Flow, incoming: Option<InterfaceId>) -> Option<Hop> {
+        let by_destination = || self.lookup(flow.destination);
+        if !self.differs_by_flow(flow.destination) {
+            return by_destination();
+        }
+        self.flows.hop(flow, incoming).unwrap_or_else(by_destination)
     }
 
     fn multicast(&self, source: IpAddr, group: IpAddr) -> Option<Branches<'_>> {

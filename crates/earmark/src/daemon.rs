@@ -16,8 +16,8 @@ use std::io;
 use earmark_core::InterfaceId;
 use earmark_linux::clock::Clock;
 use earmark_linux::{
-    Access, Adopted, ClassifierChoice, InterfaceError, InterfaceState, LinkPlan, Mirror, OpenError,
-    SignallingSocket, TcError, TrafficControl, Update, capabilities, interface,
+    Access, Adopted, ClassifierChoice, FlowRoutes, InterfaceError, InterfaceState, LinkPlan,
+    Mirror, OpenError, SignallingSocket, TcError, TrafficControl, Update, capabilities, interface,
 };
 use earmark_node::NodeConfig;
 use earmark_rsvp::{diagnostics, integrity, limits};
@@ -194,6 +194,7 @@ fn node(
     };
     let mut mirror = Mirror::open().map_err(|error| netlink(&error))?;
     let initial = mirror.initial().map_err(|error| netlink(&error))?;
+    let flow_routes = FlowRoutes::open(config.marks.clone()).map_err(|error| netlink(&error))?;
     let present = present(&initial);
     let Links { plans, hands_off } = links(config, &present);
     let streams = Streams::open(&streams_settings(config)).map_err(|error| {
@@ -209,7 +210,9 @@ fn node(
     match prepare(config, &present, &mut system, &mut node_config) {
         Ok(recorder) => {
             info!(node = %node_config.name, seed = node_config.seed, "the node");
-            let driver = Driver::new(node_config, system, recorder);
+            system.show_flow_routes(flow_routes.counters());
+            let mut driver = Driver::new(node_config, system, recorder);
+            driver.ask_for_flows(Box::new(flow_routes));
             Ok((driver, Findings { mirror, initial, adopted }))
         }
         Err(error) => {

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use earmark_boomerang as boomerang;
 use earmark_core::admission::ClaimId;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Effect, Effects, Installation, InterfaceId, Rate, Time};
+use earmark_core::{Effect, Effects, FlowResolver, Installation, InterfaceId, Rate, Time};
 use earmark_node::{
     Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
 };
@@ -98,6 +98,21 @@ impl Inside {
         if is_message {
             mark(Checkpoint::End);
         }
+        self.record_answers(now);
+    }
+
+    /// Writes down what the kernel said of flows while an input was treated: behind the input, which may have been the last.
+    fn record_answers(&mut self, now: Time) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let answers = self.node.take_flow_answers();
+        for some in answers.chunks(ANSWERS_PER_LINE) {
+            let input = Input::Host(HostUpdate::FlowAnswers(some.to_vec()));
+            if let Err(error) = recorder.record(now, &input) {
+                warn!(%error, "recording stops here");
+                self.recorder = None;
+                return;
+            }
+        }
     }
 }
 
@@ -109,6 +124,9 @@ impl Inside {
         }
     }
 }
+
+/// Answers of the kernel in one line of a recording.
+const ANSWERS_PER_LINE: usize = 256;
 
 /// Batches that one look reads at most: all that the ring holds.
 const BATCHES_PER_LOOK: usize = 1_024;
@@ -128,6 +146,12 @@ impl<K: Kernel> Driver<K> {
             groups: BTreeMap::new(),
             unused_links: BTreeMap::new(),
         }
+    }
+
+    /// Asks this host where flows go, where their destinations alone do not tell.
+    pub fn ask_for_flows(&mut self, host: Box<dyn FlowResolver>) {
+        let record = self.inside.recorder.is_some();
+        self.inside.node.ask_for_flows(host, record);
     }
 
     /// One input and all its consequences.
@@ -316,6 +340,10 @@ impl<K: Kernel> Driver<K> {
     /// What nobody holds is lent to the kernel, as far as it needs it. Comes after each turn.
     fn lend(&mut self, now: Time) {
         let Driver { inside, kernel, .. } = self;
+        // Whoever is lent something sends messages on by their own destinations, and their flows may go elsewhere.
+        if inside.node.routes().flows_differ() {
+            return;
+        }
         for (interface, rate) in kernel.lend(now, &|link| inside.node.ledger().link(link)) {
             inside.note_loan(now, interface, rate);
         }
@@ -490,6 +518,9 @@ fn may_move_packets(update: &HostUpdate) -> bool {
             | HostUpdate::QueuesTaken(_)
             | HostUpdate::Route(_)
             | HostUpdate::RouteGone(_)
+            | HostUpdate::NextHops { .. }
+            | HostUpdate::PolicyRules { .. }
+            | HostUpdate::FlowRoutes(_)
     )
 }
 

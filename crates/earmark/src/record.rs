@@ -182,9 +182,25 @@ pub fn replay(
     let mut node = Node::new(header.node);
     let mut effects = Effects::<Event>::new();
     let mut inputs = 0;
-    while read_line(&mut from, &mut text, inputs + 2)? {
-        let mut entry: Timed<Recorded> =
-            read(&text).map_err(|text| ReplayError::Line { line: inputs + 2, text })?;
+    let mut line = 1;
+    let mut next_entry = || -> Result<Option<Timed<Recorded>>, ReplayError> {
+        line += 1;
+        if !read_line(&mut from, &mut text, line)? {
+            return Ok(None);
+        }
+        read(&text).map(Some).map_err(|text| ReplayError::Line { line, text })
+    };
+    let mut next = next_entry();
+    while let Some(mut entry) = next? {
+        next = next_entry();
+        // What the kernel answered meanwhile stands behind the input that it was asked for.
+        while let Ok(Some(Timed { what: Recorded::Host(HostUpdate::FlowAnswers(answers)), at })) =
+            &next
+        {
+            let answers = Input::Host(HostUpdate::FlowAnswers(answers.clone()));
+            node.handle(*at, answers, &mut effects);
+            next = next_entry();
+        }
         if let Recorded::Command(Command::Rsvp(earmark_rsvp::Command::Keys { keys: new })) =
             &mut entry.what
         {

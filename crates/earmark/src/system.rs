@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
@@ -10,8 +12,9 @@ use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
-    Adopted, Deviation, Enforcement, Gist, InterfaceError, InterfaceName, InterfaceSignalling,
-    LinkPlan, Monitor, Reconciliation, SignallingSocket, TcError, TrafficControl, Yessir,
+    Adopted, Deviation, Enforcement, FlowRouteCounters, Gist, InterfaceError, InterfaceName,
+    InterfaceSignalling, LinkPlan, Monitor, Reconciliation, SignallingSocket, TcError,
+    TrafficControl, Yessir,
 };
 use earmark_node::{EnforcementRow, TrafficRow};
 use tracing::{debug, warn};
@@ -40,6 +43,8 @@ pub(crate) struct System {
     signalling: BTreeSet<InterfaceId>,
     /// Groups of applications, and how many applications each has.
     groups: BTreeMap<IpAddr, u32>,
+    /// What the kernel was asked of flows.
+    flow_routes: Arc<FlowRouteCounters>,
     counters: TrafficControlCounters,
 }
 
@@ -82,8 +87,14 @@ impl System {
             signalling: BTreeSet::new(),
             groups: BTreeMap::new(),
             accounted: BTreeSet::new(),
+            flow_routes: Arc::default(),
             counters,
         }
+    }
+
+    /// Shows what is asked of flows.
+    pub(crate) fn show_flow_routes(&mut self, counters: Arc<FlowRouteCounters>) {
+        self.flow_routes = counters;
     }
 
     /// Lends the kernel a part of what can be reserved on each link, for sessions of Boomerang with an interval of at most
@@ -438,6 +449,7 @@ impl Kernel for System {
         let socket = self.socket.counters();
         let traffic_control = self.counters;
         let streams = self.streams.counters();
+        let routes = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         vec![
             ("streams", "connected", streams.connected),
             ("streams", "accepted", streams.accepted),
@@ -451,6 +463,11 @@ impl Kernel for System {
             ("socket", "sent", socket.sent),
             ("socket", "no_room", socket.no_room),
             ("socket", "passed_on", socket.passed_on),
+            ("flow_routes", "asked", routes(&self.flow_routes.asked)),
+            ("flow_routes", "no_route", routes(&self.flow_routes.no_route)),
+            ("flow_routes", "other_protocol", routes(&self.flow_routes.other_protocol)),
+            ("flow_routes", "malformed", routes(&self.flow_routes.malformed)),
+            ("flow_routes", "refused", routes(&self.flow_routes.refused)),
             ("traffic_control", "adopted", traffic_control.adopted),
             ("traffic_control", "reaped", traffic_control.reaped),
             ("traffic_control", "reconciliations", traffic_control.reconciliations),

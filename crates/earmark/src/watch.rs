@@ -23,6 +23,9 @@ use crate::enforcement::Enforcement;
 use crate::system::{System, with_cause};
 use links::{Links, Obstacle};
 
+/// How often it is looked whether the kernel spreads flows otherwise than before.
+const POLL: Duration = Duration::from_secs(1);
+
 /// See the module's text.
 pub(crate) struct Watch {
     pub(crate) mirror: Mirror,
@@ -35,6 +38,10 @@ pub(crate) struct Watch {
     /// How often the kernel's state is compared with what it should be.
     every: Duration,
     next_reconciliation: Time,
+    /// When it is looked next whether the kernel spreads flows otherwise, which it does not announce.
+    next_poll: Time,
+    /// Whether the kernel tells the next hops of IPv6 flows.
+    tells_ipv6_hops: bool,
     /// Interfaces whose queues somebody else has taken over.
     taken: BTreeSet<InterfaceId>,
     enforcement: Enforcement,
@@ -58,6 +65,8 @@ impl Watch {
             grace_ends: Time::MAX,
             every: config.reconcile,
             next_reconciliation: now + config.reconcile,
+            next_poll: now,
+            tells_ipv6_hops: true,
             taken: BTreeSet::new(),
             enforcement: Enforcement::start(now, driver.kernel())?,
         };
@@ -130,12 +139,41 @@ impl Watch {
         {
             self.follow_some_queues(now, &found, driver);
         }
+        if self.next_poll() <= now {
+            self.next_poll = now + POLL;
+            self.follow_flows(now, driver);
+        }
+    }
+
+    /// When the settings and buckets that spread flows are looked at next; never where no route has several next hops.
+    fn next_poll(&self) -> Time {
+        if self.mirror.flows_differ() { self.next_poll } else { Time::MAX }
+    }
+
+    /// Takes in what the kernel changes without announcing it.
+    fn follow_flows(&mut self, now: Time, driver: &mut Driver<System>) {
+        let mut updates = Vec::new();
+        if let Err(error) = self.mirror.poll(|update| updates.push(update)) {
+            warn!("cannot look how flows are spread: {}", with_cause(&error));
+        }
+        let tells = self.mirror.tells_ipv6_hops();
+        if self.tells_ipv6_hops && !tells {
+            warn!(
+                "net.ipv6.fib_multipath_hash_policy = 3: the kernel does not tell by which next hop an IPv6 flow leaves, so \
+                 that reservations may be made on another link\n  help: choose policy 1"
+            );
+        }
+        self.tells_ipv6_hops = tells;
+        for update in updates {
+            self.apply(now, update, driver);
+        }
     }
 
     /// When [`Watch::house_keeping`] is due.
     pub(crate) fn next_deadline(&self) -> Time {
         let retry = self.links.next_deadline().unwrap_or(Time::MAX);
-        let deadlines = [self.grace_ends, retry, self.enforcement.next_deadline()];
+        let deadlines =
+            [self.grace_ends, retry, self.enforcement.next_deadline(), self.next_poll()];
         deadlines.into_iter().fold(self.next_reconciliation, Time::min)
     }
 
@@ -145,6 +183,9 @@ impl Watch {
             Update::InterfaceGone(id) => return self.interface_gone(now, id, driver),
             Update::Route(route) => HostUpdate::Route(route),
             Update::RouteGone(route) => HostUpdate::RouteGone(route),
+            Update::NextHops { prefix, several } => HostUpdate::NextHops { prefix, several },
+            Update::Rules { ipv6, apply } => HostUpdate::PolicyRules { ipv6, apply },
+            Update::FlowRoutes(prefix) => HostUpdate::FlowRoutes(prefix),
             Update::MulticastRoute(route) => HostUpdate::MulticastRoute(route),
             Update::MulticastRouteGone { source, group } => {
                 HostUpdate::MulticastRouteGone { source, group }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use earmark::control::protocol::LONGEST_LINE;
 use earmark::record::replay;
 use earmark_core::record::Octets;
-use earmark_core::{Flow, Rate, Time};
+use earmark_core::{Flow, FlowResolver, Hop, InterfaceId, Prefix, Rate, Resolution, Time};
 use earmark_node::{Command, HostUpdate, Input};
 use earmark_rsvp::{Renewal, Timing};
 use host::{Host, Peer};
@@ -374,6 +374,55 @@ fn a_recording_replays_to_the_same_effects() {
         .filter_map(|line| Some(line["what"]["Send"]["payload"].as_str()?.to_owned()))
         .collect();
     assert_eq!(replayed, sent);
+}
+
+/// Sends flows through the gateways .254 and .253 in turn, so that no two answers are alike.
+#[derive(Debug, Default)]
+struct Turns(u8);
+
+impl FlowResolver for Turns {
+    fn resolve(&mut self, _: &Flow, _: Option<InterfaceId>) -> Resolution {
+        self.0 += 1;
+        let gateway = Some([10, 0, 1, 254 - self.0 % 2].into());
+        Resolution::Through(Hop { interface: InterfaceId(2), gateway, source: None })
+    }
+}
+
+/// What the kernel said of flows is recorded, and a replay without a kernel sends by the same next hops.
+#[test]
+fn recording_replays_the_answers_of_the_kernel() {
+    let file = std::env::temp_dir().join(format!("earmark-flows-{}.jsonl", std::process::id()));
+    let mut host = Host::recorded(Some(&file));
+    host.driver.ask_for_flows(Box::new(Turns::default()));
+    let prefix: Prefix = "0.0.0.0/0".parse().unwrap();
+    host.driver.handle(host.now, Input::Host(HostUpdate::NextHops { prefix, several: true }));
+    let mut peer = host.connect();
+    host.ask(&mut peer, SEND);
+    let deadline = |host: &mut Host| {
+        host.now = host.driver.next_deadline().expect("a refresh");
+        host.driver.expire(host.now);
+    };
+    for _ in 0..6 {
+        host.driver.handle(host.now, Input::Host(HostUpdate::FlowRoutes(prefix)));
+        deadline(&mut host);
+        deadline(&mut host);
+    }
+    let next_hops: Vec<Option<IpAddr>> =
+        host.driver.kernel().sent.drain(..).map(|(how, _)| how.next_hop).collect();
+    assert!(next_hops.iter().all(Option::is_some), "{next_hops:?}");
+    assert!(next_hops.windows(2).any(|pair| pair[0] != pair[1]), "{next_hops:?}");
+
+    let mut effects = Vec::new();
+    let recording = BufReader::new(std::fs::File::open(&file).unwrap());
+    replay(recording, &[], &mut effects).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let lines = effects.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
+    let replayed: Vec<Option<IpAddr>> = lines
+        .map(|line| serde_json::from_slice::<Value>(line).unwrap())
+        .filter(|line| line["what"]["Send"].is_object())
+        .map(|line| line["what"]["Send"]["how"]["next_hop"].as_str().and_then(|t| t.parse().ok()))
+        .collect();
+    assert_eq!(replayed, next_hops);
 }
 
 proptest! {

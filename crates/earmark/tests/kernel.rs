@@ -6,6 +6,8 @@
 mod both_paths;
 #[path = "kernel/clear.rs"]
 mod clear;
+#[path = "kernel/flow_routes.rs"]
+mod flow_routes;
 #[path = "kernel/host.rs"]
 mod host;
 #[path = "kernel/interfaces.rs"]
@@ -39,7 +41,7 @@ const NEEDS: [(&str, &str); 3] = [
 
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 45] = [
+    let mut tests: Vec<Test> = vec![
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -134,10 +136,26 @@ fn main() -> ExitCode {
             queues_that_are_taken_over_void_reservations,
         ),
     ];
+    let by_flow: [Test; 6] = [
+        ("rsvp_is_on_the_link_of_its_flow", flow_routes::rsvp_is_on_the_link_of_its_flow),
+        ("rsvp_is_on_the_link_of_its_ipv6_flow", flow_routes::rsvp_is_on_the_link_of_its_ipv6_flow),
+        (
+            "reservations_follow_the_marks_of_the_settings",
+            flow_routes::reservations_follow_the_marks_of_the_settings,
+        ),
+        ("boomerang_is_on_the_link_of_its_flow", flow_routes::boomerang_is_on_the_link_of_its_flow),
+        ("yessir_is_on_the_link_of_its_flow", flow_routes::yessir_is_on_the_link_of_its_flow),
+        ("nsis_is_on_the_link_of_its_flow", flow_routes::nsis_is_on_the_link_of_its_flow),
+    ];
+    let without_ip = !flow_routes::has_iproute2();
+    let missing = |name: &str| {
+        let needs = NEEDS.iter().find(|(needy, _)| *needy == name).map(|(_, tool)| *tool);
+        let needs_ip = by_flow.iter().any(|(needy, _)| *needy == name) && without_ip;
+        needs.filter(|tool| !interfaces::is_installed(tool)).or(needs_ip.then_some("iproute2"))
+    };
+    tests.extend(by_flow);
     let trials = tests.into_iter().map(|(name, test)| {
-        let missing =
-            NEEDS.iter().find(|(needy, tool)| *needy == name && !interfaces::is_installed(tool));
-        if let Some((_, tool)) = missing {
+        if let Some(tool) = missing(name) {
             Trial::test(name, test).with_kind(format!("needs {tool}")).with_ignored_flag(true)
         } else if root {
             Trial::test(name, test)

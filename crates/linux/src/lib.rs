@@ -15,6 +15,7 @@
 mod bpf_object;
 pub mod capabilities;
 pub mod clock;
+mod flow_routes;
 pub mod frames;
 pub mod inbox;
 pub mod interface;
@@ -29,6 +30,7 @@ pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;
 
+pub use flow_routes::{FlowRouteCounters, FlowRouteError, FlowRoutes, MarkRule};
 pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use namespace_claim::NamespaceClaim;

@@ -21,6 +21,8 @@ mod enforcement;
 mod fast_path;
 #[path = "kernel/flood.rs"]
 mod flood;
+#[path = "kernel/flow_routes.rs"]
+mod flow_routes;
 #[path = "kernel/gist.rs"]
 mod gist;
 #[path = "kernel/interception.rs"]
@@ -118,6 +120,13 @@ fn main() -> ExitCode {
         trial("mirror: a burst too long to hear is caught up with", mirror::burst),
         trial("mirror: multicast forwarding entries", mirror::multicast),
         trial("mirror: changes that nobody announces", mirror::silent_changes),
+        with_ip("mirror: several next hops, rules and tables", mirror::flows),
+        with_ip("mirror: resilient buckets that move", mirror::resilient_buckets),
+        with_ip("flow routes: multipath", flow_routes::multipath),
+        with_ip("flow routes: rules by source and interface", flow_routes::rules),
+        with_ip("flow routes: rules by mark", flow_routes::marks),
+        with_ip("flow routes: no answer that fits", flow_routes::no_route),
+        with_ip("flow routes: sent to a chosen next hop", flow_routes::chosen_next_hop),
         trial("aggregate: a reserved stream loses nothing", aggregate::reserved_stream),
         trial("aggregate: who exceeds his bucket harms nobody", aggregate::excess),
         trial("aggregate: buckets are adopted", aggregate::adoption),
@@ -170,10 +179,21 @@ fn with_tool(tool: &str, trial: Trial) -> Trial {
     if is_there { trial } else { trial.with_kind(format!("needs {tool}")).with_ignored_flag(true) }
 }
 
+/// A test that needs iproute2.
+fn with_ip(name: &str, test: fn()) -> Trial {
+    let there = std::process::Command::new("ip").arg("-V").output().is_ok();
+    let name = if there { name.to_owned() } else { format!("{name} (needs iproute2)") };
+    trial(&name, test).with_ignored_flag(!there || !is_root())
+}
+
 fn trial(name: &str, test: impl FnOnce() + Send + 'static) -> Trial {
-    let held = rustix::thread::capabilities(None).map(|held| held.effective);
-    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
-    let is_root = held.is_ok_and(|held| held.contains(needed));
+    let is_root = is_root();
     let name = if is_root { name.to_owned() } else { format!("{name} (needs root)") };
     Trial::test(name, move || support::in_time(test)).with_ignored_flag(!is_root)
+}
+
+fn is_root() -> bool {
+    let held = rustix::thread::capabilities(None).map(|held| held.effective);
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    held.is_ok_and(|held| held.contains(needed))
 }

@@ -2,12 +2,14 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, Protocol, RetryPolicy};
 use earmark_core::{
-    Datagram, Flow, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route, StreamEvent,
+    Datagram, Flow, FlowAnswer, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route,
+    StreamEvent,
 };
 use earmark_nsis as nsis;
 use earmark_rsvp as rsvp;
@@ -77,6 +79,25 @@ pub enum HostUpdate {
     Route(Route),
     /// A route has gone.
     RouteGone(Route),
+    /// The routes to a prefix have several next hops, among which the host chooses for each flow, or no longer; or these are
+    /// not what they were.
+    NextHops {
+        /// To these destinations.
+        prefix: Prefix,
+        /// Whether they have.
+        several: bool,
+    },
+    /// Policy rules lead to other tables than those whose routes are reported, or no longer; or they say something else.
+    PolicyRules {
+        /// For packets of IPv6, or of IPv4.
+        ipv6: bool,
+        /// Whether they do.
+        apply: bool,
+    },
+    /// The host may send flows to these destinations elsewhere than before.
+    FlowRoutes(Prefix),
+    /// What the host answered while the next input was treated, at the time of a recording.
+    FlowAnswers(Vec<FlowAnswer>),
     /// A multicast forwarding entry is there, or has changed.
     MulticastRoute(MulticastRoute),
     /// A multicast forwarding entry has gone.

@@ -3,7 +3,7 @@
 use alloc::string::ToString;
 
 use earmark_core::admission::LinkCapacity;
-use earmark_core::{Effects, HostEvent, Interface, InterfaceId, Rate, Time};
+use earmark_core::{Effects, HostEvent, Interface, InterfaceId, Prefix, Rate, Time};
 
 use crate::api::{Event, HostUpdate};
 use crate::node::Node;
@@ -60,6 +60,19 @@ impl Node {
                     self.tell(now, HostEvent::RouteChanged(route.prefix), out);
                 }
             }
+            HostUpdate::NextHops { prefix, several } => {
+                self.routes.set_several(prefix, several);
+                self.tell(now, HostEvent::RouteChanged(prefix), out);
+            }
+            HostUpdate::PolicyRules { ipv6, apply } => {
+                self.routes.set_rules(ipv6, apply);
+                self.tell(now, HostEvent::RouteChanged(Prefix::everything(ipv6)), out);
+            }
+            HostUpdate::FlowRoutes(prefix) => {
+                self.routes.flows_changed(prefix);
+                self.tell(now, HostEvent::RouteChanged(prefix), out);
+            }
+            HostUpdate::FlowAnswers(answers) => self.routes.add_recorded_answers(answers),
             HostUpdate::MulticastRoute(route) => {
                 let (source, group) = (route.source, route.group);
                 if self.routes.insert_multicast(route) {

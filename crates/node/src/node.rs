@@ -1,5 +1,6 @@
 //! The node: hands each input to whom it concerns.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -7,10 +8,11 @@ use alloc::vec::Vec;
 use earmark_boomerang as boomerang;
 use earmark_boomerang::Boomerang;
 use earmark_core::admission::{Attempt, Ledger, Owner, Protocol};
+use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effect, Effects, Engine, HostEvent, Input as EngineInput, InterfaceId,
-    Interfaces, RouteTable, Time,
+    Context, Datagram, Effect, Effects, Engine, FlowAnswer, FlowResolver, HostEvent,
+    Input as EngineInput, InterfaceId, Interfaces, RouteTable, Time,
 };
 use earmark_nsis as nsis;
 use earmark_nsis::Nsis;
@@ -62,13 +64,15 @@ impl Node {
         let mut ledger = Ledger::new();
         ledger.set_preemption(config.rsvp.policy.preemption);
         ledger.set_retry_policy(config.retry);
+        let mut routes = RouteTable::new();
+        routes.set_flow_hash(KeyedHash::draw(&mut random.stream("routes/flows")));
         Node {
             name: config.name,
             interfaces: Interfaces::default(),
             gone: VecDeque::new(),
             rsvp_interfaces: Interfaces::default(),
             without_rsvp: config.without_rsvp,
-            routes: RouteTable::new(),
+            routes,
             ledger,
             rsvp: Rsvp::new(config.rsvp, &random),
             boomerang: Boomerang::new(config.boomerang, &random),
@@ -194,6 +198,21 @@ impl Node {
     /// The senders of a session that it knows of.
     pub fn senders_of(&self, session: &Session) -> impl Iterator<Item = SenderTemplate> {
         self.rsvp.senders_of(session)
+    }
+
+    /// Asks this host where flows go, where their destinations alone do not tell. What it answers is kept for
+    /// [`Node::take_flow_answers`] if it is to be recorded.
+    pub fn ask_for_flows(&mut self, host: Box<dyn FlowResolver>, record: bool) {
+        self.routes.set_resolver(host);
+        if record {
+            self.routes.keep_flow_answers();
+        }
+    }
+
+    /// What the host has answered since the last call. [`HostUpdate::FlowAnswers`](crate::HostUpdate::FlowAnswers) gives it
+    /// to another node, before the inputs that it was asked for.
+    pub fn take_flow_answers(&mut self) -> Vec<FlowAnswer> {
+        self.routes.take_flow_answers()
     }
 
     /// Where its packets go.

@@ -19,6 +19,7 @@ mod instance;
 pub mod nslp;
 pub mod ping;
 pub mod qos;
+mod route;
 mod session;
 
 pub use api::{Command, Event};

@@ -75,6 +75,7 @@ fn what_is_no_gist_goes_on_as_it_came() {
         router_alert: true,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     };
     network.inject(1, 1, Packet { how, octets: octets.clone() });
     let [passed] = &network.seen[..] else { panic!("{:?}", network.seen) };

@@ -75,6 +75,7 @@ fn raw(source: &str, destination: IpAddr, ttl: u8, message: &[u8]) -> Packet {
         router_alert: true,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     };
     Packet { how, octets }
 }

@@ -3,9 +3,10 @@
 
 use core::net::IpAddr;
 
-use earmark_core::{Datagram, Outgoing, Time};
+use earmark_core::{Context, Datagram, Outgoing, Time};
 use earmark_wire::rsvp::{
-    Body, Carried, ErrorCode, ErrorSpec, FixedFilterFlow, FlowDescriptors, List, ResvConf, Style,
+    Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
+    ResvConf, Style,
 };
 
 use crate::api::{Event, Filters};
@@ -16,7 +17,7 @@ use crate::merge::{is_greater, least_upper_bound};
 use crate::pool::shared_flows;
 use crate::shared::told as told_filters;
 use crate::state::{Holder, Index, Peer};
-use crate::way::Way;
+use crate::way::{SenderData, Way};
 
 /// A receiver wants to know whether its request stands.
 #[derive(Clone, Copy, Debug)]
@@ -106,17 +107,22 @@ impl Rsvp {
             self.tell_applications_of_confirmation(turn, &confirmation);
             return;
         }
+        let data = self.data_confirmed(turn.context, &confirmation);
+        let by_flow = data.and_then(|data| data.hop(turn.context));
         let how = Outgoing {
             protocol: PROTOCOL,
-            interface: None,
+            interface: by_flow.map(|hop| hop.interface),
             source: node,
             destination: receiver,
             ttl: NEIGHBOR_TTL,
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: by_flow.and_then(|hop| hop.gateway),
         };
-        let partner = self.exchange.partner_towards(turn, None, receiver);
+        let partner = self.exchange.partner_towards(turn, None, receiver, |context| {
+            by_flow.or_else(|| context.routes.lookup(receiver))
+        });
         self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(confirmation));
     }
 
@@ -130,14 +136,22 @@ impl Rsvp {
         if datagram.ttl <= 1 {
             return self.drop(turn, datagram, DropReason::TtlExpired);
         }
-        let interface = match Way::of(turn.context, confirmation.confirm) {
+        let data = self.data_confirmed(turn.context, confirmation);
+        let way = match &data {
+            Some(data) => Way::of_sender(turn.context, data),
+            None => Way::of(turn.context, confirmation.confirm),
+        };
+        let interface = match way {
             Way::Out(interface) => interface,
             Way::Past => return self.relay(turn, datagram),
             Way::Here | Way::None | Way::Branches(_) | Way::Astray => {
                 return self.drop(turn, datagram, DropReason::NoRoute);
             }
         };
-        let partner = self.exchange.partner_towards(turn, Some(interface), confirmation.confirm);
+        let receiver = confirmation.confirm;
+        let partner = self.exchange.partner_towards(turn, Some(interface), receiver, |context| {
+            data.map_or_else(|| context.routes.lookup(receiver), |data| data.hop(context))
+        });
         let link = turn.context.interfaces.by_id(interface);
         let own = link.and_then(|link| link.address_like(confirmation.confirm));
         let how = Outgoing {
@@ -150,8 +164,38 @@ impl Rsvp {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: data.and_then(|data| data.next_hop(turn.context, interface)),
         };
         self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(*confirmation));
+    }
+
+    /// The data whose reservation is confirmed, of the first sender that is known, where a confirmation goes to the
+    /// destination of the data and the way there depends on the flow.
+    fn data_confirmed(
+        &self,
+        context: &Context<'_>,
+        confirmation: &ResvConf<'_>,
+    ) -> Option<SenderData> {
+        let session = confirmation.session;
+        if confirmation.confirm != session.destination
+            || !context.routes.differs_by_flow(session.destination)
+        {
+            return None;
+        }
+        let known = |filter: &FilterSpec| self.store.find_sender(&session, filter);
+        let sender = match confirmation.flows {
+            FlowDescriptors::FixedFilter(flows) => {
+                flows.into_iter().find_map(|flow| known(&flow.filter))
+            }
+            FlowDescriptors::SharedExplicit(_, filters) => {
+                filters.into_iter().find_map(|filter| known(&filter))
+            }
+            FlowDescriptors::Wildcard(_) => {
+                let session = self.store.find_session(&session)?;
+                self.store.senders_of(session).next()
+            }
+        };
+        sender.map(|sender| self.data_of(sender))
     }
 
     /// RESV_CONFIRM to every application that reserved one of the flows. Gives whether there was one.

@@ -20,7 +20,7 @@ use crate::path::PathFault;
 use crate::proxy::SenderProxy;
 use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
-use crate::way::Way;
+use crate::way::{SenderData, Way};
 
 impl Rsvp {
     /// Carries a command out, or says why not.
@@ -102,7 +102,7 @@ impl Rsvp {
         } else {
             self.fill_in_source(turn, &session, template)?
         };
-        let way = Way::of_sender(turn.context, session.destination, template.source, None);
+        let way = Way::of_sender(turn.context, &SenderData { session, template, incoming: None });
         // Where the data of a group goes may be known only later, or it may end here; but one address has to be reached.
         let here = way == Way::Here || session.destination.is_multicast();
         if !here && !matches!(way, Way::Out(_)) {

@@ -160,6 +160,7 @@ impl Rsvp {
             router_alert: datagram.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }

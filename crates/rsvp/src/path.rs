@@ -20,7 +20,7 @@ use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
 };
 use crate::store::Place;
-use crate::way::Way;
+use crate::way::{SenderData, Way};
 
 impl Rsvp {
     pub(crate) fn path_arrives<E: From<Event>>(
@@ -51,8 +51,10 @@ impl Rsvp {
         if let Some(index) = on_its_way {
             arrival.flags |= self.store.psb(index).flags & Psb::HERE;
         } else {
-            let (destination, source) = (path.session.destination, path.sender.template.source);
-            let way = Way::of_sender(turn.context, destination, source, Some(interface));
+            let destination = path.session.destination;
+            let (session, template) = (path.session, path.sender.template);
+            let data = SenderData { session, template, incoming: Some(interface) };
+            let way = Way::of_sender(turn.context, &data);
             let here = match way {
                 Way::Past => {
                     self.not_taken(turn);

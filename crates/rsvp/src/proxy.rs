@@ -26,7 +26,7 @@ use crate::instance::{Rsvp, Turn};
 use crate::state::{Holder, Index, NONE, Origin};
 use crate::store::Known;
 use crate::traffic::Request;
-use crate::way::Way;
+use crate::way::{SenderData, Way};
 
 /// For whom this node speaks. By default for nobody.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -269,8 +269,9 @@ impl Rsvp {
             if self.applications.open.contains_key(&application) {
                 continue;
             }
-            let (destination, source) = (proxy.session.destination, proxy.template.source);
-            let way = Way::of_sender(turn.context, destination, source, None);
+            let (session, template) = (proxy.session, proxy.template);
+            let way =
+                Way::of_sender(turn.context, &SenderData { session, template, incoming: None });
             if matches!(way, Way::Out(_) | Way::Branches(_)) {
                 self.announce_for(turn, application, &proxy);
             }

@@ -85,11 +85,16 @@ impl Rsvp {
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
-        let Some((hop, how, interface)) =
+        let Some((hop, mut how, interface)) =
             self.downstream(turn, outgoing, &session, &psb.template, ttl)
         else {
             return;
         };
+        if turn.context.routes.differs_by_flow(session.destination) {
+            how.next_hop = self.data_of(index).next_hop(turn.context, outgoing);
+        }
+        self.repairs.note_next_hop(index, how.next_hop);
+        let psb = self.store.psb(index);
         let adspec = advertise(psb, interface, &mut self.scratch);
         // Whoever can police does; only those before such a node pass the demand on.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
@@ -138,6 +143,7 @@ impl Rsvp {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
@@ -301,6 +307,7 @@ pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
         router_alert: false,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     }
 }
 

@@ -6,7 +6,7 @@
 //! what is reserved there ends: whoever is on both ways has taken the new previous hop by then and does not heed it.
 //! Changes that come in bursts are swept together, and as long as no route changes nothing is walked.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -20,7 +20,7 @@ use crate::exchange::Sending;
 use crate::instance::{Rsvp, Turn};
 use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Timer, TimerKind};
 use crate::tear::EndOfSender;
-use crate::way::Way;
+use crate::way::{SenderData, Way};
 
 /// Senders that are looked at in one turn.
 const SENDERS_PER_TURN: usize = 256;
@@ -53,6 +53,8 @@ pub(crate) struct Repairs {
     armed: bool,
     /// Ways that senders have left, the oldest first; the timer is armed while there are any.
     departures: VecDeque<Departure>,
+    /// The routers that the last Paths of senders were sent to, where these depend on the flow.
+    next_hops: BTreeMap<Index, IpAddr>,
 }
 
 /// A look at all senders, some in each turn.
@@ -92,6 +94,16 @@ impl Repairs {
     #[inline]
     pub(crate) fn are_done(&self) -> bool {
         !self.armed
+    }
+
+    /// Notes which router the Path of a sender is sent to, if that depends on its flow.
+    #[inline]
+    pub(crate) fn note_next_hop(&mut self, sender: Index, next_hop: Option<IpAddr>) {
+        if let Some(next_hop) = next_hop {
+            self.next_hops.insert(sender, next_hop);
+        } else if !self.next_hops.is_empty() {
+            self.next_hops.remove(&sender);
+        }
     }
 }
 
@@ -161,7 +173,7 @@ impl Rsvp {
     fn repair_sender<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let before = self.store.psb(index).outgoing.clone();
         if !self.follow_route(turn, index) {
-            if self.is_told_to_another(turn, index) {
+            if self.has_another_next_hop(turn, index) || self.is_told_to_another(turn, index) {
                 self.path_refresh(turn, index);
             }
             return;
@@ -172,6 +184,13 @@ impl Rsvp {
                 self.path_message_through(turn, index, *interface, Sending::News);
             }
         }
+    }
+
+    /// Whether another router on the same link takes a sender's data than the one that its last Path was sent to.
+    fn has_another_next_hop<E>(&self, turn: &Turn<'_, '_, E>, index: Index) -> bool {
+        let OutInterfaces::One(interface) = self.store.psb(index).outgoing else { return false };
+        let next_hop = self.data_of(index).next_hop(turn.context, interface);
+        next_hop != self.repairs.next_hops.get(&index).copied()
     }
 
     /// A sender's data may have to go elsewhere since the last look. Gives whether it does.
@@ -209,10 +228,15 @@ impl Rsvp {
         turn: &Turn<'_, 'r, E>,
         index: Index,
     ) -> (Way<'r>, Option<InterfaceId>) {
+        let data = self.data_of(index);
+        (Way::of_sender(turn.context, &data), data.incoming)
+    }
+
+    /// The data of a sender, as far as its way depends on it.
+    pub(crate) fn data_of(&self, index: Index) -> SenderData {
         let psb = self.store.psb(index);
-        let destination = self.store.session(psb.session).session.destination;
         let incoming = self.store.neighbor_of(psb.hop).map(|(interface, _)| interface);
-        (Way::of_sender(turn.context, destination, psb.template.source, incoming), incoming)
+        SenderData { session: self.store.session_of(index), template: psb.template, incoming }
     }
 
     /// The data of a sender takes another way now. Upstream is told at once if something else is reserved on it. If
@@ -328,7 +352,7 @@ impl Rsvp {
             }
             self.scratch.clear();
             let Departure { session, template, tspec, interface, ttl, .. } = old;
-            let end = EndOfSender { session, template, tspec };
+            let end = EndOfSender { session, template, tspec, incoming: None };
             let known = sender.map_or(Vec::new(), |psb| self.next_hops(psb, interface));
             // Unicast routes lead elsewhere by now, so who is known on the old way is written to by name. Only who
             // reserved is known; for the others the way to the destination has to do.

@@ -19,7 +19,7 @@ use crate::state::{
     Block, Holder, Index, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind,
 };
 use crate::store::Place;
-use crate::way::Way;
+use crate::way::{SenderData, Way};
 
 /// What a PathTear says.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct EndOfSender {
     pub(crate) session: Session,
     pub(crate) template: SenderTemplate,
     pub(crate) tspec: SenderTspec,
+    /// Where its data came in; `None`: from this host.
+    pub(crate) incoming: Option<InterfaceId>,
 }
 
 impl Rsvp {
@@ -41,9 +43,9 @@ impl Rsvp {
         mark(Checkpoint::SearchPsb);
         let Some(index) = found else {
             // Where the Path was relayed, for want of RSVP on the way out, so is its end.
-            let (destination, source) = (tear.session.destination, tear.template.source);
-            let incoming = Some(datagram.interface);
-            return match Way::of_sender(turn.context, destination, source, incoming) {
+            let (session, template) = (tear.session, tear.template);
+            let data = SenderData { session, template, incoming: Some(datagram.interface) };
+            return match Way::of_sender(turn.context, &data) {
                 Way::Past => self.relay(turn, datagram),
                 _ => self.drop(turn, datagram, DropReason::NoState),
             };
@@ -222,7 +224,8 @@ impl Rsvp {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
-        let end = EndOfSender { session, template, tspec };
+        let incoming = self.data_of(index).incoming;
+        let end = EndOfSender { session, template, tspec, incoming };
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
             OutInterfaces::One(interface) => {
@@ -246,11 +249,15 @@ impl Rsvp {
         end: &EndOfSender,
         ttl: u8,
     ) {
-        let &EndOfSender { session, template, tspec } = end;
+        let &EndOfSender { session, template, tspec, incoming } = end;
+        let data = SenderData { session, template, incoming };
         let Some((hop, how, _)) = self.downstream(turn, outgoing, &session, &template, ttl) else {
             return;
         };
-        let how = Outgoing { destination, ..how };
+        let follows_data = destination == session.destination;
+        let by_flow = follows_data && turn.context.routes.differs_by_flow(destination);
+        let next_hop = by_flow.then(|| data.next_hop(turn.context, outgoing)).flatten();
+        let how = Outgoing { destination, next_hop, ..how };
         let carried = Carried::Objects(&self.scratch);
         let tspec = Some(tspec);
         let body = Body::PathTear(PathTear { session, hop, carried, template, tspec });
@@ -258,7 +265,12 @@ impl Rsvp {
             let letter = Letter::new(Outgoing { encapsulated: true, ..how });
             self.exchange.send(&mut self.counters, turn.out, letter, &body);
         }
-        let partner = self.exchange.partner_towards(turn, Some(outgoing), destination);
+        let partner = self.exchange.partner_towards(turn, Some(outgoing), destination, |context| {
+            match follows_data {
+                true => data.hop(context),
+                false => context.routes.lookup(destination),
+            }
+        });
         let letter = Letter::new(how).past(partner);
         let timers = &mut self.store.timers;
         self.exchange.send_reliably(timers, &mut self.counters, turn, letter, &body);

@@ -477,7 +477,7 @@ fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
 }
 
 /// The packets of a session that a filter selects; without one, those of every sender.
-fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
+pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
     let (source_port, flow_label) = match filter.map(|filter| filter.selector) {
         Some(SourceSelector::Port(port)) => (port, 0),
         Some(SourceSelector::FlowLabel(label)) => (0, label),

@@ -1,15 +1,18 @@
 //! Where the data of a sender goes from here, by the routes of the node.
 //!
-//! Unicast data has one way, by its destination. Multicast data has branches, by its source and its group, and must
+//! Unicast data has one way: by its destination, or where several next hops share that or policy rules apply, by its
+//! flow. Multicast data has branches, by its source and its group, and must
 //! come in through the interface that the forwarding entry names. Whether it ends at an application of this host too is
 //! not a matter of routes; see [`Psb::HERE`](crate::state::Psb::HERE).
 
 use core::net::IpAddr;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_core::{Context, Interface, InterfaceId};
+use earmark_core::{Context, Hop, Interface, InterfaceId};
+use earmark_wire::rsvp::{SenderTemplate, Session};
 
 use crate::state::OutInterfaces;
+use crate::traffic::flow;
 
 /// Where data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,41 +31,75 @@ pub(crate) enum Way<'r> {
     None,
 }
 
+/// The data of a sender, as far as its way depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SenderData {
+    pub(crate) session: Session,
+    pub(crate) template: SenderTemplate,
+    /// Where it comes in; `None`: from this host.
+    pub(crate) incoming: Option<InterfaceId>,
+}
+
+impl SenderData {
+    /// The hop of unicast data.
+    #[inline]
+    pub(crate) fn hop(&self, context: &Context<'_>) -> Option<Hop> {
+        let destination = self.session.destination;
+        if !context.routes.differs_by_flow(destination) {
+            return context.routes.lookup(destination);
+        }
+        self.hop_by_flow(context)
+    }
+
+    #[cold]
+    fn hop_by_flow(&self, context: &Context<'_>) -> Option<Hop> {
+        context.routes.lookup_flow(&flow(&self.session, Some(&self.template)), self.incoming)
+    }
+
+    /// The router that takes it on the link of an interface, where that depends on the flow.
+    #[cold]
+    pub(crate) fn next_hop(&self, context: &Context<'_>, interface: InterfaceId) -> Option<IpAddr> {
+        context.next_hop(self.session.destination, interface, || {
+            (flow(&self.session, Some(&self.template)), self.incoming)
+        })
+    }
+}
+
 impl<'r> Way<'r> {
     /// The way of data to one address.
     pub(crate) fn of(context: &Context<'r>, destination: IpAddr) -> Way<'r> {
-        let way = Way::unicast(context, destination);
+        let way = Way::unicast(context, destination, || context.routes.lookup(destination));
         mark(Checkpoint::Route);
         way
     }
 
     #[inline(always)]
-    fn unicast(context: &Context<'r>, destination: IpAddr) -> Way<'r> {
+    fn unicast(
+        context: &Context<'r>,
+        destination: IpAddr,
+        hop: impl FnOnce() -> Option<Hop>,
+    ) -> Way<'r> {
         if context.interfaces.is_local(destination) {
             return Way::Here;
         }
-        match context.routes.lookup(destination) {
+        match hop() {
             None => Way::None,
             Some(hop) if takes_part(context, hop.interface) => Way::Out(hop.interface),
             Some(_) => Way::Past,
         }
     }
 
-    /// The way of a sender's data that comes in through an interface; `None`: from this host.
+    /// The way of a sender's data.
     #[inline]
-    pub(crate) fn of_sender(
-        context: &Context<'r>,
-        destination: IpAddr,
-        source: IpAddr,
-        incoming: Option<InterfaceId>,
-    ) -> Way<'r> {
-        if destination.is_multicast() {
-            let way = Way::multicast(context, destination, source, incoming);
-            mark(Checkpoint::Route);
-            way
+    pub(crate) fn of_sender(context: &Context<'r>, data: &SenderData) -> Way<'r> {
+        let destination = data.session.destination;
+        let way = if destination.is_multicast() {
+            Way::multicast(context, destination, data.template.source, data.incoming)
         } else {
-            Way::of(context, destination)
-        }
+            Way::unicast(context, destination, || data.hop(context))
+        };
+        mark(Checkpoint::Route);
+        way
     }
 
     #[cold]

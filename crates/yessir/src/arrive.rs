@@ -152,6 +152,7 @@ impl Yessir {
             passing.incoming,
             passing.datagram.source,
             passing.datagram.destination,
+            Some(stream),
         )?;
         mark(Checkpoint::Route);
         let command = if report.goodbye { Command::Release } else { message.generic.command };
@@ -184,7 +185,7 @@ impl Yessir {
     ) {
         for (interface, ours) in ways.iter(turn.context.interfaces) {
             let message = said.zip(ours).map(|((message, places), ours)| (message, places, ours));
-            self.forward(turn, passing, message, interface, None);
+            self.forward(turn, passing, message, (interface, ways.next_hop()), None);
         }
     }
 
@@ -224,7 +225,7 @@ impl Yessir {
                 Err(reason) => Some(Failure { reason, available: Rate::ZERO }),
             });
             let message = ours.map(|ours| (message, places, ours));
-            self.forward(turn, passing, message, interface, failure);
+            self.forward(turn, passing, message, (interface, ways.next_hop()), failure);
         }
     }
 
@@ -252,7 +253,9 @@ impl Yessir {
             return self.release(turn, found, report.ssrc, Change::Released);
         }
         let (incoming, source) = (Some(datagram.interface), datagram.source);
-        let Ok(ways) = Ways::of(turn.context, incoming, source, datagram.destination) else {
+        let Ok(ways) =
+            Ways::of(turn.context, incoming, source, datagram.destination, Some(&stream))
+        else {
             return;
         };
         let request = Request {
@@ -332,6 +335,7 @@ impl Yessir {
             passing.incoming,
             passing.datagram.source,
             passing.datagram.destination,
+            passing.stream(false).ok().as_ref(),
         );
         match ways {
             Ok(ways) => self.pass_on(turn, passing, None, ways),

@@ -19,7 +19,7 @@ const IP_HEADER: usize = 48;
 pub(crate) const UNKNOWN_HOP: u16 = u16::MAX;
 
 impl Yessir {
-    /// Sends a message on through a link. With `message`, this node speaks YESSIR there and writes into it; a failure is
+    /// Sends a message on through a link, to a router there if one is named. With `message`, this node speaks YESSIR there and writes into it; a failure is
     /// noted.
     #[inline]
     pub(crate) fn forward<E: From<Event>>(
@@ -27,7 +27,7 @@ impl Yessir {
         turn: &mut Turn<'_, '_, E>,
         passing: &Passing<'_>,
         message: Option<(&Message<'_>, &Places, &Interface)>,
-        interface: InterfaceId,
+        (interface, next_hop): (InterfaceId, Option<IpAddr>),
         failure: Option<Failure>,
     ) {
         let how = Outgoing {
@@ -43,6 +43,7 @@ impl Yessir {
             router_alert: passing.datagram.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop,
         };
         if let (Some(message), Some(failure)) = (message, failure) {
             self.forward_noted(turn, passing, how, message, &failure);

@@ -195,6 +195,7 @@ impl Yessir {
                 router_alert: true,
                 encapsulated: false,
                 neighbor: None,
+                next_hop: None,
             };
             let header = udp::Repr {
                 source,

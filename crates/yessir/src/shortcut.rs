@@ -38,6 +38,11 @@ impl Yessir {
         self.counters.refreshed += 1;
         self.counters.forwarded += 1;
         mark(Checkpoint::Refresh);
+        let next_hop = hint.stream.and_then(|stream| {
+            turn.context.next_hop(datagram.destination, interface.id, || {
+                (stream.flow(), Some(datagram.interface))
+            })
+        });
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface.id),
@@ -47,6 +52,7 @@ impl Yessir {
             router_alert: datagram.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop,
         };
         let target = turn.out.send_copy(how, packet.octets());
         if let Some(at) = usual.places().link_info() {

@@ -5,19 +5,21 @@ use core::slice;
 
 use earmark_core::{Context, Interface, InterfaceId, Interfaces};
 
+use crate::api::Stream;
 use crate::counters::DropReason;
 
 /// Links that a message leaves by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ways<'r> {
-    /// The one to its destination.
-    One(InterfaceId),
+    /// The one that its stream takes; and the router there, where that depends on the stream.
+    One(InterfaceId, Option<IpAddr>),
     /// The branches of a group, in ascending order; not where it came in.
     Branches(&'r [InterfaceId], Option<InterfaceId>),
 }
 
 impl<'r> Ways<'r> {
-    /// The ways of a message that came in somewhere; `None`: from this host.
+    /// The ways of a message that came in somewhere; `None`: from this host. `stream` is the one that it is about, where
+    /// that is known.
     ///
     /// # Errors
     /// It does not go on.
@@ -27,12 +29,20 @@ impl<'r> Ways<'r> {
         incoming: Option<InterfaceId>,
         source: IpAddr,
         destination: IpAddr,
+        stream: Option<&Stream>,
     ) -> Result<Ways<'r>, DropReason> {
         if destination.is_multicast() {
             return Ways::to_group(context, incoming, source, destination);
         }
-        let hop = context.routes.lookup(destination).ok_or(DropReason::NoRoute)?;
-        Ok(Ways::One(hop.interface))
+        let routes = context.routes;
+        if let Some(stream) = stream
+            && routes.differs_by_flow(destination)
+        {
+            let hop = routes.lookup_flow(&stream.flow(), incoming).ok_or(DropReason::NoRoute)?;
+            return Ok(Ways::One(hop.interface, hop.gateway));
+        }
+        let hop = routes.lookup(destination).ok_or(DropReason::NoRoute)?;
+        Ok(Ways::One(hop.interface, None))
     }
 
     #[cold]
@@ -53,7 +63,7 @@ impl<'r> Ways<'r> {
             // A host that sends needs no forwarding entry: its data leaves as the routes for the group say.
             (None, None) => {
                 let hop = context.routes.lookup(group).ok_or(DropReason::NoRoute)?;
-                Ok(Ways::One(hop.interface))
+                Ok(Ways::One(hop.interface, None))
             }
         }
     }
@@ -65,7 +75,7 @@ impl<'r> Ways<'r> {
         interfaces: &'r Interfaces,
     ) -> impl Iterator<Item = (InterfaceId, Option<&'r Interface>)> + use<'w, 'r> {
         let (all, incoming) = match self {
-            Ways::One(interface) => (slice::from_ref(interface), None),
+            Ways::One(interface, _) => (slice::from_ref(interface), None),
             Ways::Branches(all, incoming) => (*all, *incoming),
         };
         let all = all.iter().copied().filter(move |&interface| Some(interface) != incoming);
@@ -75,11 +85,20 @@ impl<'r> Ways<'r> {
         })
     }
 
+    /// The router that takes the message, where that depends on its stream.
+    #[inline]
+    pub(crate) fn next_hop(self) -> Option<IpAddr> {
+        match self {
+            Ways::One(_, next_hop) => next_hop,
+            Ways::Branches(..) => None,
+        }
+    }
+
     /// Whether a link is one of them.
     #[inline]
     pub(crate) fn contains(self, interface: InterfaceId) -> bool {
         match self {
-            Ways::One(one) => one == interface,
+            Ways::One(one, _) => one == interface,
             Ways::Branches(all, incoming) => {
                 Some(interface) != incoming && all.contains(&interface)
             }

@@ -15,6 +15,7 @@ use toml::Spanned;
 use super::across::AcrossTable;
 use super::exchange::{HelloTable, ReductionTable};
 use super::light::{BoomerangTable, ProtocolName, YessirInterceptName, YessirTable};
+use super::mark::MarkTable;
 use super::nsis::{NsisInterceptName, NsisTable};
 use super::policy::PolicyTable;
 use super::proxy::{ReceiverTable, SenderTable};
@@ -44,6 +45,8 @@ struct File {
     sender_proxy: Vec<SenderTable>,
     #[serde(default)]
     receiver_proxy: Vec<ReceiverTable>,
+    #[serde(default)]
+    mark: Vec<MarkTable>,
     #[serde(default)]
     boomerang: BoomerangTable,
     #[serde(default)]
@@ -196,6 +199,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         yessir,
         nsis: source.nsis(file.nsis)?,
         retry,
+        marks: source.marks(&file.mark)?,
         udp_only,
         diagnostics: file.rsvp.diagnostics.unwrap_or(true),
         reduction: source.reduction(file.rsvp.reduction)?,

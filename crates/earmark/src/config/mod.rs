@@ -10,6 +10,7 @@ mod exchange;
 mod file;
 mod keys;
 mod light;
+mod mark;
 mod nsis;
 mod policy;
 mod proxy;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use earmark_core::Rate;
 use earmark_core::admission::RetryPolicy;
 use earmark_linux::Intercept;
-use earmark_linux::{Gist, Queues, ServicePlan, Yessir};
+use earmark_linux::{Gist, MarkRule, Queues, ServicePlan, Yessir};
 use earmark_node::Border;
 use earmark_rsvp::integrity::{HandshakeMode, Secured};
 use earmark_rsvp::policy as policy_settings;
@@ -79,6 +80,8 @@ pub struct Config {
     pub nsis: NsisConfig,
     /// How eagerly YESSIR takes what others give back.
     pub retry: RetryPolicy,
+    /// The marks of packets, for policy rules that look at them.
+    pub marks: Vec<MarkRule>,
     /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
     pub udp_only: bool,
     /// Whether the questions of others about sessions are answered (RFC 2745, `earmark trace`).
@@ -270,6 +273,7 @@ impl Config {
             yessir: earmark_yessir::Config::default(),
             nsis: NsisConfig::default(),
             retry: RetryPolicy::default(),
+            marks: Vec::new(),
             udp_only: false,
             diagnostics: true,
             record: None,

@@ -229,7 +229,7 @@ pub fn join(a: &Host, b: &Host) -> Outcome {
 }
 
 /// The kernel takes a moment to notice that both ends of a link are up. A daemon that starts before reserves nothing there yet.
-fn await_carrier(host: &Host, name: &str) -> Outcome {
+pub fn await_carrier(host: &Host, name: &str) -> Outcome {
     until("the link has a carrier", || {
         // Who asks for one interface makes the kernel see to its carrier now (Linux 6.8 and later), not within a second.
         link::index(&host.namespace, name)?;

@@ -128,6 +128,7 @@ fn flood(
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         socket.send(&out, &message(source, number))
     };

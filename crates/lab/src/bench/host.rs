@@ -396,6 +396,7 @@ impl Host {
             encapsulated: false,
             // Whatever leaves passes the only neighbour.
             neighbor: self.exchange.as_ref().and_then(Exchange::neighbor),
+            next_hop: None,
         };
         self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
     }

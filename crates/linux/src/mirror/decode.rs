@@ -1,5 +1,6 @@
 //! What the kernel says about links, addresses and routes, as values (Linux: `rtnetlink.h`, `if_link.h`, `if_addr.h`).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use earmark_core::{Hop, InterfaceId, MulticastRoute, Prefix};
@@ -11,7 +12,7 @@ const LINK_HEADER: usize = 16;
 /// Octets of `struct ifaddrmsg`.
 const ADDRESS_HEADER: usize = 8;
 /// Octets of `struct rtmsg`.
-const ROUTE_HEADER: usize = 12;
+pub(super) const ROUTE_HEADER: usize = 12;
 /// Octets of `struct rtnexthop`.
 const NEXT_HOP_HEADER: usize = 8;
 /// Flags of a next hop that leads nowhere now: its device is down (`RTNH_F_DEAD`), or lost its carrier
@@ -95,27 +96,54 @@ pub(super) struct RouteKey {
     pub(super) type_of_service: u8,
 }
 
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The first usable next hop; `None` where a nexthop object says it.
+    pub(super) hop: Option<Hop>,
+    /// Whether there are several, among which the kernel chooses for each flow.
+    pub(super) several: bool,
+    /// A hash of all next hops, their states and weights.
+    pub(super) detail: u64,
+    /// The nexthop object that the route names.
+    pub(super) object: Option<u32>,
+    /// Source address that the route names.
+    pub(super) source: Option<IpAddr>,
+}
+
 /// A route as the kernel has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KernelRoute {
     pub(super) key: RouteKey,
-    pub(super) hop: Hop,
+    pub(super) target: Target,
+}
+
+/// What a message about a route is to the mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoded {
+    /// One that is kept.
+    Kept(KernelRoute),
+    /// One that decides about packets under policy rules only, or that leads to no single interface (unreachable and the
+    /// like): to these destinations, in that table.
+    Other(Prefix, u32),
+    /// None of unicast packets, or a cached one.
+    Ignored,
 }
 
 impl KernelRoute {
-    /// `None` for routes that the mirror does not keep: of other tables than main and local, cached ones, and those
-    /// that lead to no single interface (broadcast, multicast, unreachable).
-    pub(super) fn decode(message: &Received<'_>) -> Result<Option<KernelRoute>, NetlinkError> {
+    /// The route of a message; only the tables main and local are kept.
+    pub(super) fn decode(message: &Received<'_>) -> Result<Decoded, NetlinkError> {
         let fixed = message.fixed(ROUTE_HEADER, "route")?;
         let (family, length, type_of_service) = (fixed[0], fixed[1], fixed[3]);
         let (route_type, flags) = (fixed[7], u32_at(fixed, 8));
         let unspecified = match i32::from(family) {
             libc::AF_INET => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             libc::AF_INET6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-            _ => return Ok(None),
+            _ => return Ok(Decoded::Ignored),
         };
         let (mut destination, mut table, mut metric) = (unspecified, u32::from(fixed[4]), 0);
-        let (mut interface, mut gateway, mut source, mut first_path) = (None, None, None, None);
+        let (mut interface, mut gateway, mut source, mut paths) = (None, None, None, None);
+        let (mut object, mut detail) = (None, DefaultHasher::new());
         for attribute in message.attributes(ROUTE_HEADER) {
             let attribute = attribute?;
             match attribute.kind {
@@ -126,24 +154,78 @@ impl KernelRoute {
                 libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
                 libc::RTA_VIA => gateway = via(&attribute)?,
                 libc::RTA_PREFSRC => source = Some(ip_address(&attribute)?),
-                libc::RTA_MULTIPATH => first_path = usable_path(&attribute)?,
+                libc::RTA_MULTIPATH => {
+                    attribute.value.hash(&mut detail);
+                    paths = Some(usable_path(&attribute)?);
+                }
+                RTA_NH_ID => object = Some(attribute.u32("nexthop id")?),
                 _ => {}
             }
         }
         let ours = matches!(table as u8, libc::RT_TABLE_MAIN | libc::RT_TABLE_LOCAL) && table < 256;
         let kept = matches!(route_type, libc::RTN_UNICAST | libc::RTN_LOCAL);
-        if !ours || !kept || flags & libc::RTM_F_CLONED != 0 {
-            return Ok(None);
+        let prefix = Prefix::new(destination, length);
+        if flags & libc::RTM_F_CLONED != 0 || !decides(route_type) {
+            return Ok(Decoded::Ignored);
         }
-        let (interface, gateway) = match (interface, first_path) {
-            (_, Some(path)) => path,
-            (Some(interface), None) => (interface, gateway),
-            (None, None) => return Ok(None),
-        };
-        let key =
-            RouteKey { prefix: Prefix::new(destination, length), metric, table, type_of_service };
-        Ok(Some(KernelRoute { key, hop: Hop { interface, gateway, source } }))
+        if !ours || !kept {
+            return Ok(Decoded::Other(prefix, table));
+        }
+        let first = paths.flatten().or(interface.map(|interface| (interface, gateway)));
+        let hop = first.map(|(interface, gateway)| Hop { interface, gateway, source });
+        if hop.is_none() && object.is_none() {
+            return Ok(Decoded::Ignored);
+        }
+        let key = RouteKey { prefix, metric, table, type_of_service };
+        let (several, detail) = (paths.is_some(), detail.finish());
+        Ok(Decoded::Kept(KernelRoute {
+            key,
+            target: Target { hop, several, detail, object, source },
+        }))
     }
+}
+
+/// The kernel's answer to a question for one route: to which destinations, and its hop, where it names an interface. `None`
+/// for messages about something else.
+pub(crate) fn route_answer(
+    message: &Received<'_>,
+) -> Result<Option<(Prefix, Option<Hop>)>, NetlinkError> {
+    if message.kind != libc::RTM_NEWROUTE {
+        return Ok(None);
+    }
+    let fixed = message.fixed(ROUTE_HEADER, "route")?;
+    let (mut destination, length) = (None, fixed[1]);
+    let (mut interface, mut gateway, mut source) = (None, None, None);
+    for attribute in message.attributes(ROUTE_HEADER) {
+        let attribute = attribute?;
+        match attribute.kind {
+            libc::RTA_DST => destination = Some(ip_address(&attribute)?),
+            libc::RTA_OIF => interface = Some(InterfaceId(attribute.u32("interface")?)),
+            libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
+            libc::RTA_VIA => gateway = via(&attribute)?,
+            libc::RTA_PREFSRC => source = Some(ip_address(&attribute)?),
+            _ => {}
+        }
+    }
+    let Some(destination) = destination else { return Ok(None) };
+    let hop = interface.map(|interface| Hop { interface, gateway, source });
+    Ok(Some((Prefix::new(destination, length), hop)))
+}
+
+/// The name of a nexthop object (Linux 5.3).
+const RTA_NH_ID: u16 = 30;
+
+/// Whether routes of a type decide about packets to other hosts.
+fn decides(route_type: u8) -> bool {
+    matches!(
+        route_type,
+        libc::RTN_UNICAST
+            | libc::RTN_LOCAL
+            | libc::RTN_BLACKHOLE
+            | libc::RTN_UNREACHABLE
+            | libc::RTN_PROHIBIT
+            | libc::RTN_THROW
+    )
 }
 
 /// A multicast forwarding entry as the kernel has it (`RTNL_FAMILY_IPMR` and `RTNL_FAMILY_IP6MR`).
@@ -208,8 +290,7 @@ fn next_hop(list: &[u8]) -> Option<Option<NextHop<'_>>> {
     Some(Some((header, attributes, &list[length.next_multiple_of(4).min(list.len())..])))
 }
 
-/// The first usable next hop of a route with several, else its first. (Which one a packet takes the kernel decides by
-/// a hash that is not mirrored.)
+/// The first usable next hop of a route with several, else its first. Which one a flow takes the kernel has to be asked.
 fn usable_path(
     paths: &Attribute<'_>,
 ) -> Result<Option<(InterfaceId, Option<IpAddr>)>, NetlinkError> {
@@ -249,7 +330,7 @@ fn via(attribute: &Attribute<'_>) -> Result<Option<IpAddr>, NetlinkError> {
     }
 }
 
-fn ip_address(attribute: &Attribute<'_>) -> Result<IpAddr, NetlinkError> {
+pub(super) fn ip_address(attribute: &Attribute<'_>) -> Result<IpAddr, NetlinkError> {
     octets_to_address(attribute.value).ok_or_else(|| attribute.malformed("IP address"))
 }
 
@@ -271,10 +352,17 @@ mod tests {
     use super::*;
     use crate::netlink::{Message, Messages};
 
-    fn route(flags: [u8; 12], attributes: impl FnOnce(Message) -> Message) -> Option<KernelRoute> {
+    fn decoded(flags: [u8; 12], attributes: impl FnOnce(Message) -> Message) -> Decoded {
         let octets = attributes(Message::new(libc::RTM_NEWROUTE, 0).fixed(&flags)).finish(0);
         let message = Messages::new(&octets).next().expect("one").expect("well-formed");
         KernelRoute::decode(&message).expect("well-formed")
+    }
+
+    fn route(attributes: impl FnOnce(Message) -> Message) -> (RouteKey, Target, Hop) {
+        let Decoded::Kept(KernelRoute { key, target }) = decoded(UNICAST, attributes) else {
+            panic!("not kept")
+        };
+        (key, target, target.hop.expect("a hop"))
     }
 
     const UNICAST: [u8; 12] =
@@ -282,17 +370,17 @@ mod tests {
 
     #[test]
     fn a_route_through_a_gateway() {
-        let decoded = route(UNICAST, |m| {
+        let (key, target, hop) = route(|m| {
             m.attribute(libc::RTA_DST, &[10, 1, 2, 0])
                 .attribute(libc::RTA_GATEWAY, &[10, 0, 0, 2])
                 .u32(libc::RTA_OIF, 7)
                 .u32(libc::RTA_PRIORITY, 100)
-        })
-        .expect("kept");
-        assert_eq!(decoded.key.prefix, "10.1.2.0/24".parse().expect("a prefix"));
-        assert_eq!(decoded.key.metric, 100);
-        assert_eq!(decoded.hop.interface, InterfaceId(7));
-        assert_eq!(decoded.hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
+        });
+        assert_eq!(key.prefix, "10.1.2.0/24".parse().expect("a prefix"));
+        assert_eq!(key.metric, 100);
+        assert!(!target.several);
+        assert_eq!(hop.interface, InterfaceId(7));
+        assert_eq!(hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
     }
 
     /// Of two paths the first is dead: the second is taken.
@@ -304,9 +392,13 @@ mod tests {
             paths.extend(index.to_ne_bytes());
             paths.extend([8, 0, libc::RTA_GATEWAY as u8, 0, 10, 0, 0, gateway]);
         }
-        let decoded = route(UNICAST, |m| m.attribute(libc::RTA_MULTIPATH, &paths)).expect("kept");
-        assert_eq!(decoded.hop.interface, InterfaceId(5));
-        assert_eq!(decoded.hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
+        let (_, target, hop) = route(|m| m.attribute(libc::RTA_MULTIPATH, &paths));
+        assert!(target.several);
+        assert_eq!(hop.interface, InterfaceId(5));
+        assert_eq!(hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
+        paths[2] = 0;
+        let (_, revived, _) = route(|m| m.attribute(libc::RTA_MULTIPATH, &paths));
+        assert_ne!(revived.detail, target.detail);
     }
 
     /// (S, G) with two branches, and (*, G) that has none yet.
@@ -347,15 +439,28 @@ mod tests {
     }
 
     #[test]
-    fn other_tables_and_unreachable_routes_are_left_out() {
+    fn other_tables_and_unreachable_routes_are_not_kept() {
+        let everything = |table| Decoded::Other(Prefix::new([0, 0, 0, 0].into(), 24), table);
         let mut other = UNICAST;
         other[4] = 100;
-        assert_eq!(route(other, |m| m.u32(libc::RTA_OIF, 7)), None);
+        assert_eq!(decoded(other, |m| m.u32(libc::RTA_OIF, 7)), everything(100));
         let mut unreachable = UNICAST;
         unreachable[7] = libc::RTN_UNREACHABLE;
-        assert_eq!(route(unreachable, |m| m.u32(libc::RTA_OIF, 7)), None);
+        assert_eq!(decoded(unreachable, |m| m.u32(libc::RTA_OIF, 7)), everything(254));
         // Table 0x1fe looks like main in its lowest octet only.
-        assert_eq!(route(UNICAST, |m| m.u32(libc::RTA_OIF, 7).u32(libc::RTA_TABLE, 0x1fe)), None);
+        let not_main = decoded(UNICAST, |m| m.u32(libc::RTA_OIF, 7).u32(libc::RTA_TABLE, 0x1fe));
+        assert_eq!(not_main, everything(0x1fe));
+        let mut broadcast = UNICAST;
+        broadcast[7] = libc::RTN_BROADCAST;
+        assert_eq!(decoded(broadcast, |m| m.u32(libc::RTA_OIF, 7)), Decoded::Ignored);
+    }
+
+    #[test]
+    fn route_can_name_a_nexthop_object_only() {
+        let Decoded::Kept(route) = decoded(UNICAST, |m| m.u32(RTA_NH_ID, 10)) else {
+            panic!("not kept")
+        };
+        assert_eq!((route.target.object, route.target.hop), (Some(10), None));
     }
 
     /// A kernel of another day may say what this one does not: cut off anywhere, and with each of its bits changed, a message of
@@ -418,6 +523,9 @@ mod tests {
                     note(Link::decode(&message).err());
                     note(Address::decode(&message).err());
                     note(KernelRoute::decode(&message).err());
+                    note(route_answer(&message).err());
+                    note(super::super::next_hops::NextHopObject::decode(&message).err());
+                    note(super::super::rules::plain_table(&message).err());
                     note(multicast_route(&message).err());
                 }
                 Err(error) => note(Some(error)),

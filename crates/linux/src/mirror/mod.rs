@@ -7,28 +7,44 @@
 //! the kernel's tables and tells the difference.
 //!
 //! What is mirrored: all interfaces, their addresses, the unicast and local routes of the tables *main* and *local*, and
-//! the multicast forwarding entries of the default table, IPv4 and IPv6. Of a unicast route with several paths, the first
-//! usable one. Left out: other tables and the rules that lead to them, routes to nowhere (*unreachable*, *blackhole*,
+//! the multicast forwarding entries of the default table, IPv4 and IPv6. Of a unicast route with several next hops, the
+//! first usable one, and that there are several: which one a flow takes, the kernel has to be asked
+//! ([`crate::FlowRoutes`]). The same holds where policy rules lead to other tables. What they say is not mirrored; that it
+//! has changed is told, with the destinations concerned. Left out: routes to nowhere (*unreachable*, *blackhole*,
 //! *prohibit*), and multicast entries for every group.
+//!
+//! Nobody announces that the kernel spreads flows otherwise than before: after a change of a setting
+//! (`fib_multipath_hash_policy`), or because buckets of a resilient group have moved. [`Mirror::poll`] looks.
 
 mod decode;
+mod hash_policy;
+mod next_hops;
+mod rules;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use earmark_core::{Hop, InterfaceId, MulticastRoute, Route};
+use earmark_core::{InterfaceId, MulticastRoute, Prefix, Route};
 
 use crate::link::interface_header;
-use crate::netlink::{Answers, Connection, Heard, Message, NetlinkError, Received, Subscription};
-use decode::{Address, KernelRoute, Link, RTNL_FAMILY_IP6MR, RTNL_FAMILY_IPMR, RouteKey};
+use crate::netlink::{Answers, Connection, Heard, Message, NetlinkError, Subscription};
+pub(crate) use decode::route_answer;
+use decode::{Address, Link, RTNL_FAMILY_IP6MR, RTNL_FAMILY_IPMR};
+use hash_policy::HashPolicy;
+use next_hops::{
+    NEXT_HOP_HEADER, NHA_ID, NextHopObject, RTM_GETNEXTHOP, RTM_GETNEXTHOPBUCKET, bucket_hash,
+};
+use rules::{RULE_HEADER, Rules};
+use tables::{MulticastKey, Stale, Tables, enter_address, with_addresses};
 
 /// Room for announcements, octets: some ten thousand routes.
 const ROOM: u32 = 16 << 20;
 /// Datagrams of announcements that one call takes: whoever changes routes without pause must not hold up the rest.
 const MOST_AT_ONCE: usize = 10_000;
 /// What is listened to (`RTNLGRP_...`).
-const GROUPS: [u32; 7] = [
+const GROUPS: [u32; 10] = [
     libc::RTNLGRP_LINK,
     libc::RTNLGRP_IPV4_IFADDR,
     libc::RTNLGRP_IPV6_IFADDR,
@@ -36,6 +52,9 @@ const GROUPS: [u32; 7] = [
     libc::RTNLGRP_IPV6_ROUTE,
     libc::RTNLGRP_IPV4_MROUTE,
     libc::RTNLGRP_IPV6_MROUTE,
+    libc::RTNLGRP_IPV4_RULE,
+    libc::RTNLGRP_IPV6_RULE,
+    libc::RTNLGRP_NEXTHOP,
 ];
 
 /// An interface as the kernel shows it; bandwidth and the like are the caller's knowledge.
@@ -73,6 +92,23 @@ pub enum Update {
         /// To which group.
         group: IpAddr,
     },
+    /// A prefix has a route with several next hops, among which the kernel chooses for each flow; or has none any more; or
+    /// they are not what they were.
+    NextHops {
+        /// To these destinations.
+        prefix: Prefix,
+        /// Whether there are several.
+        several: bool,
+    },
+    /// Policy rules lead to other tables than main and local, or do no longer; or they say something else.
+    Rules {
+        /// For packets of IPv6, or of IPv4.
+        ipv6: bool,
+        /// Whether they do.
+        apply: bool,
+    },
+    /// Flows to these destinations may take other next hops than before.
+    FlowRoutes(Prefix),
     /// The kernel was compared with the mirror as a whole; the updates before this one have put it right.
     Resynced,
 }
@@ -83,19 +119,12 @@ pub struct Mirror {
     subscription: Subscription,
     connection: Connection,
     tables: Tables,
+    hash_policy: HashPolicy,
+    /// Prefixes with several next hops.
+    several: BTreeSet<Prefix>,
+    /// What the buckets of resilient groups were when they were last looked at.
+    buckets: BTreeMap<u32, u64>,
 }
-
-/// What the reader has been told.
-#[derive(Debug, Default)]
-struct Tables {
-    interfaces: BTreeMap<InterfaceId, InterfaceState>,
-    /// Where each route leads. The kernel can hold several of the same key; the first is the one that counts.
-    routes: BTreeMap<RouteKey, Vec<Hop>>,
-    multicast: BTreeMap<MulticastKey, MulticastRoute>,
-}
-
-/// Group and source.
-type MulticastKey = (IpAddr, Option<IpAddr>);
 
 impl Mirror {
     /// Subscribes in the network namespace of the calling thread. Nothing is known before [`Mirror::initial`].
@@ -111,6 +140,9 @@ impl Mirror {
             subscription: Subscription::open(&GROUPS, room)?,
             connection: Connection::open()?,
             tables: Tables::default(),
+            hash_policy: HashPolicy::open(),
+            several: BTreeSet::new(),
+            buckets: BTreeMap::new(),
         })
     }
 
@@ -126,12 +158,12 @@ impl Mirror {
     /// for the next call, and the descriptor stays readable.
     pub fn receive(&mut self, mut each: impl FnMut(Update)) -> Result<usize, NetlinkError> {
         let mut changes = Vec::new();
-        let mut dump = false;
+        let mut stale = Stale::default();
         let mut outcome = Ok(());
         for _ in 0..MOST_AT_ONCE {
             match self.subscription.receive() {
                 Ok(Heard::Nothing) => break,
-                Ok(Heard::Lost) => dump = true,
+                Ok(Heard::Lost) => stale.everything = true,
                 Err(error) => {
                     // What was heard before is entered already, so that it has to be handed out.
                     outcome = Err(error);
@@ -142,32 +174,124 @@ impl Mirror {
                         let tables = &mut self.tables;
                         let entered = message.and_then(|m| tables.apply(&m, &mut changes));
                         // What cannot be read is as good as lost.
-                        dump |= entered.unwrap_or_else(|error| {
+                        let found = entered.unwrap_or_else(|error| {
                             tracing::warn!(%error, "unreadable announcement");
-                            true
+                            Stale { everything: true, rules: false }
                         });
+                        stale.everything |= found.everything;
+                        stale.rules |= found.rules;
                     }
                 }
             }
         }
+        let read =
+            if stale.rules && !stale.everything { self.read_rules(&mut changes) } else { Ok(()) };
         let count = changes.len();
+        self.note(&changes);
         changes.into_iter().for_each(&mut each);
-        outcome?;
-        Ok(count + if dump { self.resync(each)? } else { 0 })
+        outcome.and(read)?;
+        Ok(count + if stale.everything { self.resync(each)? } else { 0 })
+    }
+
+    /// Whether [`Mirror::poll`] is worth a call now and then: whether the kernel chooses between next hops for each flow.
+    pub fn flows_differ(&self) -> bool {
+        !self.several.is_empty() || self.tables.rules_apply(false) || self.tables.rules_apply(true)
+    }
+
+    /// Whether the kernel tells which next hop an IPv6 flow takes: not where the hash is made of chosen fields
+    /// (`fib_multipath_hash_policy` 3), as its answers are then made by another hash than its choices. Settings are as of
+    /// the last [`Mirror::poll`].
+    pub fn tells_ipv6_hops(&self) -> bool {
+        !self.hash_policy.is_ipv6_by_fields()
+    }
+
+    /// Notes what is handed out.
+    fn note(&mut self, changes: &[Update]) {
+        for change in changes {
+            match change {
+                Update::NextHops { prefix, several: true } => _ = self.several.insert(*prefix),
+                Update::NextHops { prefix, several: false } => _ = self.several.remove(prefix),
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks whether the kernel spreads flows over several next hops otherwise than at the last call, and hands out what
+    /// that changes.
+    ///
+    /// # Errors
+    /// The kernel does not tell its resilient groups.
+    pub fn poll(&mut self, mut each: impl FnMut(Update)) -> Result<(), NetlinkError> {
+        let changed = self.hash_policy.changes();
+        for (ipv6, _) in [false, true].into_iter().zip(changed).filter(|(_, changed)| *changed) {
+            each(Update::FlowRoutes(Prefix::everything(ipv6)));
+        }
+        let resilient = self.tables.objects.values().filter(|object| object.buckets.is_some());
+        let groups: Vec<u32> = resilient.map(|object| object.id).collect();
+        self.buckets.retain(|id, _| groups.contains(id));
+        for id in groups {
+            let prefixes = self.tables.prefixes_of(id);
+            if prefixes.is_empty() {
+                continue;
+            }
+            let message = Message::new(RTM_GETNEXTHOPBUCKET, 0).fixed(&[0; NEXT_HOP_HEADER]);
+            let message = message.u32(NHA_ID, id);
+            let now = bucket_hash(&self.connection.dump("list nexthop buckets", message)?)?;
+            if self.buckets.insert(id, now).is_some_and(|before| before != now) {
+                prefixes.into_iter().map(Update::FlowRoutes).for_each(&mut each);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the policy rules again.
+    fn read_rules(&mut self, changes: &mut Vec<Update>) -> Result<(), NetlinkError> {
+        let rules = [self.dump_rules(false)?, self.dump_rules(true)?];
+        for (ipv6, now) in [false, true].into_iter().zip(rules) {
+            let before = std::mem::replace(&mut self.tables.rules[usize::from(ipv6)], now);
+            if before != now {
+                changes.push(Update::Rules { ipv6, apply: self.tables.rules_apply(ipv6) });
+            }
+        }
+        Ok(())
+    }
+
+    fn dump_rules(&mut self, ipv6: bool) -> Result<Rules, NetlinkError> {
+        let mut header = [0; RULE_HEADER];
+        header[0] = if ipv6 { libc::AF_INET6 } else { libc::AF_INET } as u8;
+        let message = Message::new(libc::RTM_GETRULE, 0).fixed(&header);
+        Rules::decode(&self.dump_if_known("list the policy rules", message)?, ipv6)
+    }
+
+    fn dump_objects(&mut self) -> Result<BTreeMap<u32, NextHopObject>, NetlinkError> {
+        let message = Message::new(RTM_GETNEXTHOP, 0).fixed(&[0; NEXT_HOP_HEADER]);
+        let mut objects = BTreeMap::new();
+        for message in &self.dump_if_known("list the nexthop objects", message)? {
+            if let Some(object) = NextHopObject::decode(&message?)? {
+                objects.insert(object.id, object);
+            }
+        }
+        Ok(objects)
     }
 
     /// Dumps everything and hands out the differences and [`Update::Resynced`]; returns how many these were. Call it
     /// now and then: the kernel forgets to tell.
     pub fn resync(&mut self, each: impl FnMut(Update)) -> Result<usize, NetlinkError> {
-        let now = Tables {
-            interfaces: self.dump_interfaces()?,
-            routes: self.dump_routes()?,
-            multicast: self.dump_multicast()?,
-        };
+        let mut now = Tables::default();
+        now.interfaces = self.dump_interfaces()?;
+        now.multicast = self.dump_multicast()?;
+        now.objects = self.dump_objects()?;
+        now.rules = [self.dump_rules(false)?, self.dump_rules(true)?];
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            for message in &self.dump_family(family)? {
+                now.enter_dumped(&message?)?;
+            }
+        }
         let before = std::mem::replace(&mut self.tables, now);
         let mut changes = Vec::new();
         self.tables.differences(&before, &mut changes);
         changes.push(Update::Resynced);
+        self.note(&changes);
         let count = changes.len();
         changes.into_iter().for_each(each);
         Ok(count)
@@ -195,18 +319,6 @@ impl Mirror {
         Ok(interfaces)
     }
 
-    fn dump_routes(&mut self) -> Result<BTreeMap<RouteKey, Vec<Hop>>, NetlinkError> {
-        let mut routes: BTreeMap<RouteKey, Vec<Hop>> = BTreeMap::new();
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            for message in &self.dump_family(family)? {
-                if let Some(route) = KernelRoute::decode(&message?)? {
-                    routes.entry(route.key).or_default().push(route.hop);
-                }
-            }
-        }
-        Ok(routes)
-    }
-
     fn dump_multicast(&mut self) -> Result<BTreeMap<MulticastKey, MulticastRoute>, NetlinkError> {
         let mut entries = BTreeMap::new();
         for family in [RTNL_FAMILY_IPMR, RTNL_FAMILY_IP6MR] {
@@ -224,7 +336,16 @@ impl Mirror {
         let mut header = [0; 12];
         header[0] = family as u8;
         let message = Message::new(libc::RTM_GETROUTE, 0).fixed(&header);
-        match self.connection.dump("list the routes", message) {
+        self.dump_if_known("list the routes", message)
+    }
+
+    /// A table; nothing where the kernel has no such table.
+    fn dump_if_known(
+        &mut self,
+        doing: &'static str,
+        message: Message,
+    ) -> Result<Answers, NetlinkError> {
+        match self.connection.dump(doing, message) {
             Err(error) if error.is(libc::EOPNOTSUPP) || error.is(libc::EAFNOSUPPORT) => {
                 Ok(Answers::default())
             }
@@ -238,182 +359,4 @@ impl AsFd for Mirror {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.subscription.as_fd()
     }
-}
-
-impl Tables {
-    /// What leads from `before` to here.
-    fn differences(&self, before: &Tables, changes: &mut Vec<Update>) {
-        // Routes go before the interfaces that they lead through, and come after them.
-        let keys: BTreeSet<_> = before.routes.keys().chain(self.routes.keys()).copied().collect();
-        let mut new = Vec::new();
-        for key in keys {
-            let (old, now) = (effective(&before.routes, key), effective(&self.routes, key));
-            if old != now {
-                changes.extend(old.map(Update::RouteGone));
-                new.extend(now.map(Update::Route));
-            }
-        }
-        for &(group, source) in before.multicast.keys() {
-            if !self.multicast.contains_key(&(group, source)) {
-                changes.push(Update::MulticastRouteGone { source, group });
-            }
-        }
-        for id in before.interfaces.keys().filter(|id| !self.interfaces.contains_key(id)) {
-            changes.push(Update::InterfaceGone(*id));
-        }
-        for (id, state) in &self.interfaces {
-            if before.interfaces.get(id) != Some(state) {
-                changes.push(Update::Interface(state.clone()));
-            }
-        }
-        changes.extend(new);
-        for (key, route) in &self.multicast {
-            if before.multicast.get(key) != Some(route) {
-                changes.push(Update::MulticastRoute(route.clone()));
-            }
-        }
-    }
-
-    /// Enters one announcement. Returns whether it makes a dump necessary: whether it takes routes along, or revives some,
-    /// that nobody announces.
-    fn apply(
-        &mut self,
-        message: &Received<'_>,
-        changes: &mut Vec<Update>,
-    ) -> Result<bool, NetlinkError> {
-        match message.kind {
-            libc::RTM_NEWLINK | libc::RTM_DELLINK => self.apply_link(message, changes),
-            libc::RTM_NEWADDR | libc::RTM_DELADDR => self.apply_address(message, changes),
-            libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
-                self.apply_route(message, changes)?;
-                self.apply_multicast(message, changes)?;
-                Ok(false)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    fn apply_link(
-        &mut self,
-        message: &Received<'_>,
-        changes: &mut Vec<Update>,
-    ) -> Result<bool, NetlinkError> {
-        let Some(link) = Link::decode(message)? else {
-            return Ok(false);
-        };
-        if message.kind == libc::RTM_DELLINK {
-            let was_there = self.interfaces.remove(&link.id).is_some();
-            changes.extend(was_there.then_some(Update::InterfaceGone(link.id)));
-            return Ok(was_there);
-        }
-        let before = self.interfaces.get(&link.id);
-        let other_state = before.is_some_and(|before| before.up != link.up);
-        let state = with_addresses(link, before.map_or(Vec::new(), |b| b.addresses.clone()));
-        if before != Some(&state) {
-            changes.push(Update::Interface(state.clone()));
-            self.interfaces.insert(state.id, state);
-        }
-        Ok(other_state)
-    }
-
-    fn apply_address(
-        &mut self,
-        message: &Received<'_>,
-        changes: &mut Vec<Update>,
-    ) -> Result<bool, NetlinkError> {
-        let Some(announced) = Address::decode(message)? else {
-            return Ok(false);
-        };
-        let Some(state) = self.interfaces.get_mut(&announced.interface) else {
-            return Ok(false);
-        };
-        let there = message.kind == libc::RTM_NEWADDR && announced.usable;
-        if there == state.addresses.contains(&announced.address) {
-            return Ok(false);
-        }
-        if there {
-            enter_address(&mut state.addresses, announced.address);
-        } else {
-            state.addresses.retain(|a| *a != announced.address);
-        }
-        changes.push(Update::Interface(state.clone()));
-        Ok(!there)
-    }
-
-    fn apply_route(
-        &mut self,
-        message: &Received<'_>,
-        changes: &mut Vec<Update>,
-    ) -> Result<(), NetlinkError> {
-        if let Some(route) = KernelRoute::decode(message)? {
-            let before = effective(&self.routes, route.key);
-            enter_route(message, route, &mut self.routes);
-            let now = effective(&self.routes, route.key);
-            if before != now {
-                changes.extend(before.map(Update::RouteGone));
-                changes.extend(now.map(Update::Route));
-            }
-        }
-        Ok(())
-    }
-
-    fn apply_multicast(
-        &mut self,
-        message: &Received<'_>,
-        changes: &mut Vec<Update>,
-    ) -> Result<(), NetlinkError> {
-        let Some(route) = decode::multicast_route(message)? else {
-            return Ok(());
-        };
-        let (group, source) = (route.group, route.source);
-        if message.kind == libc::RTM_DELROUTE {
-            let was_there = self.multicast.remove(&(group, source)).is_some();
-            changes.extend(was_there.then_some(Update::MulticastRouteGone { source, group }));
-        } else if self.multicast.get(&(group, source)) != Some(&route) {
-            changes.push(Update::MulticastRoute(route.clone()));
-            self.multicast.insert((group, source), route);
-        }
-        Ok(())
-    }
-}
-
-/// Enters an address where [`InterfaceState::addresses`] wants it. The kernel lists those of IPv6 in the order of their
-/// arrival, the youngest first, so that what neighbours see would change with each of them: here they are sorted.
-fn enter_address(addresses: &mut Vec<IpAddr>, address: IpAddr) {
-    addresses.push(address);
-    addresses.sort_by_key(|address| match address {
-        IpAddr::V4(_) => (0, 0), // a stable sort keeps their order
-        IpAddr::V6(a) => (1 + u8::from(a.is_unicast_link_local()), a.to_bits()),
-    });
-}
-
-/// Does to the list of hops of one key what the kernel did to its own.
-fn enter_route(
-    message: &Received<'_>,
-    route: KernelRoute,
-    routes: &mut BTreeMap<RouteKey, Vec<Hop>>,
-) {
-    let flag = |flag: i32| message.flags & flag as u16 != 0;
-    let hops = routes.entry(route.key).or_default();
-    if flag(libc::NLM_F_REPLACE) && !hops.is_empty() {
-        hops.remove(0);
-    }
-    hops.retain(|hop| *hop != route.hop);
-    if message.kind == libc::RTM_NEWROUTE {
-        let at = if flag(libc::NLM_F_APPEND) { hops.len() } else { 0 };
-        hops.insert(at, route.hop);
-    }
-    if hops.is_empty() {
-        routes.remove(&route.key);
-    }
-}
-
-/// The route that counts among those of a key.
-fn effective(routes: &BTreeMap<RouteKey, Vec<Hop>>, key: RouteKey) -> Option<Route> {
-    let hop = *routes.get(&key)?.first()?;
-    Some(Route { prefix: key.prefix, metric: key.metric, hop })
-}
-
-fn with_addresses(link: Link, addresses: Vec<IpAddr>) -> InterfaceState {
-    InterfaceState { id: link.id, name: link.name, addresses, mtu: link.mtu, up: link.up }
 }

@@ -226,6 +226,12 @@ impl Connection {
     }
 }
 
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 /// Messages that answered a request, kept as they came.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {

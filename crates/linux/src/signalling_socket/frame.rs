@@ -172,6 +172,7 @@ mod tests {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         Header::new(&out, 3_000).expect("fits")
     }
@@ -216,6 +217,7 @@ mod tests {
             router_alert: false,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         assert!(matches!(Header::new(&out, 8), Err(SendError::MixedFamilies)));
     }

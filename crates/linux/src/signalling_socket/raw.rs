@@ -72,8 +72,7 @@ impl RawSockets {
     /// takes.
     pub(super) fn send(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
         let header = Header::new(out, payload.len())?;
-        let interface = out.interface.map(|i| i.0);
-        let target = target(out.destination, interface);
+        let target = target_of(out);
         let outcome = self.transmit([header.emit().octets(), payload], &target);
         let outcome = match outcome {
             Err(error) if is_too_wide(&error) => self.send_fragments(&header, payload, &target),
@@ -101,7 +100,7 @@ impl RawSockets {
         for (((out, payload), header), packet) in
             messages.iter().zip(headers.iter().flatten()).zip(&mut packets)
         {
-            let target = target(out.destination, out.interface.map(|i| i.0));
+            let target = target_of(out);
             *packet = Packet { pieces: [header.octets(), payload], target };
             count += 1;
         }
@@ -246,6 +245,13 @@ pub(super) fn bare_datagram6<'a>(octets: &'a [u8], about: &Received) -> Option<D
         encapsulated: false,
         payload: octets,
     })
+}
+
+/// Where a message goes. The kernel sends a packet with a header of ours towards the address that it is given, whatever the
+/// header says: that of the next hop, where one is named. A next hop of another family cannot be given; its interface is.
+fn target_of(out: &Outgoing) -> Target {
+    let next_hop = out.next_hop.filter(|next_hop| next_hop.is_ipv4() == out.destination.is_ipv4());
+    target(next_hop.unwrap_or(out.destination), out.interface.map(|i| i.0))
 }
 
 /// Where a packet with a header of ours goes. An address of the link needs to be told of which.

@@ -135,7 +135,10 @@ impl UdpSockets {
             (true, true) if out.destination.is_ipv4() => (ENCAPSULATION4.into(), 1),
             (true, true) => (ENCAPSULATION6.into(), 1),
             // Path and its like are addressed to the session; the router takes them up.
-            (true, false) if out.router_alert => (self.first_hop(out.destination)?, out.ttl),
+            (true, false) if out.router_alert => {
+                let known = out.next_hop.filter(|hop| hop.is_ipv4() == out.destination.is_ipv4());
+                (known.map_or_else(|| self.first_hop(out.destination), Ok)?, out.ttl)
+            }
             (true, false) => (out.destination, out.ttl),
         };
         let interface = out.interface.map(|interface| interface.0);

@@ -117,6 +117,7 @@ pub(crate) fn rsvp_of_strangers() {
     let message = earmark_core::Outgoing {
         protocol: 46,
         interface: Some(line.outward),
+        next_hop: None,
         source: SENDER.into(),
         destination: RECEIVER.into(),
         ttl: 9,

@@ -61,6 +61,7 @@ pub(crate) fn host_and_router() {
             router_alert: true,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         let to_neighbor = |destination, interface, encapsulated| Outgoing {
             router_alert: false,
@@ -115,6 +116,7 @@ pub(crate) fn only_where_wanted() {
         router_alert: true,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     };
     host.send(&path, &MESSAGE).expect("sent");
     assert_nothing(&mut router);

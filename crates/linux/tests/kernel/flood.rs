@@ -221,6 +221,7 @@ pub(crate) fn signalling(choice: ClassifierChoice) {
         router_alert: false,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     };
     const COUNT: u32 = 100;
     let messages = || {

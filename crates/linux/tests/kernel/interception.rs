@@ -44,6 +44,7 @@ fn path(source: IpAddr, destination: IpAddr, interface: InterfaceId) -> Outgoing
         router_alert: true,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     }
 }
 

@@ -1,15 +1,15 @@
 //! The mirror of interfaces and routes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use earmark_core::{InterfaceId, MulticastRoute, Prefix, Route};
+use earmark_core::{Flow, InterfaceId, MulticastRoute, Prefix, Route};
 use earmark_linux::multicast_router::MulticastRouter;
 use earmark_linux::netlink::{Connection, Message};
-use earmark_linux::{InterfaceState, Mirror, Update, link};
+use earmark_linux::{FlowRoutes, InterfaceState, Mirror, Update, link};
 
-use crate::support::{Line, PATIENCE, eventually};
+use crate::support::{Line, PATIENCE, eventually, flow, ip, words};
 
 /// What a reader of the updates knows.
 #[derive(Debug, Default)]
@@ -17,6 +17,10 @@ struct Known {
     interfaces: BTreeMap<InterfaceId, InterfaceState>,
     routes: Vec<Route>,
     multicast: Vec<MulticastRoute>,
+    several: BTreeSet<Prefix>,
+    rules: [bool; 2],
+    /// Where flows may have moved.
+    moved: Vec<Prefix>,
     resyncs: u32,
 }
 
@@ -45,6 +49,12 @@ impl Known {
                 let at = self.multicast.iter().position(|r| (r.source, r.group) == (source, group));
                 self.multicast.remove(at.expect("announced before"));
             }
+            Update::NextHops { prefix, several: true } => _ = self.several.insert(prefix),
+            Update::NextHops { prefix, several: false } => {
+                assert!(self.several.remove(&prefix), "never announced: {prefix}");
+            }
+            Update::Rules { ipv6, apply } => self.rules[usize::from(ipv6)] = apply,
+            Update::FlowRoutes(prefix) => self.moved.push(prefix),
             Update::Resynced => self.resyncs += 1,
         }
     }
@@ -57,6 +67,7 @@ impl Known {
         self.interfaces == other.interfaces
             && same(&self.routes, &other.routes)
             && same(&self.multicast, &other.multicast)
+            && (&self.several, self.rules) == (&other.several, other.rules)
     }
 
     fn route(&self, prefix: &str) -> Option<&Route> {
@@ -281,4 +292,113 @@ pub(crate) fn silent_changes() {
         way(&known) == Some(line.outward)
     });
     assert_complete(&line, &mut mirror, &mut known);
+}
+
+/// Several next hops, as a route of its own and as nexthop objects: each change is told, also those that the kernel tells of
+/// no route; and so are rules, other tables, and settings.
+pub(crate) fn flows() {
+    let line = Line::new();
+    let (mut mirror, mut known) = open(&line);
+    assert!(!mirror.flows_differ() && known.several.is_empty() && known.rules == [false; 2]);
+    let (own, objects): (Prefix, Prefix) =
+        ("10.88.0.0/16".parse().expect("one"), "10.89.0.0/16".parse().expect("another"));
+    let two = ["nexthop", "via", "10.77.2.1", "nexthop", "via", "10.77.1.1"];
+    ip(&line.router, &[&["route", "add", "10.88.0.0/16"], &two[..]].concat());
+    for command in [
+        "nexthop add id 1 via 10.77.2.1 dev right",
+        "nexthop add id 2 via 10.77.1.1 dev left",
+        "nexthop add id 3 via 10.77.1.7 dev left",
+        "nexthop add id 10 group 1/2/3",
+        "route add 10.89.0.0/16 nhid 10",
+    ] {
+        ip(&line.router, &words(command));
+    }
+    eventually("both routes are known to have several", || {
+        take(&mut mirror, &mut known);
+        known.several == BTreeSet::from([own, objects])
+    });
+    assert!(mirror.flows_differ());
+    let mut change = |mirror: &mut Mirror, command: &str, prefix: Prefix| {
+        known.moved.clear();
+        known.several.remove(&prefix);
+        ip(&line.router, &words(command));
+        eventually(command, || {
+            take(mirror, &mut known);
+            known.several.contains(&prefix) || known.moved.contains(&prefix)
+        });
+        known.several.insert(prefix);
+    };
+    change(&mut mirror, "nexthop del id 3", objects);
+    change(&mut mirror, "nexthop replace id 10 group 1,5/2", objects);
+    change(&mut mirror, "nexthop replace id 2 via 10.77.1.8 dev left", objects);
+    change(
+        &mut mirror,
+        "route replace 10.88.0.0/16 nexthop via 10.77.2.1 weight 3 nexthop via 10.77.1.1",
+        own,
+    );
+    // The rule takes effect for other tables; a route there is told.
+    let everything = Prefix::everything(false);
+    ip(&line.router, &words("rule add from 10.77.1.1 lookup 100"));
+    eventually("the rule is known", || {
+        take(&mut mirror, &mut known);
+        known.rules == [true, false]
+    });
+    known.moved.clear();
+    ip(&line.router, &words("route add 10.90.0.0/16 via 10.77.2.1 table 100"));
+    eventually("a route of another table is told", || {
+        take(&mut mirror, &mut known);
+        known.moved == ["10.90.0.0/16".parse().expect("a prefix")]
+    });
+    ip(&line.router, &words("rule del from 10.77.1.1 lookup 100"));
+    ip(&line.router, &words("nexthop flush"));
+    ip(&line.router, &words("route del 10.88.0.0/16"));
+    eventually("all is as it was", || {
+        take(&mut mirror, &mut known);
+        known.several.is_empty()
+            && known.rules == [false; 2]
+            && known.route("10.89.0.0/16").is_none()
+    });
+    known.moved.clear();
+    mirror.poll(|update| known.take(update)).expect("polled");
+    assert!(known.moved.is_empty());
+    link::sysctl(&line.router, "net.ipv4.fib_multipath_hash_policy", "1").expect("a policy");
+    mirror.poll(|update| known.take(update)).expect("polled");
+    assert_eq!(known.moved, [everything]);
+    assert_complete(&line, &mut mirror, &mut known);
+}
+
+/// A resilient group moves its buckets by itself, and nobody announces it.
+pub(crate) fn resilient_buckets() {
+    let line = Line::new();
+    let (mut mirror, mut known) = open(&line);
+    for command in [
+        "nexthop add id 1 via 10.77.2.1 dev right",
+        "nexthop add id 2 via 10.77.1.1 dev left",
+        "nexthop add id 11 group 1,1/2,1 type resilient buckets 32 idle_timer 1",
+        "route add 10.88.0.0/16 nhid 11",
+    ] {
+        ip(&line.router, &words(command));
+    }
+    let prefix = "10.88.0.0/16".parse().expect("a prefix");
+    eventually("the route is known", || {
+        take(&mut mirror, &mut known);
+        known.several.contains(&prefix)
+    });
+    mirror.poll(|update| known.take(update)).expect("polled");
+    // Buckets that nobody has used lately would move at once.
+    let mut asker =
+        line.router.run_in(|| FlowRoutes::open(Vec::new())).expect("inside").expect("a socket");
+    for last in 1..=200 {
+        let destination = [10, 88, 0, last].into();
+        asker.find(&Flow { destination, source: None, ..flow(1, 2) }, None).expect("an answer");
+    }
+    ip(&line.router, &words("nexthop replace id 11 group 1,7/2,1 type resilient idle_timer 1"));
+    take(&mut mirror, &mut known);
+    mirror.poll(|update| known.take(update)).expect("polled");
+    known.moved.clear();
+    // The others move when their timer ends.
+    eventually("the buckets that moved are told", || {
+        mirror.poll(|update| known.take(update)).expect("polled");
+        known.moved.contains(&prefix)
+    });
 }

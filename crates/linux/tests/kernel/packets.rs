@@ -46,6 +46,7 @@ pub(crate) fn outgoing(protocol: u8, source: IpAddr, destination: IpAddr) -> Out
         router_alert: true,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn path(router_alert: bool) -> Outgoing {
         router_alert,
         encapsulated: false,
         neighbor: None,
+        next_hop: None,
     }
 }
 

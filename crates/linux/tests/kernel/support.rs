@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -215,4 +216,17 @@ pub(crate) fn meddle(namespace: &Namespace, message: Message) {
 pub(crate) fn tc_header(interface: InterfaceId, handle: u32, parent: u32) -> Vec<u8> {
     let words = [0, interface.0, handle, parent, 0];
     words.into_iter().flat_map(u32::to_ne_bytes).collect()
+}
+
+/// Runs `ip` in a namespace.
+pub(crate) fn ip(namespace: &Namespace, arguments: &[&str]) {
+    let run = || Command::new("ip").args(arguments).output();
+    let output = namespace.run_in(run).expect("inside").expect("ip runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments:?}: {said}");
+}
+
+/// The words of a command.
+pub(crate) fn words(command: &str) -> Vec<&str> {
+    command.split_whitespace().collect()
 }

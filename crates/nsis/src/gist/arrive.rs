@@ -21,6 +21,7 @@ use crate::PORT;
 use crate::api::Event;
 use crate::instance::Work;
 use crate::nslp::Peering;
+use crate::route;
 
 /// The longest IP header with router alert, octets: that of IPv6.
 const IP_HEADER: usize = 48;
@@ -160,7 +161,8 @@ impl Gist {
             self.refuse(work, arrival, ErrorCode::HopLimitExceeded, 0);
             return self.ignore(work, arrival, DropReason::HopLimit);
         }
-        let Some(how) = self.onward(work, received) else { return };
+        let Some(mut how) = self.onward(work, received) else { return };
+        follow_flow(work, arrival, &mut how);
         let answer = core::mem::take(&mut self.scratch);
         let (data, growth) = match payload {
             Payload::Untouched => (None, 0),
@@ -251,6 +253,7 @@ impl Gist {
             router_alert: received.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         })
     }
 
@@ -300,4 +303,18 @@ enum Payload {
     Untouched,
     /// The application has written others.
     Answer,
+}
+
+/// Has a Query that goes on leave as the flow does that it is about.
+fn follow_flow(work: &Work<'_, '_>, arrival: &Arrival<'_>, how: &mut Outgoing) {
+    if !work.context.routes.differs_by_flow(how.destination) {
+        return;
+    }
+    let Ok(message) = Message::parse(arrival.octets, Mode::D) else { return };
+    if let Body::Query(query) = message.body
+        && let Some(hop) = route::hop(work.context, &query.mri)
+    {
+        how.interface = Some(hop.interface);
+        how.next_hop = route::next_hop(work.context, &query.mri, &hop);
+    }
 }

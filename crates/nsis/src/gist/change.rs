@@ -15,9 +15,9 @@ use super::Gist;
 use super::machine::{Event, Facts, State};
 use super::state::{Index, NONE};
 use super::step::{At, Occasion};
-use super::transmit::target;
 use crate::instance::Work;
 use crate::nslp::{Notification, Validity};
+use crate::route;
 
 /// Routing states that are looked at in one turn; the rest is due at once again.
 const LOOKS_PER_TURN: usize = 256;
@@ -129,7 +129,7 @@ impl Gist {
             return;
         }
         self.store.half_mut(at.place()).epoch = self.epoch;
-        let hop = work.context.routes.lookup(target(&at.mri()));
+        let hop = route::hop(work.context, &at.mri());
         let now = hop.map(|hop| self.fingerprint(&hop));
         if now == Some(self.store.half(at.place()).hop) || state != State::EstablishedDownstream {
             return;

@@ -92,6 +92,7 @@ impl Gist {
             destination,
             port: arrival.source_port,
             interface: None,
+            next_hop: None,
             ttl: self.config.ttl,
             router_alert: false,
         };

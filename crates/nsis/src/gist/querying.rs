@@ -20,11 +20,12 @@ use super::transmit::{UPSTREAM_TTL, Way, message, own_address, target};
 use crate::PORT;
 use crate::instance::Work;
 use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
+use crate::route;
 
 impl Gist {
     /// Whether a peer can be asked for in this direction (RFC 5971 section 5.8).
     pub(super) fn may_query(&self, work: &Work<'_, '_>, mri: &Mri) -> Result<Hop, SendFailure> {
-        let hop = work.context.routes.lookup(target(mri));
+        let hop = route::hop(work.context, mri);
         match (mri, mri.direction(), self.config.upstream_queries) {
             (_, Direction::Downstream, _)
             | (Mri::PathCoupled(_), Direction::Upstream, UpstreamQueries::Routed) => {
@@ -96,7 +97,8 @@ impl Gist {
             stack: None,
             nslp_data: None,
         };
-        let way = self.way_of_query(&mri, &hop, own, unanswered);
+        let next_hop = route::next_hop(work.context, &mri, &hop);
+        let way = Way { next_hop, ..self.way_of_query(&mri, &hop, own, unanswered) };
         let hops = self.config.hops;
         let is_peer = way.source == own;
         let nslpid = at.key.nslpid;
@@ -127,6 +129,7 @@ impl Gist {
             destination,
             port: PORT,
             interface: Some(hop.interface),
+            next_hop: None,
             ttl: if upstream { UPSTREAM_TTL } else { self.config.ttl },
             router_alert: destination.is_ipv6()
                 || !silent.iter().any(|prefix| prefix.contains(destination)),

@@ -279,6 +279,7 @@ impl Gist {
             destination: nli.interface_address,
             port: arrival.source_port,
             interface: None,
+            next_hop: None,
             ttl: self.config.ttl,
             router_alert: false,
         })

@@ -31,6 +31,8 @@ pub(super) struct Way {
     pub(super) port: u16,
     /// Through which interface; `None` lets the routes decide.
     pub(super) interface: Option<InterfaceId>,
+    /// Which router there takes it; `None` lets the routes decide.
+    pub(super) next_hop: Option<IpAddr>,
     pub(super) ttl: u8,
     pub(super) router_alert: bool,
 }
@@ -76,6 +78,7 @@ impl Gist {
             router_alert: way.router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: way.next_hop,
         };
         let header = udp::Repr {
             source: way.source,
@@ -120,6 +123,7 @@ impl Gist {
             destination: peer.address,
             port: peer.port,
             interface: None,
+            next_hop: None,
             ttl: self.config.ttl,
             router_alert: false,
         })

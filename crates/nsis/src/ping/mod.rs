@@ -33,6 +33,7 @@ pub use counters::Counters;
 use crate::nslp::{
     MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure, SendMessage, Turn,
 };
+use crate::route;
 use initiator::Initiator;
 
 /// Ping NSLP on one node.
@@ -209,6 +210,6 @@ fn available(context: &Context<'_>, mri: &Mri) -> Option<u64> {
     if context.interfaces.is_local(end) {
         return None;
     }
-    let link = context.routes.lookup(end)?.interface;
+    let link = route::hop(context, mri)?.interface;
     context.ledger.link(link).map(|_| context.ledger.left(link).as_bps())
 }

@@ -17,6 +17,7 @@ use super::api::{Change, Event};
 use super::rmf::{self, Fault, Wanted};
 use super::state::{Flags, Index};
 use crate::nslp::{Attributes, Turn};
+use crate::route;
 
 /// What admission is asked for.
 pub(super) struct Asked<'a> {
@@ -345,5 +346,5 @@ pub(super) fn way_out(
     if turn.context.interfaces.is_local(mri.destination) {
         return Ok(None);
     }
-    turn.context.routes.lookup(mri.destination).map(|hop| Some(hop.interface)).ok_or(NoRoute)
+    route::hop_of_flow(turn.context, mri).map(|hop| Some(hop.interface)).ok_or(NoRoute)
 }

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use earmark_core::admission::LinkCapacity;
 use earmark_core::timer::TimerId;
 use earmark_core::{InterfaceId, Rate};
-use earmark_wire::gist::{Direction, PathCoupled, SessionId};
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::iana::{BindingCode, MessageType, TransientFailure};
 use earmark_wire::qos_nslp::{BoundSessionId, Outcome};
 use serde::Serialize;
@@ -32,6 +32,7 @@ use super::rmf::{self, Purpose};
 use super::state::{Flags, Index};
 use super::wish::qspec_of;
 use crate::nslp::{Received, Turn};
+use crate::route;
 
 /// Lanes count down from here: far from the numbers of interfaces, and from those of the lanes of other protocols.
 const LANES: u32 = u32::MAX / 2;
@@ -139,7 +140,7 @@ impl QosNslp {
             Direction::Downstream => mri.destination,
             Direction::Upstream => mri.source,
         };
-        let onwards = turn.context.routes.lookup(end);
+        let onwards = route::hop(turn.context, &Mri::PathCoupled(*mri));
         turn.context.interfaces.is_local(end)
             || onwards.is_some_and(|hop| !self.is_inner(turn, hop.interface))
     }

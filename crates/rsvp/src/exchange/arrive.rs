@@ -214,8 +214,7 @@ impl Rsvp {
         let hop = match self.exchange.book.subject(entry) {
             Subject::Path(sender) => {
                 let outgoing = self.store.psb(sender).outgoing.as_slice().first().copied();
-                let destination = self.store.session_of(sender).destination;
-                return self.exchange.partner_towards(turn, outgoing, destination) == Some(partner);
+                return self.partner_for_path(turn, sender, outgoing) == Some(partner);
             }
             Subject::Resv(sender) => self.store.psb(sender).hop,
             Subject::Shared(pool) => {

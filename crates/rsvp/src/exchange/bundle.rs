@@ -190,6 +190,7 @@ impl Planned {
             destination: self.neighbor.address,
             router_alert: false,
             neighbor: None,
+            next_hop: None,
             ..self.how
         };
         octets.extend_from_slice(&self.octets);
@@ -241,6 +242,7 @@ mod tests {
             router_alert: true,
             encapsulated: false,
             neighbor,
+            next_hop: None,
         }
     }
 

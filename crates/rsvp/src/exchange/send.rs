@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use earmark_core::timer::TimingWheel;
-use earmark_core::{Effects, InterfaceId, Neighbor, Outgoing, Time};
+use earmark_core::{Context, Effects, Hop, InterfaceId, Neighbor, Outgoing, Time};
 use earmark_wire::rsvp::{Body, List, Message, MessageId};
 
 use super::book::Subject;
@@ -84,18 +84,20 @@ impl Exchange {
         self.partners.get(index).filter(|partner| partner.capable).map(|_| index)
     }
 
-    /// The next neighbour on the way to an address, if it takes part, and is behind this interface, if one is given.
+    /// The next neighbour on the way to an address, if it takes part, and is behind this interface, if one is given. `hop`
+    /// finds the way.
     pub(crate) fn partner_towards<E>(
         &self,
         turn: &Turn<'_, '_, E>,
         outgoing: Option<InterfaceId>,
         destination: IpAddr,
+        hop: impl FnOnce(&Context<'_>) -> Option<Hop>,
     ) -> Option<Index> {
         // Towards a group nobody knows how many there are.
         if self.is_alone() || destination.is_multicast() {
             return None;
         }
-        let hop = turn.context.routes.lookup(destination)?;
+        let hop = hop(turn.context)?;
         if outgoing.is_some_and(|outgoing| outgoing != hop.interface) {
             return None;
         }

@@ -25,8 +25,7 @@ impl Rsvp {
         if self.exchange.is_alone() {
             return (None, None);
         }
-        let destination = self.store.session_of(sender).destination;
-        let partner = self.exchange.partner_towards(turn, Some(outgoing), destination);
+        let partner = self.partner_for_path(turn, sender, Some(outgoing));
         // Where this node answers for receivers, it tries again what was refused whenever it refreshes the Path.
         let partner = partner.filter(|_| self.config.proxies.receivers.is_empty());
         let mut told = self.store.psb(sender).path_told;
@@ -122,7 +121,18 @@ impl Rsvp {
         let Standing::Listed { partner, .. } = self.exchange.book.standing(psb.path_told) else {
             return false;
         };
-        let destination = self.store.session_of(sender).destination;
-        self.exchange.partner_towards(turn, None, destination) != Some(partner)
+        self.partner_for_path(turn, sender, None) != Some(partner)
+    }
+
+    /// The partner that takes up the Path of a sender, behind this interface, if one is given.
+    pub(super) fn partner_for_path<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        sender: Index,
+        outgoing: Option<InterfaceId>,
+    ) -> Option<Index> {
+        let data = self.data_of(sender);
+        let destination = data.session.destination;
+        self.exchange.partner_towards(turn, outgoing, destination, |context| data.hop(context))
     }
 }

@@ -255,6 +255,7 @@ impl Network {
             router_alert: false,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         };
         let packet = Packet::signalling(&how, &segment.octets(local.ip(), peer.ip()));
         match self.hosts[node.0].routes_to(peer.ip()) {

@@ -62,6 +62,7 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
                             router_alert: false,
                             encapsulated: false,
                             neighbor: None,
+                            next_hop: None,
                         }
                     });
                     outbox.send_copy(*way, resv);

@@ -224,6 +224,7 @@ impl Host {
             router_alert: false,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         }
     }
 }

@@ -154,6 +154,7 @@ impl Speaker {
             router_alert,
             encapsulated: false,
             neighbor: None,
+            next_hop: None,
         }
     }
 

@@ -1,0 +1,49 @@
+//! `[[mark]]`: the marks that this host's firewall gives to packets, where policy rules look at them.
+
+use earmark_core::Prefix;
+use earmark_linux::MarkRule;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::ConfigError;
+use super::source::Source;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MarkTable {
+    mark: Spanned<u32>,
+    interface: Option<String>,
+    from: Option<Spanned<String>>,
+    to: Option<Spanned<String>>,
+    ip_protocol: Option<u8>,
+    port: Option<u16>,
+}
+
+const RANGE: &str = "an address range such as \"10.0.3.0/24\"";
+
+impl Source<'_> {
+    pub(super) fn marks(&self, tables: &[MarkTable]) -> Result<Vec<MarkRule>, ConfigError> {
+        tables.iter().map(|table| self.mark(table)).collect()
+    }
+
+    fn mark(&self, table: &MarkTable) -> Result<MarkRule, ConfigError> {
+        let range = |text: &Option<Spanned<String>>| -> Result<Option<Prefix>, ConfigError> {
+            text.as_ref().map(|text| self.read(text, RANGE)).transpose()
+        };
+        let rule = MarkRule {
+            mark: *table.mark.get_ref(),
+            incoming: table.interface.clone(),
+            source: range(&table.from)?,
+            destination: range(&table.to)?,
+            protocol: table.ip_protocol,
+            port: table.port,
+        };
+        if let (Some(from), Some(to), Some(text)) = (rule.source, rule.destination, &table.to)
+            && from.address().is_ipv4() != to.address().is_ipv4()
+        {
+            let message = "from and to are of different IP versions";
+            return Err(self.error(text.span(), message, "write one [[mark]] for each version"));
+        }
+        Ok(rule)
+    }
+}

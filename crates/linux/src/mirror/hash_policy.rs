@@ -1,0 +1,57 @@
+//! How the kernel spreads flows over several next hops, as far as it can be set: nobody announces a change.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Settings of both families that decide which next hop a flow takes. Those of IPv6 begin at the fourth.
+const SETTINGS: [&str; 5] = [
+    "/proc/sys/net/ipv4/fib_multipath_hash_policy",
+    "/proc/sys/net/ipv4/fib_multipath_hash_fields",
+    "/proc/sys/net/ipv4/fib_multipath_use_neigh",
+    "/proc/sys/net/ipv6/fib_multipath_hash_policy",
+    "/proc/sys/net/ipv6/fib_multipath_hash_fields",
+];
+const FIRST_OF_IPV6: usize = 3;
+/// Octets of a setting: a number.
+const LENGTH: usize = 16;
+
+/// The settings as they were last seen, of the network namespace of the thread that opened them.
+#[derive(Debug)]
+pub(super) struct HashPolicy {
+    /// `None` where the kernel has no such setting.
+    files: [Option<File>; SETTINGS.len()],
+    seen: [[u8; LENGTH]; SETTINGS.len()],
+}
+
+impl HashPolicy {
+    pub(super) fn open() -> HashPolicy {
+        let files = SETTINGS.map(|path| File::open(path).ok());
+        let seen = files.each_ref().map(|file| file.as_ref().map_or([0; LENGTH], read));
+        HashPolicy { files, seen }
+    }
+
+    /// Whether the policy of IPv6 was 3, a hash of chosen fields.
+    pub(super) fn is_ipv6_by_fields(&self) -> bool {
+        self.seen[FIRST_OF_IPV6].starts_with(b"3")
+    }
+
+    /// Looks at them again; whether those of IPv4 and of IPv6 have changed.
+    pub(super) fn changes(&mut self) -> [bool; 2] {
+        let mut changed = [false; 2];
+        for (at, (file, seen)) in self.files.iter().zip(&mut self.seen).enumerate() {
+            let now = file.as_ref().map_or([0; LENGTH], read);
+            if now != *seen {
+                changed[usize::from(at >= FIRST_OF_IPV6)] = true;
+                *seen = now;
+            }
+        }
+        changed
+    }
+}
+
+fn read(file: &File) -> [u8; LENGTH] {
+    let mut text = [0; LENGTH];
+    // What cannot be read has not changed as far as anybody can tell.
+    let _ = file.read_at(&mut text, 0);
+    text
+}
