@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{Demand, Priority};
+use earmark_core::outcome;
 use earmark_core::{Flow, InterfaceId, Rate};
 use earmark_wire::gist::SessionId;
 use earmark_wire::qos_nslp::{BoundSessionId, ErrorSource, Outcome};
@@ -257,7 +258,7 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The whole path, as far as the scope goes, has reserved.
+    /// The path has reserved, as far as `reach` says. Told again where that changes.
     Reserved {
         /// For whom.
         application: Application,
@@ -267,6 +268,9 @@ pub enum Event {
         rate: Rate,
         /// There are routers on the path that do not take part (BREAK).
         breaks: bool,
+        /// How far it reaches, and by whose word.
+        #[serde(default)]
+        reach: outcome::Outcome,
     },
     /// Something was refused. What the application had before, it still has.
     Refused {
@@ -291,6 +295,9 @@ pub enum Event {
         latency_us: Option<u32>,
         /// There are routers on the path that do not take part.
         breaks: bool,
+        /// How far the path was asked, and by whose word.
+        #[serde(default)]
+        reach: outcome::Outcome,
     },
     /// Nobody has answered in time.
     TimedOut {
@@ -321,6 +328,9 @@ pub enum Event {
         flow: Flow,
         /// How much is reserved.
         rate: Rate,
+        /// How far it reaches, as the RESERVE tells that has come.
+        #[serde(default)]
+        reach: outcome::Outcome,
     },
     /// A session that had come is gone.
     Gone {
