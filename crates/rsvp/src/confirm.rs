@@ -99,7 +99,9 @@ impl Rsvp {
         if let Peer::Local(application) = self.store.rsb(request).hop {
             // Others of this host have not asked, or have asked for more.
             let (session, style) = (confirmation.session, confirmation.flows.style());
-            turn.out.notify(Event::Confirmed { application, session, node, style, filters });
+            let reach = self.reach_of_receiver(turn, &session, &filters, node);
+            let event = Event::Confirmed { application, session, node, style, filters, reach };
+            turn.out.notify(event);
             return;
         }
         if turn.context.interfaces.is_local(receiver) {
@@ -167,12 +169,14 @@ impl Rsvp {
                 if let Peer::Local(application) = self.store.rsb(rsb).hop {
                     told = true;
                     let (node, filters) = (confirmation.error.node, filters.clone());
+                    let reach = self.reach_of_receiver(turn, &session, &filters, node);
                     turn.out.notify(Event::Confirmed {
                         application,
                         session,
                         node,
                         style,
                         filters,
+                        reach,
                     });
                 }
             }

@@ -219,6 +219,7 @@ impl Rsvp {
                 for &filter in &new.filters {
                     let flowspec = new.flowspec;
                     let dscp = code_points(self.carried_for(pool, &[filter]));
+                    let reach = self.reach_of_sender(turn, Holder::Pool(pool), &filter);
                     turn.out.notify(Event::Resv {
                         application,
                         session,
@@ -226,6 +227,7 @@ impl Rsvp {
                         style,
                         flowspec,
                         dscp,
+                        reach,
                     });
                 }
             }
