@@ -243,7 +243,7 @@ impl fmt::Display for Outcome {
                 }
             }
             Kind::OnlyHere => {
-                write!(f, "{what} on this node only; no other node takes part")?;
+                write!(f, "{what} on this node only; no router further on takes part")?;
             }
             Kind::Unverified => {
                 write!(f, "{what}; not known whether every hop takes part")?;
@@ -322,7 +322,7 @@ mod tests {
             ),
             (
                 Outcome::known_here(Kind::OnlyHere),
-                "reserved on this node only; no other node takes part",
+                "reserved on this node only; no router further on takes part",
             ),
             (
                 Outcome::said(Kind::Unverified, Some(HERE), Message::Resv),

@@ -37,7 +37,9 @@ impl Rsvp {
         let node = hop.address;
         let said = Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
         if !turn.context.is_adjacent(node) {
-            return Outcome { kind: Kind::Part, ..said };
+            // The receiver itself has no link to reserve.
+            let kind = if node == destination { Kind::OnlyHere } else { Kind::Part };
+            return Outcome { kind, ..said };
         }
         if node == destination {
             return Outcome { kind: Kind::Whole, to: Some(node), hops_without: Some(0), ..said };
