@@ -106,7 +106,7 @@ pub(crate) fn reach(record: &Participation, rates: Rates, far_end: IpAddr, ttl: 
     let is_there = forward.gaps == 0 && record.has(FORWARD_ENDS);
     let is_back = reverse.gaps == 0 && record.has(FAR_END);
     let translation = (!record.seen.is_unspecified())
-        .then_some(Translation { named: record.initiator, seen: record.seen });
+        .then_some(Translation { named: record.initiator, seen: Some(record.seen) });
     let is_whole = (!there || is_there) && (!back || is_back) && translation.is_none();
     let nobody = (!there || forward.nodes == 0) && (!back || reverse.nodes == 0);
     let kind = match (is_whole, nobody) {

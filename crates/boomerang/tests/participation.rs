@@ -237,7 +237,7 @@ fn address_translation_is_named_by_the_node_behind_it() {
     let mut chain = Chain::new([false, true, true]);
     chain.translates = true;
     let told = chain.reserve(kbit(2_000, 0));
-    let translation = Translation { named: ip(HOST), seen: ip(OUTSIDE) };
+    let translation = Translation { named: ip(HOST), seen: Some(ip(OUTSIDE)) };
     assert_eq!((told.kind, told.translation), (Kind::Part, Some(translation)));
 }
 

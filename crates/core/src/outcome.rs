@@ -15,6 +15,7 @@ use crate::Rate;
 /// How a request for a reservation, or for an offer, stands. All members are always written, as `null` where nothing is
 /// known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Outcome {
     /// Which kind.
     pub kind: Kind,
@@ -61,6 +62,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether something is reserved.
+    pub const fn stands(self) -> bool {
+        matches!(self, Kind::Whole | Kind::Part | Kind::OnlyHere | Kind::Unverified)
+    }
+
     /// Its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -169,13 +175,17 @@ impl fmt::Display for Word {
 pub struct Translation {
     /// The address that the message names.
     pub named: IpAddr,
-    /// The source of the IP packet.
-    pub seen: IpAddr,
+    /// The source of the IP packet; `None` where another node has seen it and does not say.
+    pub seen: Option<IpAddr>,
 }
 
 impl fmt::Display for Translation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "address translation on the way: {} arrives as {}", self.named, self.seen)
+        write!(f, "address translation on the way: {} arrives as ", self.named)?;
+        match self.seen {
+            Some(seen) => seen.fmt(f),
+            None => f.write_str("another address"),
+        }
     }
 }
 
@@ -307,7 +317,7 @@ mod tests {
             available_bps: Some(Rate::from_mbps(2)),
             ..Outcome::said(Kind::Refused, Some(THERE), Message::ResvErr)
         };
-        let translation = Some(Translation { named: HERE, seen: THERE });
+        let translation = Some(Translation { named: HERE, seen: Some(THERE) });
         let translated = Outcome { translation, ..Outcome::of(Kind::Unanswered) };
         for (outcome, expected) in [
             (Outcome::of(Kind::Pending), "nothing is known yet"),

@@ -12,6 +12,8 @@ mod limits;
 mod nsis;
 #[path = "kernel/offload.rs"]
 mod offload;
+#[path = "kernel/outcomes.rs"]
+mod outcomes;
 
 use std::net::UdpSocket;
 use std::process::{Command, ExitCode};
@@ -26,9 +28,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 type Test = (&'static str, fn() -> Outcome);
 
+const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
+
 fn main() -> ExitCode {
     let root = rustix::process::geteuid().is_root();
-    let tests: [Test; 30] = [
+    let tests: [Test; 36] = [
         ("a_daemon_becomes_its_user_and_still_serves", a_daemon_becomes_its_user_and_still_serves),
         ("a_daemon_serves_and_ends_in_good_order", a_daemon_serves_and_ends_in_good_order),
         ("a_second_daemon_is_refused", a_second_daemon_is_refused),
@@ -71,6 +75,12 @@ fn main() -> ExitCode {
         ),
         ("nsis_daemon_that_comes_back_is_found", nsis::a_daemon_that_comes_back_is_found),
         ("nsis_settings_change", nsis::settings_of_nsis_change),
+        ("outcome_of_only_the_sender", outcomes::only_the_sender_takes_part),
+        ("outcome_of_both_ends", outcomes::both_ends_take_part),
+        ("outcome_of_one_router", outcomes::one_router_takes_part),
+        ("outcome_of_all_routers", outcomes::all_routers_take_part),
+        ("outcome_of_everybody", outcomes::everybody_takes_part),
+        (ADDRESS_TRANSLATION, outcomes::address_translation_is_named),
         ("an_interface_may_come_back", an_interface_may_come_back),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (
@@ -79,7 +89,9 @@ fn main() -> ExitCode {
         ),
     ];
     let trials = tests.into_iter().map(|(name, test)| {
-        if root {
+        if root && name == ADDRESS_TRANSLATION && !outcomes::can_translate() {
+            Trial::test(name, test).with_kind("needs nft").with_ignored_flag(true)
+        } else if root {
             Trial::test(name, test)
         } else {
             // The runner prints no reason for an ignored test but its kind.

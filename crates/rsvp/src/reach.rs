@@ -98,7 +98,7 @@ impl Rsvp {
             return;
         }
         self.counters.translated += 1;
-        let translation = Translation { named, seen };
+        let translation = Translation { named, seen: Some(seen) };
         let mut told = false;
         for application in self.applications.of_session(&session) {
             told = true;

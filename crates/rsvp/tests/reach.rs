@@ -138,7 +138,7 @@ fn path_from(host: &mut Bench, source: &str) -> Vec<Event> {
 
 #[test]
 fn address_translation_is_told_once_for_each_sender() {
-    let (named, seen) = (ip(SENDER), ip("192.0.2.1"));
+    let (named, seen) = (ip(SENDER), Some(ip("192.0.2.1")));
     let expected = |application| Event::Translated {
         application,
         session: session(),

@@ -308,7 +308,7 @@ impl Drop for OnNamespaces {
 /// could be had.
 fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
     let ours = Application(opened.application);
-    while let Some(Notice { at_s, event }) = next(client)? {
+    while let Some(Notice { at_s, event, .. }) = next(client)? {
         let setup = Duration::from_secs_f64((at_s - opened.at_s).max(0.0));
         let event = match event {
             Event::Rsvp(event) => event,

@@ -276,7 +276,8 @@ pub enum Event {
     Refused {
         /// For whom.
         application: Application,
-        /// Why.
+        /// Why. In JSON `answer`: `outcome` is what comes of the request.
+        #[serde(rename = "answer")]
         outcome: Outcome,
         /// Who says so, where that is said.
         source: Option<Source>,
@@ -309,9 +310,20 @@ pub enum Event {
         /// Whose.
         application: Application,
         /// Why.
+        #[serde(rename = "answer")]
         outcome: Outcome,
         /// Who says so, where that is said.
         source: Option<Source>,
+    },
+    /// Addresses are translated on the way, so that nodes behind the translator cannot take part: what GIST names there
+    /// are not the addresses of the packets (RFC 5971 section 7.2.1).
+    Translated {
+        /// Whose session it is, or who listens here; `None` where nobody is concerned.
+        application: Option<Application>,
+        /// Which session.
+        session: SessionId,
+        /// The address that a message names, and the one that it came from.
+        translation: outcome::Translation,
     },
     /// The end of [`Command::Release`], or of what [`OnRefusal`] has released.
     Released {
@@ -364,6 +376,7 @@ pub enum Event {
         /// In which session.
         session: SessionId,
         /// What was answered.
+        #[serde(rename = "answer")]
         outcome: Outcome,
         /// What could be had.
         available: Option<Rate>,

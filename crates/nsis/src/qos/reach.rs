@@ -6,8 +6,8 @@
 use core::net::IpAddr;
 
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Word};
-use earmark_wire::gist::{Direction, Mri, PathCoupled};
+use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Outcome as QosOutcome;
 use earmark_wire::qos_nslp::iana::{MessageType, TransientFailure};
 
@@ -69,6 +69,25 @@ fn between(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome
 }
 
 impl QosNslp {
+    /// Addresses are translated on the way of a session. Behind the translator that is told to who listens for the flow
+    /// that the message names, although another one would arrive.
+    pub(super) fn tell_of_translation(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        (session, mri): (SessionId, Mri),
+        translation: Translation,
+    ) {
+        let own = self.store.find(session);
+        let own = own.and_then(|index| self.store.session(index).application());
+        let asker = || self.asker_of(session).map(|(application, _)| application);
+        let listener = || match mri {
+            Mri::PathCoupled(mri) => self.listener_for(&mri).map(|(application, _)| application),
+            Mri::LooseEnd(_) => None,
+        };
+        let application = own.or_else(asker).or_else(listener);
+        tell(turn, Event::Translated { application, session, translation });
+    }
+
     /// Nobody comes any more after this node, where somebody did: the QNI hears how little is left of the path
     /// (RFC 5974 section 3.2.12.1), and so does its application.
     pub(super) fn tell_of_truncation(&mut self, turn: &mut Turn<'_, '_>, index: Index) {

@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::outcome::Translation;
 use earmark_core::{HostEvent, Interface, Time};
-use earmark_wire::gist::Mri;
+use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
 use earmark_wire::qos_nslp::{
     Answers, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, ParseError, Request,
@@ -119,6 +120,15 @@ impl Nslp for QosNslp {
 
     fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification) {
         self.routing_changes(turn, notification);
+    }
+
+    fn translated(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        flow: (SessionId, Mri),
+        translation: Translation,
+    ) {
+        self.tell_of_translation(turn, flow, translation);
     }
 
     fn host_changes(&mut self, turn: &mut Turn<'_, '_>, event: &HostEvent) {

@@ -39,6 +39,9 @@ pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
             let session = names.of_long('s', session.0);
             format!("tell {} incoming {rate} session={session}", application.0)
         }
+        Event::Translated { session, translation, .. } => {
+            format!("tell session={} {translation}", names.of_long('s', session.0))
+        }
         Event::Gone { application, session } => {
             format!("tell {} gone session={}", application.0, names.of_long('s', session.0))
         }

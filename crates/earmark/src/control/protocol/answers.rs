@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
+use earmark_core::outcome::Outcome;
 use earmark_node::{Event, SenderName};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
@@ -125,6 +126,9 @@ pub struct Versions {
 pub struct Notice {
     /// Seconds since the daemon's start.
     pub at_s: f64,
+    /// How the request stands now that this has happened, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
@@ -152,6 +156,9 @@ pub struct ApplicationRow {
     pub senders: Vec<SenderName>,
     /// Whether it ends with the connection that opened it.
     pub held: bool,
+    /// How it stands.
+    #[serde(default)]
+    pub outcome: Outcome,
     /// What happened to it last, for people.
     pub last: Option<String>,
 }
@@ -237,6 +244,7 @@ pub fn application_of(event: &Event) -> Option<u64> {
         | Tracing { application, .. }
         | Traced { application, .. }
         | Rejected { application, .. } => Some(application.0),
+        Translated { application, .. } => application.map(|application| application.0),
         PathState { .. }
         | Reservation { .. }
         | Refused { .. }
@@ -250,6 +258,7 @@ fn of_boomerang(event: &boomerang::Event) -> Option<u64> {
     use boomerang::Event::*;
     match event {
         Established { application, .. }
+        | Reached { application, .. }
         | Refused { application, .. }
         | Changed { application, .. }
         | Offered { application, .. }
@@ -285,6 +294,7 @@ fn of_qos(event: &qos::Event) -> Option<u64> {
         | Incoming { application, .. }
         | Gone { application, .. }
         | Rejected { application, .. } => Some(application.0),
+        Translated { application, .. } => application.map(|application| application.0),
         Reservation { .. } | Denied { .. } | Dropped { .. } => None,
     }
 }
