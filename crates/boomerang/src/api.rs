@@ -1,5 +1,6 @@
 //! What a user of this node can ask for, and what the engine tells.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
@@ -380,7 +381,7 @@ pub enum Event {
         /// For whom.
         application: Application,
         /// How far the reservation reaches.
-        reach: Outcome,
+        reach: Box<Outcome>,
     },
     /// The loop came round, and something was refused. What this application had before, it still has.
     Refused {
@@ -406,7 +407,7 @@ pub enum Event {
         offer: Rates,
         /// How far the path was asked, where [`Request::count_nodes`] asks for it.
         #[serde(default)]
-        reach: Outcome,
+        reach: Box<Outcome>,
     },
     /// Nothing has come back for as long as reservations live. It is tried on.
     Lost {

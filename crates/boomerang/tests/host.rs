@@ -218,7 +218,7 @@ fn a_query_reserves_nothing() {
     assert!(out.is_nack());
     assert_eq!((&out.rates[..], host.held(ETH2)), (&[kbit(7_500, 3_000)][..], 0));
     let lowered = Message { rates: vec![kbit(4_000, 100)], ..out };
-    let (application, reach) = (APP, Reach { offer: true, ..Reach::default() });
+    let (application, reach) = (APP, Box::new(Reach { offer: true, ..Reach::default() }));
     let offered = Event::Offered { application, offer: kbit(4_000, 100), reach };
     assert_eq!(events(&back(&mut host, &lowered)), [offered]);
     assert_eq!(host.engine.population(), (0, 0));

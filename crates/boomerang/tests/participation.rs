@@ -131,7 +131,7 @@ impl Chain {
         let told = std::mem::take(&mut self.events);
         let reach = told.iter().rev().find_map(|event| match event {
             Event::Reached { application: APP, reach }
-            | Event::Offered { application: APP, reach, .. } => Some(reach.clone()),
+            | Event::Offered { application: APP, reach, .. } => Some((**reach).clone()),
             _ => None,
         });
         reach.unwrap_or_else(|| panic!("{told:?}"))

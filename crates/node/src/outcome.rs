@@ -92,7 +92,7 @@ pub fn traced(hops: &[TraceHop], end: &TraceEnd) -> Option<Outcome> {
 fn of_rsvp(event: &rsvp::Event) -> Option<Outcome> {
     use rsvp::Event::*;
     Some(match event {
-        Resv { reach, .. } | Confirmed { reach, .. } => reach.clone(),
+        Resv { reach, .. } | Confirmed { reach, .. } => (**reach).clone(),
         ResvGone { .. } | PathGone { .. } => Outcome::of(Kind::Ended),
         PathError { error, .. } => Outcome::said(Kind::Refused, Some(error.node), Message::PathErr),
         ResvError { error, .. } => Outcome::said(Kind::Refused, Some(error.node), Message::ResvErr),
@@ -108,14 +108,14 @@ fn of_boomerang(event: &boomerang::Event) -> Option<Outcome> {
     use boomerang::Event::*;
     let reply = |kind| Outcome::said(kind, None, Message::EchoReply);
     Some(match event {
-        Reached { reach, .. } => reach.clone(),
+        Reached { reach, .. } => (**reach).clone(),
         Established { confirmed: true, .. } | Changed { .. } => reply(Kind::Unverified),
         // Nobody answers for a group.
         Established { confirmed: false, .. } => Outcome::known_here(Kind::Unverified),
         Refused { offer, .. } => {
             Outcome { available_bps: Some(larger(offer)), ..reply(Kind::Refused) }
         }
-        Offered { reach, .. } if reach.kind != Kind::Pending => reach.clone(),
+        Offered { reach, .. } if reach.kind != Kind::Pending => (**reach).clone(),
         Offered { .. } => Outcome { offer: true, ..reply(Kind::Unverified) },
         Lost { .. } => Outcome::of(Kind::Unanswered),
         Released { .. } => Outcome::of(Kind::Ended),
@@ -131,7 +131,7 @@ fn larger(rates: &Rates) -> Rate {
 fn of_yessir(event: &yessir::Event) -> Option<Outcome> {
     use yessir::Event::*;
     match event {
-        Answered { reach, .. } | Announced { reach, .. } => Some(reach.clone()),
+        Answered { reach, .. } | Announced { reach, .. } => Some((**reach).clone()),
         AnnouncementGone { .. } => Some(Outcome::of(Kind::Ended)),
         _ => None,
     }
@@ -148,7 +148,9 @@ fn of_qos(event: &qos::Event) -> Option<Outcome> {
     };
     const TRUNCATED: Answer = Answer::TransientFailure(TransientFailure::PathTruncated);
     Some(match event {
-        Reserved { reach, .. } | Offered { reach, .. } | Incoming { reach, .. } => reach.clone(),
+        Reserved { reach, .. } | Offered { reach, .. } | Incoming { reach, .. } => {
+            (**reach).clone()
+        }
         Refused { source, available, .. } => Outcome {
             by: by(source, Message::Response),
             available_bps: *available,
@@ -170,6 +172,7 @@ fn of_qos(event: &qos::Event) -> Option<Outcome> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::boxed::Box;
     use alloc::vec::Vec;
 
     use earmark_core::outcome::Kind;
@@ -255,7 +258,7 @@ mod tests {
             session: earmark_wire::gist::SessionId([1; 16]),
             rate: Rate::from_mbps(1),
             breaks: false,
-            reach: Outcome::of(kind),
+            reach: Box::new(Outcome::of(kind)),
         }))
     }
 

@@ -264,7 +264,7 @@ pub enum Event {
         dscp: Vec<Dscp>,
         /// How far it reaches, as far as this node can know.
         #[serde(default)]
-        reach: Outcome,
+        reach: Box<Outcome>,
     },
     /// The reservation for this host's data is gone.
     ResvGone {
@@ -315,7 +315,7 @@ pub enum Event {
         filters: Filters,
         /// How far it reaches, by this and by what Path messages have told.
         #[serde(default)]
-        reach: Outcome,
+        reach: Box<Outcome>,
     },
     /// A trace goes on: a question has left, and an answer is waited for.
     Tracing {

@@ -89,10 +89,10 @@ fn a_sender_hears_of_its_reservation() {
         style: Style::FixedFilter,
         flowspec: flowspec(2),
         dscp: Vec::new(),
-        reach: Reach {
+        reach: Box::new(Reach {
             from: Some(ip(SENDER)),
             ..Reach::said(Kind::Unverified, Some(ip(DOWNSTREAM)), Told::Resv)
-        },
+        }),
     };
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
     assert_eq!(sent_kinds(&outcomes), Vec::<&str>::new(), "there is nobody upstream");
@@ -195,11 +195,11 @@ fn a_confirmation_arrives() {
         style: Style::FixedFilter,
         filters: Filters::One(template()),
         // Without an ADSPEC nobody has counted the nodes.
-        reach: Reach {
+        reach: Box::new(Reach {
             from: Some(ip(SENDER)),
             to: Some(ip(RECEIVER)),
             ..Reach::said(Kind::Unverified, Some(ip("10.0.0.1")), Told::ResvConf)
-        },
+        }),
     };
     assert_eq!(events(&outcomes), [expected]);
 }

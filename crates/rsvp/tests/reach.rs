@@ -29,7 +29,7 @@ fn send() -> Command {
 /// What the application is told last of its reservation.
 fn reach(outcomes: &[common::Outcome]) -> Outcome {
     let told = events(outcomes).into_iter().rev().find_map(|event| match event {
-        Event::Resv { reach, .. } | Event::Confirmed { reach, .. } => Some(reach),
+        Event::Resv { reach, .. } | Event::Confirmed { reach, .. } => Some(*reach),
         _ => None,
     });
     told.unwrap_or_else(|| panic!("{outcomes:?}"))

@@ -1,5 +1,6 @@
 //! What users of the engine can ask for, and what it tells them.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -183,7 +184,7 @@ pub enum Event {
         answer: Answer,
         /// How far the reservation reaches, by this.
         #[serde(default)]
-        reach: Outcome,
+        reach: Box<Outcome>,
     },
     /// A stream was announced to somebody who listens, otherwise than the last time.
     Announced {
@@ -197,7 +198,7 @@ pub enum Event {
         answer: Answer,
         /// How far the reservation reaches, by this.
         #[serde(default)]
-        reach: Outcome,
+        reach: Box<Outcome>,
     },
     /// An announced stream has ended.
     AnnouncementGone {

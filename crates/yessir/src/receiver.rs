@@ -1,5 +1,6 @@
 //! The receiver's side: tells senders what became of their requests on the way.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::net::IpAddr;
@@ -136,7 +137,8 @@ impl Yessir {
         if news {
             let said = outcome::Message::SenderReport;
             let reach = answer.reach(&stream, stream.source, said);
-            let reach = Outcome { offer: message.generic.command == Command::Passive, ..reach };
+            let offer = message.generic.command == Command::Passive;
+            let reach = Box::new(Outcome { offer, ..reach });
             turn.out.notify(Event::Announced { application, stream, flowspec, answer, reach });
         }
         true

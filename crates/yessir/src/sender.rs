@@ -1,5 +1,6 @@
 //! The sender's side: speaks RTCP for a plain RTP sender beside it, so that its stream is reserved.
 
+use alloc::boxed::Box;
 use core::net::IpAddr;
 use core::time::Duration;
 
@@ -314,7 +315,7 @@ impl Yessir {
             }
             let application = sender.application;
             let reach = answer.reach(&sender.stream, receiver, outcome::Message::ReceiverReport);
-            let reach = Outcome { offer: sender.attachment.passive, ..reach };
+            let reach = Box::new(Outcome { offer: sender.attachment.passive, ..reach });
             turn.out.notify(Event::Answered { application, receiver, answer, reach });
         }
         true

@@ -84,7 +84,7 @@ impl Path {
         [0, last].map(|node| {
             self.nodes[node].told().into_iter().rev().find_map(|event| match event {
                 Event::Answered { application: SENDER, reach, .. }
-                | Event::Announced { application: RECEIVER, reach, .. } => Some(reach),
+                | Event::Announced { application: RECEIVER, reach, .. } => Some(*reach),
                 _ => None,
             })
         })

@@ -1,5 +1,7 @@
 //! What an initiating node makes of a message that has come back.
 
+use alloc::boxed::Box;
+
 use earmark_core::Datagram;
 use earmark_core::outcome::Outcome;
 use earmark_wire::boomerang::{QosView, Rates, View};
@@ -46,7 +48,7 @@ impl Boomerang {
             }
             Phase::Query => {
                 self.end(index);
-                let reach = Outcome { offer: true, ..reach.unwrap_or_default() };
+                let reach = Box::new(Outcome { offer: true, ..reach.unwrap_or_default() });
                 turn.out.notify(Event::Offered { application, offer: said.1, reach });
             }
             Phase::Reserve if view.flags().is_nack() || said.1 == Rates::ZERO => {
@@ -64,6 +66,7 @@ impl Boomerang {
                 }
                 self.granted(turn, index, said);
                 if let Some(reach) = reach {
+                    let reach = Box::new(reach);
                     turn.out.notify(Event::Reached { application, reach });
                 }
             }

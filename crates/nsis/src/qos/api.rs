@@ -1,5 +1,6 @@
 //! What an application of this node can ask for, and what QoS NSLP tells.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -270,7 +271,7 @@ pub enum Event {
         breaks: bool,
         /// How far it reaches, and by whose word.
         #[serde(default)]
-        reach: outcome::Outcome,
+        reach: Box<outcome::Outcome>,
     },
     /// Something was refused. What the application had before, it still has.
     Refused {
@@ -298,7 +299,7 @@ pub enum Event {
         breaks: bool,
         /// How far the path was asked, and by whose word.
         #[serde(default)]
-        reach: outcome::Outcome,
+        reach: Box<outcome::Outcome>,
     },
     /// Nobody has answered in time.
     TimedOut {
@@ -342,7 +343,7 @@ pub enum Event {
         rate: Rate,
         /// How far it reaches, as the RESERVE tells that has come.
         #[serde(default)]
-        reach: outcome::Outcome,
+        reach: Box<outcome::Outcome>,
     },
     /// A session that had come is gone.
     Gone {

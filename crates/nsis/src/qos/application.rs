@@ -381,6 +381,7 @@ impl QosNslp {
             }
             None => reach::alone(turn, &block.mri),
         };
+        let reach = Box::new(reach);
         tell(turn, Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
             // Nodes in front of the narrowest one have more than is of use (RFC 5975 section 4.3.1).

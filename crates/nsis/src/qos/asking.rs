@@ -142,6 +142,7 @@ impl QosNslp {
                 let (latency_us, breaks) = (told.latency_us, response.flags.breaks);
                 let source = response.info.source.and_then(Source::of);
                 let reach = Outcome { offer: true, ..reach::answered(&mri, breaks, source) };
+                let reach = Box::new(reach);
                 Event::Offered { application, rate, latency_us, breaks, reach }
             }
             available => {
@@ -171,7 +172,7 @@ impl QosNslp {
         let told = rmf::told(Some(query.qspec));
         let (rate, latency_us) = (told.available.unwrap_or(Rate::ZERO), told.latency_us);
         let breaks = query.flags.breaks;
-        let reach = Outcome { offer: true, ..reach::alone(turn, &mri) };
+        let reach = Box::new(Outcome { offer: true, ..reach::alone(turn, &mri) });
         tell(turn, Event::Offered { application, rate, latency_us, breaks, reach });
         true
     }

@@ -1,5 +1,6 @@
 //! Listeners: applications that wait for sessions of flows to this node, and what is answered for them.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use earmark_core::Rate;
@@ -68,7 +69,7 @@ impl QosNslp {
             Some(Role::Listener(_, sessions)) if !sessions.contains(&id) => sessions.push(id),
             _ => {}
         }
-        let reach = reach::arrived(&mri, breaks);
+        let reach = Box::new(reach::arrived(&mri, breaks));
         tell(turn, Event::Incoming { application, session: id, flow, rate, reach });
         self.answer_in_reverse(turn, index, application);
     }

@@ -3,6 +3,7 @@
 //! BREAK says that routers on the path provide no QoS (RFC 5974 section 4.6.1). Nodes that see a gap between themselves set
 //! it; the last node sets it as well where more routers follow behind it, which nobody else can know.
 
+use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use earmark_core::Rate;
@@ -108,7 +109,7 @@ impl QosNslp {
         let (session, mri) = (block.id, block.mri);
         let wanted = rmf::judge(&block.qspec, MessageType::Reserve);
         let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
-        let (breaks, reach) = (block.flags.has(Flags::BREAK), alone(turn, &mri));
+        let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(alone(turn, &mri)));
         tell(turn, Event::Reserved { application, session, rate, breaks, reach });
     }
 }

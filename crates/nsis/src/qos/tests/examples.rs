@@ -1,5 +1,6 @@
 //! The examples of RFC 5974 section 4, figure by figure.
 
+use std::boxed::Box;
 use std::time::Duration;
 
 use earmark_core::outcome::{self, Kind, Outcome};
@@ -29,11 +30,11 @@ fn sender_initiated() {
         session: SESSION,
         flow: flow(0, of_node(3)),
         rate: mbps(2),
-        reach: Outcome {
+        reach: Box::new(Outcome {
             from: Some(of_node(0)),
             to: Some(of_node(3)),
             ..Outcome::said(Kind::Whole, None, outcome::Message::Reserve)
-        },
+        }),
     };
     assert_eq!(net.events(3), [incoming]);
     net.command(0, Command::Release { application: APP });

@@ -12,7 +12,7 @@ fn reach(net: &mut Net, node: usize) -> Outcome {
             Event::Reserved { reach, .. }
             | Event::Offered { reach, .. }
             | Event::Incoming { reach, .. },
-        ) => reach,
+        ) => *reach,
         other => panic!("{other:?}"),
     }
 }
