@@ -128,7 +128,7 @@ impl Names<'_> {
             return id.map_or_else(|_| value.to_string(), |id| self.topology.name(id));
         }
         // How far a reservation reaches is no rule of the RFC: its kind says enough here.
-        if key == "reach" {
+        if key == "reach" && value.is_object() {
             return value["kind"].as_str().unwrap_or_default().to_owned();
         }
         match value {
