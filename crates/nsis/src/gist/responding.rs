@@ -80,13 +80,6 @@ impl Gist {
             tell_of_translation(work, arrival, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
-        // A Query that travels as the data do has the source of their flow.
-        let source = query.mri.addresses().0;
-        let as_data = !arrival.source_is_peer && query.mri.direction() == Direction::Downstream;
-        if as_data && arrival.source != source {
-            tell_of_translation(work, arrival, (query.session, query.mri), source);
-            return Err(DropReason::Untranslated);
-        }
         if query.mri.direction() == Direction::Upstream
             && arrival.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
         {
@@ -96,6 +89,13 @@ impl Gist {
         if let Err(subcode) = self.check_mri(work, arrival, &query.mri) {
             self.refuse_mri(work, arrival, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
+        }
+        // A Query that travels as the data do has the source of their flow.
+        let source = query.mri.addresses().0;
+        let as_data = !arrival.source_is_peer && query.mri.direction() == Direction::Downstream;
+        if as_data && arrival.source != source {
+            tell_of_translation(work, arrival, (query.session, query.mri), source);
+            return Err(DropReason::Untranslated);
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! How far a reservation reaches is told with it: by the last node, by a RESERVE that has come, or by this node alone.
 
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Word};
+use std::vec;
+
+use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
 
 use super::*;
 use crate::qos::Source;
@@ -140,4 +142,28 @@ fn receiver_that_reserves_hears_from_the_sender() {
     assert_eq!((told.from, told.to), (Some(right_of(0)), Some(of_node(3))));
     let at_sender = reach(&mut net, 0);
     assert_eq!(at_sender.by, Some(Word { node: None, message: Message::Reserve }));
+}
+
+/// GIST makes no routing state behind a translator, and says why: to who has asked, or to who waits there.
+#[test]
+fn address_translation_is_told_to_whoever_it_concerns() {
+    let translation = Translation { named: of_node(0), seen: Some(address("192.0.2.1")) };
+    let flow = (SESSION, mri(0, of_node(3), Direction::Downstream));
+    let told = |net: &mut Net, node: usize| {
+        net.call(node, |qos, turn| qos.translated(turn, flow, translation));
+        net.events(node)
+    };
+    let expected = |application| [Event::Translated { application, session: SESSION, translation }];
+    let mut net = Net::of(4);
+    net.deaf = vec![1];
+    net.reserve(0, request(0, of_node(3), mbps(2)));
+    assert_eq!(told(&mut net, 0), expected(Some(APP)));
+    net.command(3, Command::Listen { application: PEER_APP, listen: listen() });
+    assert_eq!(told(&mut net, 3), expected(Some(PEER_APP)));
+    assert_eq!(told(&mut net, 2), expected(None), "a router tells its watchers");
+
+    // The application that asks hears in the end that nobody has answered.
+    net.pass(Duration::from_secs(60));
+    let events = net.events(0);
+    assert!(events.contains(&Event::TimedOut { application: APP }), "{events:?}");
 }
