@@ -186,7 +186,7 @@ impl Wait<'_> {
 
 /// How far something reaches, by an event. A daemon that does not tell leaves it open.
 pub(super) fn reach_of(notice: &Notice) -> Reach {
-    notice.outcome.clone().unwrap_or(Reach::of(Kind::Unverified))
+    notice.outcome.as_deref().cloned().unwrap_or(Reach::of(Kind::Unverified))
 }
 
 /// What to do about a reservation that does not reach as far as it should.

@@ -191,7 +191,7 @@ fn verified(
             let traced = notice.outcome.filter(|traced| traced.kind.stands());
             let Some(traced) = traced else { break };
             let translation = reach.translation;
-            return Ok(Reach { translation, ..traced });
+            return Ok(Reach { translation, ..*traced });
         }
     }
     Ok(reach)

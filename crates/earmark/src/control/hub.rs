@@ -328,7 +328,7 @@ impl Hub {
         let mut text = None;
         for (id, client) in listeners {
             let text = text.get_or_insert_with(|| {
-                let outcome = stands.take().or_else(|| outcome::outcome_of(event));
+                let outcome = stands.take().or_else(|| outcome::outcome_of(event)).map(Box::new);
                 let (at_s, event) = (now.as_secs_f64(), event.clone());
                 let notice = Notice { at_s, outcome, event };
                 to_line(&Response::Event(notice))

@@ -128,7 +128,7 @@ pub struct Notice {
     pub at_s: f64,
     /// How the request stands now that this has happened, where it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<Box<Outcome>>,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
