@@ -10,7 +10,7 @@ local MAGIC = 0x47114711
 local TYPES = { [0x10] = "reservation", [0x20] = "DS marker set-up" }
 local FAMILIES = { [0x2] = "IPv4", [0xa] = "IPv6" }
 local QOS = { [0x1] = "bitrate", [0x2] = "IntServ", [0x3] = "downgrade" }
-local OPTIONS = { [1] = "user id and credential", [2] = "aggregation" }
+local OPTIONS = { [1] = "user id and credential", [2] = "aggregation", [3] = "participation record" }
 
 local f = boomerang.fields
 f.transaction = ProtoField.uint32("boomerang.transaction_id", "Transaction ID", base.HEX)
@@ -94,6 +94,7 @@ local function show_options(buffer, tree, at, six)
   while at + 4 <= buffer:len() do
     local code = buffer(at, 2):uint()
     local length = code == 1 and 20 or code == 2 and 4 + address + 4 + 2 * keys + 4
+      or code == 3 and 4 + 4 * address + 8
     if not length then
       tree:add(f.option, buffer(at, 2))
       break
@@ -108,7 +109,7 @@ local function show_options(buffer, tree, at, six)
     if code == 1 then
       option:add(f.user, buffer(at + 4, 8))
       option:add(f.credential, buffer(at + 12, 8))
-    else
+    elseif code == 2 then
       flags:add(f.leaves, buffer(at + 2, 2))
       flags:add(f.raises, buffer(at + 2, 2))
       option:add(six and f.node6 or f.node4, buffer(at + 4, address))

@@ -24,13 +24,14 @@ use alloc::vec::Vec;
 
 use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::boomerang::iana::aggregation_flag;
-use earmark_wire::boomerang::{Aggregation, Keys, OptionFlags, OptionItem, append};
+use earmark_wire::boomerang::{Aggregation, Editor, Keys, OptionFlags, OptionItem, append};
 use earmark_wire::icmp::Ends;
 
 use crate::api::{Change, Direction, Event, Selector};
 use crate::config::AggregateRule;
 use crate::grant::{Asked, Grant};
 use crate::instance::{Boomerang, Turn};
+use crate::participation::counted;
 use crate::passing::{Outcome, Passing};
 use crate::route::{follow, route};
 use crate::state::{Half, Index};
@@ -177,9 +178,13 @@ impl Boomerang {
         follow(turn, passing, &mut how);
         let (length, family) = (datagram.payload.len(), passing.view.family());
         let room = note.map_or(0, |note| note.buffer_len(family));
+        let record = counted(turn.context, datagram, &passing.view, passing.direction, &outcome);
         let message = turn.out.send(how, length + room);
         message[..length].copy_from_slice(datagram.payload);
         outcome.edits.apply(message, &passing.view);
+        if let Some((at, record)) = record {
+            Editor::new(message, &passing.view).set_participation(at, &record);
+        }
         let ends = Ends::of(datagram.source, datagram.destination);
         if let (Some(note), Some(ends)) = (note, ends) {
             // The room was made for it, and the family is that of the session.

@@ -5,12 +5,13 @@
 
 use earmark_core::Datagram;
 use earmark_core::checkpoint::{Checkpoint, mark};
-use earmark_wire::boomerang::View;
+use earmark_wire::boomerang::{Editor, View};
 use earmark_wire::icmp::{self, Ends};
 
 use crate::api::{Direction, Event};
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, Turn, outgoing};
+use crate::participation::turned_round;
 use crate::passing::{Origin, Passing};
 use crate::route::follow;
 
@@ -46,10 +47,16 @@ impl Boomerang {
         if let Some(passing) = &passing {
             follow(turn, passing, &mut how);
         }
+        let record = outcome.zip(view).and_then(|(outcome, view)| {
+            turned_round(turn.context, datagram, view, &outcome, how.ttl)
+        });
         let message = turn.out.send_copy(how, datagram.payload);
         icmp::turn_round(message, ends);
         if let (Some(outcome), Some(view)) = (outcome, view) {
             outcome.edits.apply(message, view);
+            if let Some((at, record)) = record {
+                Editor::new(message, view).set_participation(at, &record);
+            }
         }
         mark(Checkpoint::Forward);
     }

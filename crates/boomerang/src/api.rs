@@ -1,9 +1,11 @@
 //! What a user of this node can ask for, and what the engine tells.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
+use earmark_core::outcome::Outcome;
 use earmark_core::{Flow, InterfaceId, Prefix, Rate, Time};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 use serde::{Deserialize, Serialize};
@@ -145,6 +147,10 @@ pub struct Request {
     pub on_refusal: OnRefusal,
     /// As whom, where nodes on the way want to know.
     pub user: Option<User>,
+    /// Whether to find out which nodes take part: with one more message, as soon as the first is back, in which they count
+    /// themselves. [`Event::Reached`] tells. Not for groups, which nobody answers for.
+    #[serde(default)]
+    pub count_nodes: bool,
 }
 
 impl Request {
@@ -157,6 +163,7 @@ impl Request {
             interval: None,
             on_refusal: OnRefusal::Retry,
             user: None,
+            count_nodes: false,
         }
     }
 }
@@ -356,7 +363,8 @@ pub enum Rejection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The loop came round, and all nodes on the way have reserved; or it was sent to a group, and this node has.
+    /// The loop came round, and no node on the way has refused; or it was sent to a group, and this node has reserved.
+    /// Whether any node takes part, [`Event::Reached`] tells.
     Established {
         /// For whom.
         application: Application,
@@ -366,6 +374,14 @@ pub enum Event {
         interval: u8,
         /// Whether anybody has answered; false for groups.
         confirmed: bool,
+    },
+    /// The nodes that take part have counted themselves. Told where [`Request::count_nodes`] asks for it, after
+    /// [`Event::Established`] and [`Event::Changed`].
+    Reached {
+        /// For whom.
+        application: Application,
+        /// How far the reservation reaches.
+        reach: Box<Outcome>,
     },
     /// The loop came round, and something was refused. What this application had before, it still has.
     Refused {
@@ -389,6 +405,9 @@ pub enum Event {
         application: Application,
         /// What could be had.
         offer: Rates,
+        /// How far the path was asked, where [`Request::count_nodes`] asks for it.
+        #[serde(default)]
+        reach: Box<Outcome>,
     },
     /// Nothing has come back for as long as reservations live. It is tried on.
     Lost {

@@ -121,7 +121,7 @@ impl Boomerang {
 }
 
 /// TTL of the messages that this host sends itself.
-const TTL: u8 = 64;
+pub(crate) const TTL: u8 = 64;
 
 /// How this host's own messages leave: with router alert, as the drafts recommend.
 #[inline]

@@ -64,6 +64,7 @@ mod look;
 mod loops;
 mod multicast;
 mod offload;
+mod participation;
 mod pass;
 mod passing;
 mod route;

@@ -16,9 +16,10 @@ use core::time::Duration;
 use earmark_core::random::Stream;
 use earmark_core::timer::TimerId;
 use earmark_core::{Datagram, Time};
+use earmark_wire::boomerang::iana::participation_flag::FORWARD_ENDS;
 use earmark_wire::boomerang::{
-    Flags, Keys, OptionFlags, OptionItem, Options, Qos, Rates, Reservation, Shape, UserId, Vector,
-    View, iana,
+    Flags, Keys, OptionFlags, OptionItem, Options, Participation, Qos, Rates, Reservation, Shape,
+    UserId, Vector, View, iana,
 };
 use earmark_wire::icmp::{self, Echo, Ends, HEADER, Kind};
 use slab::Slab;
@@ -26,7 +27,7 @@ use slab::Slab;
 use crate::api::{Application, Command, Direction, Event, OnRefusal, Rejection, Request, User};
 use crate::counters::DropReason;
 use crate::credential::credential;
-use crate::instance::{Boomerang, Turn, outgoing};
+use crate::instance::{Boomerang, TTL, Turn, outgoing};
 use crate::passing::{Origin, Passing};
 use crate::route::follow;
 use crate::state::{Index, Timer, TimerKind};
@@ -79,6 +80,9 @@ pub(crate) struct Loop {
     heard_at: Time,
     /// Whether the application was told that nothing comes back.
     lost: bool,
+    /// Whether nodes are to count themselves, and whether the next message has a record for that.
+    counts_nodes: bool,
+    has_record: bool,
     timer: Option<TimerId>,
 }
 
@@ -213,6 +217,8 @@ impl Boomerang {
             attempts: 0,
             heard_at: turn.now,
             lost: false,
+            counts_nodes: request.count_nodes && !request.destination.is_multicast(),
+            has_record: request.count_nodes && phase == Phase::Query,
             timer: None,
         });
         self.ask(turn, index);
@@ -242,7 +248,7 @@ impl Boomerang {
         let (application, query) = (state.application, state.phase == Phase::Query);
         state.phase = Phase::Release;
         state.wishes = [Rates::ZERO].into();
-        state.is_vector = false;
+        (state.is_vector, state.has_record) = (false, false);
         if query {
             self.end(index);
             turn.out.notify(Event::Released { application });
@@ -274,7 +280,8 @@ impl Boomerang {
         let (source, destination) = (state.source, state.destination);
         let Some(ends) = Ends::of(source, destination) else { return };
         let mut message = core::mem::take(&mut self.scratch);
-        if self.compose(index, ends, sequence, &mut message)
+        let near = turn.context.is_adjacent(destination);
+        if self.compose(index, (ends, sequence, near), &mut message)
             && let Ok(view) = View::parse(&message[HEADER..])
         {
             let direction = Direction::Forward;
@@ -341,16 +348,29 @@ impl Boomerang {
     }
 
     /// Writes the message of a loop; `false` where it cannot be written.
-    fn compose(&self, index: Index, ends: Ends, sequence: u16, message: &mut Vec<u8>) -> bool {
+    /// `near` says that the far end is on a link of this node.
+    fn compose(
+        &self,
+        index: Index,
+        (ends, sequence, near): (Ends, u16, bool),
+        message: &mut Vec<u8>,
+    ) -> bool {
         let state = self.loops.get(index);
         let nack = if state.phase == Phase::Query { iana::flag::NACK } else { 0 };
         let group = state.destination.is_multicast();
         let no_echo = if group { iana::flag::NO_ECHO } else { 0 };
         let first = state.wishes.first().copied().unwrap_or_default();
-        let user = state.user.as_ref().map(|user| {
-            let (flags, credential) = (OptionFlags(0), [0; 8]);
-            OptionItem::UserId(UserId { flags, user: user.id, credential })
-        });
+        let mut record = Participation::begun(state.source, TTL);
+        record.set(FORWARD_ENDS, near);
+        let flags = OptionFlags(0);
+        let user = state.user.as_ref().map_or([0; 8], |user| user.id);
+        // The proof of the user is written last, where the message ends.
+        let options = [
+            OptionItem::Participation(record),
+            OptionItem::UserId(UserId { flags, user, credential: [0; 8] }),
+        ];
+        let begin = usize::from(!state.has_record);
+        let end = 1 + usize::from(state.user.is_some());
         let reservation = Reservation {
             transaction_id: state.transaction_id,
             flags: Flags(nack | no_echo),
@@ -363,7 +383,7 @@ impl Boomerang {
             } else {
                 Qos::Bitrate(first)
             },
-            options: Options::Items(user.as_slice()),
+            options: Options::Items(options.get(begin..end).unwrap_or_default()),
         };
         message.clear();
         message.resize(HEADER + reservation.buffer_len(), 0);
@@ -447,7 +467,7 @@ impl Boomerang {
         match ours {
             Some(index) => {
                 self.counters.returned += 1;
-                self.judge(turn, index, view);
+                self.judge(turn, index, datagram, view);
             }
             None => self.drop(turn, datagram, DropReason::NotForUs),
         }

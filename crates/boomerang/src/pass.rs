@@ -7,7 +7,7 @@
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Outgoing};
-use earmark_wire::boomerang::{Plain, QosView, Rates, View};
+use earmark_wire::boomerang::{Editor, Plain, QosView, Rates, View};
 use earmark_wire::icmp::{Kind, PROTOCOL_V4};
 
 use core::net::Ipv4Addr;
@@ -17,6 +17,7 @@ use crate::counters::{DropReason, RefusalReason};
 use crate::grant::{Asked, Grant};
 use crate::instance::{Boomerang, Turn};
 use crate::look::Looked;
+use crate::participation::counted;
 use crate::passing::{Edits, Origin, Outcome, Passing, Refused};
 use crate::route::{follow, route};
 use crate::state::{Half, Index, flag};
@@ -100,12 +101,17 @@ impl Boomerang {
         passing: &Passing<'_>,
         looked: Looked,
     ) {
-        let Outcome { interface, edits } = self.treat_looked(turn, passing, looked);
+        let outcome = self.treat_looked(turn, passing, looked);
+        let Outcome { interface, edits } = outcome;
         let Some(mut how) = self.onward(turn, datagram, interface) else { return };
         follow(turn, passing, &mut how);
+        let record = counted(turn.context, datagram, &passing.view, passing.direction, &outcome);
         let message = turn.out.send_copy(how, datagram.payload);
         if edits != Edits::NONE {
             edits.apply(message, &passing.view);
+        }
+        if let Some((at, record)) = record {
+            Editor::new(message, &passing.view).set_participation(at, &record);
         }
         mark(Checkpoint::Forward);
     }

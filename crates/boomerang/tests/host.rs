@@ -9,6 +9,7 @@ use common::*;
 use earmark_boomerang::{
     Account, Change, Command, Config, Event, OnRefusal, Rejection, Request, Selector, User, Wish,
 };
+use earmark_core::outcome::Outcome as Reach;
 use earmark_core::{Engine, InterfaceId, Rate};
 use earmark_wire::boomerang::{OptionItem, Rates};
 use earmark_wire::icmp::Kind;
@@ -217,7 +218,8 @@ fn a_query_reserves_nothing() {
     assert!(out.is_nack());
     assert_eq!((&out.rates[..], host.held(ETH2)), (&[kbit(7_500, 3_000)][..], 0));
     let lowered = Message { rates: vec![kbit(4_000, 100)], ..out };
-    let offered = Event::Offered { application: APP, offer: kbit(4_000, 100) };
+    let (application, reach) = (APP, Box::new(Reach { offer: true, ..Reach::default() }));
+    let offered = Event::Offered { application, offer: kbit(4_000, 100), reach };
     assert_eq!(events(&back(&mut host, &lowered)), [offered]);
     assert_eq!(host.engine.population(), (0, 0));
 

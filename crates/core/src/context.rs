@@ -33,4 +33,10 @@ impl Context<'_> {
         let hop = self.routes.lookup_flow(&flow, incoming)?;
         hop.gateway.filter(|_| hop.interface == interface)
     }
+
+    /// Whether an address is this node's own or on a link of it, so that packets to it pass no router further on.
+    pub fn is_adjacent(&self, address: IpAddr) -> bool {
+        self.interfaces.is_local(address)
+            || self.routes.lookup(address).is_some_and(|hop| hop.gateway.is_none())
+    }
 }

@@ -85,13 +85,9 @@ fn of_rsvp(event: &rsvp::Event, on: &str) -> String {
         PathGone { session, template, .. } => {
             format!("sender {} to {} is gone", filter(template), to(session))
         }
-        Resv { session, filter: of, flowspec, .. } => {
-            format!(
-                "reservation of {} from {} to {} is in place",
-                rate(flowspec),
-                filter(of),
-                to(session)
-            )
+        Resv { session, filter: of, flowspec, reach, .. } => {
+            let (rate, of, to) = (rate(flowspec), filter(of), to(session));
+            format!("reservation of {rate} from {of} to {to}: {reach}")
         }
         ResvGone { session, filter: of, .. } => {
             format!("reservation from {} to {} is gone", filter(of), to(session))
@@ -103,8 +99,9 @@ fn of_rsvp(event: &rsvp::Event, on: &str) -> String {
             let advice = advice(error, None).map_or(String::new(), |advice| format!("; {advice}"));
             format!("the reservation for {} failed: {}{advice}", to(session), error_text(error))
         }
-        Confirmed { session, node, filters: of, .. } => {
-            format!("{node} confirms the reservation from {} to {}", filters(of), to(session))
+        Confirmed { session, node, filters: of, reach, .. } => {
+            let (of, to) = (filters(of), to(session));
+            format!("{node} confirms the reservation from {of} to {to}: {reach}")
         }
         Tracing { last_hop, known, attempt, reach, .. } => {
             tracing(*last_hop, *known, *attempt, *reach)
@@ -135,6 +132,9 @@ fn of_rsvp(event: &rsvp::Event, on: &str) -> String {
             error_text(error),
             Rate::from_bps(*available_bps)
         ),
+        Translated { template, translation, .. } => {
+            format!("sender {}: {translation}", filter(template))
+        }
         LastKeyExpired { key } => format!(
             "key {key} is used although its time is over, for there is no other; add a key that is valid"
         ),

@@ -5,6 +5,8 @@
 
 #[path = "cli/light.rs"]
 mod light;
+#[path = "cli/outcome.rs"]
+mod outcome;
 #[path = "cli/trace.rs"]
 mod trace;
 
@@ -99,6 +101,11 @@ fn opened(role: &str) -> Value {
     json!({ "ok": { "application": 7, "role": role, "at_s": 1.0 } })
 }
 
+/// How far it reaches: all of it, as the receiver says.
+fn whole(message: &str) -> Value {
+    json!({ "kind": "whole", "by": { "node": "10.0.2.2", "message": message } })
+}
+
 fn event(kind: &str, more: &Value) -> Value {
     let mut event = json!({
         "at_s": 1.025,
@@ -120,14 +127,16 @@ fn a_reservation_that_stands_is_success_and_is_kept() {
     let bucket = json!({
         "rate": 250_000.0, "depth": 10_000.0, "peak": "infinity", "min_policed_unit": 64, "max_packet_size": 1_500
     });
-    let resv = event("resv", &json!({ "flowspec": { "ControlledLoad": bucket } }));
+    let flowspec = json!({ "ControlledLoad": bucket });
+    let resv = event("resv", &json!({ "flowspec": flowspec, "outcome": whole("resv") }));
     let kept = json!({ "ok": { "application": 7 } });
     let daemon = PaperDaemon::start("success", vec![vec![opened("sender"), resv], vec![kept]]);
     let (output, requests) = daemon.run(&RESERVE);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert_eq!(
         stdout(&output),
-        "reserved 2 Mbit/s to 10.0.2.2:5001 in 25.0 ms; `earmark release 7` ends it\n"
+        "reserved 2 Mbit/s to 10.0.2.2:5001 in 25.0 ms; `earmark release 7` ends it\n  reserved on the whole path, says \
+         10.0.2.2 (Resv)\n"
     );
     assert_eq!(requests[0]["reserve"]["hold"], true, "until it stands it hangs on the connection");
     assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
@@ -153,7 +162,7 @@ fn a_refused_reservation_is_status_3_and_says_why() {
     let (output, _) = daemon.run(&[&RESERVE[..], &["--json"]].concat());
     assert_eq!(status(&output), 3);
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(answer["outcome"], "refused");
+    assert_eq!(answer["outcome"]["kind"], "refused");
     assert_eq!((&answer["error"]["code"], &answer["error"]["value"]), (&json!(1), &json!(2)));
 }
 
@@ -166,7 +175,7 @@ fn silence_is_status_4_and_says_what_may_be_missing() {
     let text = stdout(&output);
     assert!(text.starts_with("no answer within 300.0 ms: "), "{text}");
     assert!(text.contains("is `earmark listen` running on the receiver"), "{text}");
-    assert!(text.contains("`earmark show applications` there shows the refusal"), "{text}");
+    assert!(text.contains("`earmark show applications` there shows it"), "{text}");
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }));
 }
 
@@ -218,7 +227,9 @@ fn a_receiver_may_wait_for_its_confirmation() {
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert_eq!(
         stdout(&output),
-        "reserved to 239.1.2.3:5001 in 25.0 ms; `earmark release 7` ends it\n"
+        "reserved to 239.1.2.3:5001 in 25.0 ms; `earmark release 7` ends it\n  reserved; not known whether every hop takes \
+         part\n",
+        "a daemon that does not tell leaves it open"
     );
     let asked = &requests[0]["listen"];
     assert_eq!((&asked["confirm"], &asked["hold"]), (&true.into(), &true.into()), "{asked}");

@@ -5,6 +5,8 @@
 
 #[path = "control/host.rs"]
 mod host;
+#[path = "control/outcome.rs"]
+mod outcome;
 #[path = "control/styles.rs"]
 mod styles;
 #[path = "control/trace.rs"]

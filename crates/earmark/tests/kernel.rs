@@ -18,6 +18,8 @@ mod limits;
 mod nsis;
 #[path = "kernel/offload.rs"]
 mod offload;
+#[path = "kernel/outcomes.rs"]
+mod outcomes;
 
 use std::net::UdpSocket;
 use std::process::{Command, ExitCode};
@@ -31,6 +33,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
 type Test = (&'static str, fn() -> Outcome);
+
+const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
 /// Tests that run programs which may not be installed.
 const NEEDS: [(&str, &str); 3] = [
@@ -130,6 +134,12 @@ fn main() -> ExitCode {
         ),
         ("events_name_interfaces", interfaces::events_name_interfaces),
         ("alternative_name_is_explained", interfaces::alternative_name_is_explained),
+        ("outcome_of_only_the_sender", outcomes::only_the_sender_takes_part),
+        ("outcome_of_both_ends", outcomes::both_ends_take_part),
+        ("outcome_of_one_router", outcomes::one_router_takes_part),
+        ("outcome_of_all_routers", outcomes::all_routers_take_part),
+        ("outcome_of_everybody", outcomes::everybody_takes_part),
+        (ADDRESS_TRANSLATION, outcomes::address_translation_is_named),
         ("settings_change_and_reservations_stay", settings_change_and_reservations_stay),
         (
             "queues_that_are_taken_over_void_reservations",
@@ -151,7 +161,9 @@ fn main() -> ExitCode {
     let missing = |name: &str| {
         let needs = NEEDS.iter().find(|(needy, _)| *needy == name).map(|(_, tool)| *tool);
         let needs_ip = by_flow.iter().any(|(needy, _)| *needy == name) && without_ip;
-        needs.filter(|tool| !interfaces::is_installed(tool)).or(needs_ip.then_some("iproute2"))
+        let needs_nft = name == ADDRESS_TRANSLATION && !outcomes::can_translate();
+        let needs = needs.filter(|tool| !interfaces::is_installed(tool));
+        needs.or(needs_ip.then_some("iproute2")).or(needs_nft.then_some("nft"))
     };
     tests.extend(by_flow);
     let trials = tests.into_iter().map(|(name, test)| {

@@ -16,6 +16,7 @@ mod api;
 mod edge;
 mod host;
 mod node;
+pub mod outcome;
 mod receiver;
 mod show;
 

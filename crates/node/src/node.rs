@@ -377,7 +377,7 @@ impl Node {
         for answer in answers {
             match answer {
                 Ok(reserve) => self.rsvp(now, EngineInput::Command(reserve), out),
-                Err(event) => out.notify(event),
+                Err(event) => out.notify(*event),
             }
         }
         any

@@ -1,5 +1,6 @@
 //! Receivers that answer by policy: a session to listen for, and what to ask for when a sender appears.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -113,7 +114,7 @@ impl Receivers {
         &mut self,
         effects: &Effects<Event>,
         from: usize,
-    ) -> Vec<Result<Command, Event>> {
+    ) -> Vec<Result<Command, Box<Event>>> {
         let mut answers = Vec::new();
         for effect in effects.iter().skip(from) {
             let Effect::Notify(Event::Rsvp(event)) = effect else { continue };
@@ -168,13 +169,13 @@ impl Listener {
         template: SenderTemplate,
         tspec: &SenderTspec,
         offer: Option<&Offer>,
-    ) -> Result<Command, Event> {
+    ) -> Result<Command, Box<Event>> {
         let application = self.listen.application;
         let flowspec = self
             .listen
             .ask
             .flowspec(tspec, offer)
-            .map_err(|reason| Event::NoAnswer { application, template, reason })?;
+            .map_err(|reason| Box::new(Event::NoAnswer { application, template, reason }))?;
         if self.listen.style == Style::FixedFilter {
             return Ok(self.reserve(ReserveRequest::FixedFilter { filter: template, flowspec }));
         }

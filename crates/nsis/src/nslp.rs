@@ -20,6 +20,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use earmark_core::admission::ClaimId;
+use earmark_core::outcome::Translation;
 use earmark_core::{Context, Flow, HostEvent, Installation, InterfaceId, Time};
 use earmark_wire::gist::{Mri, SessionId};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,16 @@ pub trait Nslp: fmt::Debug {
 
     /// Something has happened to routing state of this application.
     fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification);
+
+    /// The addresses of a flow, or of the node that signals for it, are translated on the way (RFC 5971 section 7.2.1), so
+    /// that no routing state can be made.
+    fn translated(
+        &mut self,
+        _turn: &mut Turn<'_, '_>,
+        _flow: (SessionId, Mri),
+        _translation: Translation,
+    ) {
+    }
 
     /// The host has changed.
     fn host_changes(&mut self, _turn: &mut Turn<'_, '_>, _event: &HostEvent) {}

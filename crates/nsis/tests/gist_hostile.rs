@@ -122,6 +122,21 @@ fn a_response_from_off_the_path_is_not_believed() {
     assert!(network.engine(0).gist().peers().is_empty());
 }
 
+/// A Query that travels as the data do has the source of their flow; behind a translator it has not.
+#[test]
+fn query_of_a_flow_with_another_source_is_not_answered() {
+    let (mut network, _) = line(2, |_| {});
+    let mri = network.flow();
+    let (source, destination) = mri.addresses();
+    let of_flow = query(mri, 1, "10.0.0.1");
+    network.inject(1, 1, packet("192.0.2.1", destination, 64, &of(Body::Query(of_flow))));
+    assert_eq!(ignored(&network, 1, DropReason::Untranslated), 1);
+    assert_eq!(network.engine(1).gist().counters().response.sent, 0);
+    let source = source.to_string();
+    network.inject(1, 1, packet(&source, destination, 64, &of(Body::Query(of_flow))));
+    assert_eq!(network.engine(1).gist().counters().response.sent, 1);
+}
+
 /// Queries under made-up addresses leave nothing behind, and the node answers only so many.
 #[test]
 fn a_flood_of_queries_fills_nothing() {

@@ -205,9 +205,11 @@ fn a_query_tells_what_could_be_had() {
     let request = request(address("10.0.2.2"), mbps(100));
     command(&mut network, 0, Command::Query { application: APP, request });
     network.run(2 * SECOND);
-    let expected =
-        Event::Offered { application: APP, rate: mbps(8), latency_us: Some(30), breaks: false };
-    assert_eq!(told(&network, 0), [expected]);
+    let events = told(&network, 0);
+    assert!(
+        matches!(events[..], [Event::Offered { rate, latency_us: Some(30), breaks: false, .. }] if rate == mbps(8)),
+        "{events:?}"
+    );
     assert_eq!(network.engine(1).qos().session_count(), 0);
 }
 

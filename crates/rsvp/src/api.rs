@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::InterfaceId;
+use earmark_core::outcome::{Outcome, Translation};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Dscp, ErrorSpec, FilterSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
@@ -261,6 +262,9 @@ pub enum Event {
         /// The code points to mark the data with, if the network cares (DCLASS, RFC 2996).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dscp: Vec<Dscp>,
+        /// How far it reaches, as far as this node can know.
+        #[serde(default)]
+        reach: Box<Outcome>,
     },
     /// The reservation for this host's data is gone.
     ResvGone {
@@ -309,6 +313,9 @@ pub enum Event {
         style: Style,
         /// For which senders.
         filters: Filters,
+        /// How far it reaches, by this and by what Path messages have told.
+        #[serde(default)]
+        reach: Box<Outcome>,
     },
     /// A trace goes on: a question has left, and an answer is waited for.
     Tracing {
@@ -384,6 +391,19 @@ pub enum Event {
         error: ErrorSpec,
         /// What could have been granted, bits per second.
         available_bps: u64,
+    },
+    /// A Path has come from another IP source than the sender that it describes (RFC 2205 section 3.1.3): its address is
+    /// translated on the way, and what is reserved for the address that it names serves no packet behind that. Told to
+    /// each application of this node with the session open, or else once to nobody in particular.
+    Translated {
+        /// For whom.
+        application: Option<Application>,
+        /// Of which session.
+        session: Session,
+        /// Of which sender.
+        template: SenderTemplate,
+        /// The address that the message names, and the one that it came from.
+        translation: Translation,
     },
     /// A key is used although its time is over, because there is no other for its purpose (RFC 2747 section 5.3). Told
     /// once a key.

@@ -1,6 +1,7 @@
 //! Confirmations: ResvConf on its way to the receiver that asked for it (RFC 2205 sections 2.6 and 3.1.9; RFC 2209,
 //! RESV CONFIRM ARRIVES).
 
+use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use earmark_core::{Context, Datagram, Outgoing, Time};
@@ -100,7 +101,9 @@ impl Rsvp {
         if let Peer::Local(application) = self.store.rsb(request).hop {
             // Others of this host have not asked, or have asked for more.
             let (session, style) = (confirmation.session, confirmation.flows.style());
-            turn.out.notify(Event::Confirmed { application, session, node, style, filters });
+            let reach = Box::new(self.reach_of_receiver(turn, &session, &filters, node));
+            let event = Event::Confirmed { application, session, node, style, filters, reach };
+            turn.out.notify(event);
             return;
         }
         if turn.context.interfaces.is_local(receiver) {
@@ -211,12 +214,14 @@ impl Rsvp {
                 if let Peer::Local(application) = self.store.rsb(rsb).hop {
                     told = true;
                     let (node, filters) = (confirmation.error.node, filters.clone());
+                    let reach = Box::new(self.reach_of_receiver(turn, &session, &filters, node));
                     turn.out.notify(Event::Confirmed {
                         application,
                         session,
                         node,
                         style,
                         filters,
+                        reach,
                     });
                 }
             }

@@ -155,6 +155,8 @@ pub struct Counters {
     pub relayed: u64,
     /// Reservations that gave way to more important ones, in whole or in part.
     pub preempted: u64,
+    /// Senders whose first Path came with another IP source than it names: address translation on the way.
+    pub translated: u64,
     /// What refresh reduction did.
     pub reduction: ReductionCounters,
     /// Thrown away, in the order of [`DropReason::ALL`].
@@ -238,6 +240,7 @@ impl Counters {
         let sent = MESSAGES.iter().zip(self.sent).map(|(&name, n)| ("sent", name, n));
         let relayed = core::iter::once(("relayed", "messages", self.relayed));
         let preempted = core::iter::once(("preempted", "reservations", self.preempted));
+        let translated = core::iter::once(("translated", "senders", self.translated));
         let dropped =
             DropReason::ALL.iter().zip(self.dropped).map(|(r, n)| ("dropped", r.name(), n));
         let malformed = self.malformed.iter().map(|(&name, &n)| ("malformed", name, n));
@@ -245,6 +248,7 @@ impl Counters {
             .chain(sent)
             .chain(relayed)
             .chain(preempted)
+            .chain(translated)
             .chain(self.reduction.iter())
             .chain(dropped)
             .chain(malformed)

@@ -78,6 +78,7 @@ mod path;
 pub mod policy;
 mod pool;
 pub mod proxy;
+mod reach;
 mod refresh;
 mod renewal;
 mod repair;

@@ -71,7 +71,10 @@ impl Rsvp {
         }
         let verdict = match found {
             Ok(index) => self.refresh_sender(turn, index, path, &arrival),
-            Err(place) => self.create_sender(turn, place, path, &arrival),
+            Err(place) => {
+                self.note_translation(turn, datagram, path);
+                self.create_sender(turn, place, path, &arrival)
+            }
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),

@@ -5,6 +5,7 @@
 
 mod demands;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -219,6 +220,7 @@ impl Rsvp {
                 for &filter in &new.filters {
                     let flowspec = new.flowspec;
                     let dscp = code_points(self.carried_for(pool, &[filter]));
+                    let reach = Box::new(self.reach_of_sender(turn, Holder::Pool(pool), &filter));
                     turn.out.notify(Event::Resv {
                         application,
                         session,
@@ -226,6 +228,7 @@ impl Rsvp {
                         style,
                         flowspec,
                         dscp,
+                        reach,
                     });
                 }
             }

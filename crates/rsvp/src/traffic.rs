@@ -423,7 +423,8 @@ impl Rsvp {
                 let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));
                 let dscp = code_points(requests.map(|rsb| self.store.rsb(rsb).carried()));
                 let style = Style::FixedFilter;
-                Event::Resv { application, session, filter, style, flowspec, dscp }
+                let reach = Box::new(self.reach_of_sender(turn, Holder::Sender(psb), &filter));
+                Event::Resv { application, session, filter, style, flowspec, dscp, reach }
             }
             None => Event::ResvGone { application, session, filter },
         });

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::*;
 use earmark_core::Rate;
+use earmark_core::outcome::{Kind, Message as Told, Outcome as Reach};
 use earmark_rsvp::{Application, Command, Event, Filters, Rejection, ReserveRequest};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{
@@ -88,6 +89,10 @@ fn a_sender_hears_of_its_reservation() {
         style: Style::FixedFilter,
         flowspec: flowspec(2),
         dscp: Vec::new(),
+        reach: Box::new(Reach {
+            from: Some(ip(SENDER)),
+            ..Reach::said(Kind::Unverified, Some(ip(DOWNSTREAM)), Told::Resv)
+        }),
     };
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
     assert_eq!(sent_kinds(&outcomes), Vec::<&str>::new(), "there is nobody upstream");
@@ -189,6 +194,12 @@ fn a_confirmation_arrives() {
         node: ip("10.0.0.1"),
         style: Style::FixedFilter,
         filters: Filters::One(template()),
+        // Without an ADSPEC nobody has counted the nodes.
+        reach: Box::new(Reach {
+            from: Some(ip(SENDER)),
+            to: Some(ip(RECEIVER)),
+            ..Reach::said(Kind::Unverified, Some(ip("10.0.0.1")), Told::ResvConf)
+        }),
     };
     assert_eq!(events(&outcomes), [expected]);
 }

@@ -93,6 +93,48 @@ fn downgrades_and_options_octet_by_octet() {
     assert_eq!(Reservation::parse(&wire), Ok(message));
 }
 
+#[test]
+fn participation_record_octet_by_octet() {
+    let record = Participation {
+        flags: OptionFlags(3),
+        initiator: ip("10.0.0.1"),
+        seen: ip("192.0.2.1"),
+        last_forward: ip("10.0.0.2"),
+        first_reverse: ip("0.0.0.0"),
+        forward: PassCount { nodes: 1, gaps: 2 },
+        reverse: PassCount { nodes: 3, gaps: 4 },
+        ttl: 61,
+    };
+    let options = [OptionItem::Participation(record)];
+    let message = Reservation { options: Options::Items(&options), ..sample(Family::V4) };
+    let wire = octets(&message);
+    let expected = [
+        [0, 3, 0, 3],
+        [10, 0, 0, 1],
+        [192, 0, 2, 1],
+        [10, 0, 0, 2],
+        [0, 0, 0, 0],
+        [1, 2, 3, 4],
+        [61, 0, 0, 0],
+    ];
+    assert_eq!(wire[64..], *expected.as_flattened());
+    assert_eq!(Reservation::parse(&wire), Ok(message));
+    let view = View::parse(&wire).expect("it was read");
+    assert_eq!(view.options().participation(), Some((64, record)));
+
+    // Edited where it stands, with the checksum.
+    let counted = Participation { forward: PassCount { nodes: 2, gaps: 2 }, ttl: 60, ..record };
+    let mut echo = echo(&wire, Ends::V4);
+    Editor::new(&mut echo, &view).set_participation(64, &counted);
+    let read = Echo::parse(&echo, Ends::V4).expect("the sum is right");
+    let changed = View::parse(read.data).expect("it was read");
+    assert_eq!(changed.options().participation(), Some((64, counted)));
+
+    // Cut off, it is none.
+    let view = Reservation::parse(&wire[..wire.len() - 1]);
+    assert!(view.is_err());
+}
+
 fn verdict(wire: &[u8]) -> Result<(), (ErrorKind, usize)> {
     Reservation::parse(wire).map(|_| ()).map_err(|error| (error.kind, error.offset))
 }
@@ -292,7 +334,13 @@ impl Parts {
                     mask: Keys { flags: 7, ..self.classifier },
                     rate: word.rotate_left(7),
                 }),
-                _ if number == last => OptionItem::Unknown { code: 3 + *word as u16 % 100, rest },
+                2 => OptionItem::Participation(Participation {
+                    flags,
+                    forward: PassCount { nodes: octets[0], gaps: octets[1] },
+                    reverse: PassCount { nodes: octets[2], gaps: octets[3] },
+                    ..Participation::begun(self.classifier.source, octets[4])
+                }),
+                _ if number == last => OptionItem::Unknown { code: 4 + *word as u16 % 100, rest },
                 _ => return None,
             })
         });

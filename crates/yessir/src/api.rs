@@ -1,10 +1,12 @@
 //! What users of the engine can ask for, and what it tells them.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::Demand;
+use earmark_core::outcome::{self, Kind, Outcome};
 use earmark_core::{Flow, InterfaceId, Rate};
 use earmark_wire::udp;
 use earmark_wire::yessir::{FailureNote, FailureReason, Flowspec, LinkInfo, Style};
@@ -130,6 +132,44 @@ pub struct Answer {
     pub failures: Vec<FailureNote>,
 }
 
+impl Answer {
+    /// How far the reservation of a stream reaches, by what a message says that has come from `node`. Routers that speak
+    /// no YESSIR are told by the TTL, and where they are nobody counts.
+    pub(crate) fn reach(
+        &self,
+        stream: &Stream,
+        node: IpAddr,
+        message: outcome::Message,
+    ) -> Outcome {
+        let said = Outcome {
+            from: Some(stream.source),
+            ..Outcome::said(Kind::Unverified, Some(node), message)
+        };
+        let Some(path) = self.path else { return said };
+        let others = path.other_hops;
+        let counted =
+            Outcome { nodes: Some(path.hops.into()), hops_without: (!others).then_some(0), ..said };
+        let Some(first) = self.failures.first() else {
+            let kind = match (others, path.hops) {
+                (false, _) => Kind::Whole,
+                (true, 0) => Kind::OnlyHere,
+                (true, _) => Kind::Part,
+            };
+            return Outcome { kind, ..counted };
+        };
+        // The host of the sender and each router that speaks YESSIR could have reserved.
+        let all = self.failures.len() > usize::from(path.hops);
+        let available =
+            self.failures.iter().map(|note| note.available.0).fold(f32::INFINITY, f32::min);
+        Outcome {
+            kind: if all { Kind::Refused } else { Kind::Part },
+            refused_by: Some(first.node),
+            available_bps: Some(Rate::from_octets_per_second(available)),
+            ..counted
+        }
+    }
+}
+
 /// What an engine reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -142,6 +182,9 @@ pub enum Event {
         receiver: IpAddr,
         /// What.
         answer: Answer,
+        /// How far the reservation reaches, by this.
+        #[serde(default)]
+        reach: Box<Outcome>,
     },
     /// A stream was announced to somebody who listens, otherwise than the last time.
     Announced {
@@ -153,6 +196,9 @@ pub enum Event {
         flowspec: Option<Flowspec>,
         /// What its way was like.
         answer: Answer,
+        /// How far the reservation reaches, by this.
+        #[serde(default)]
+        reach: Box<Outcome>,
     },
     /// An announced stream has ended.
     AnnouncementGone {

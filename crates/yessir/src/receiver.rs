@@ -1,9 +1,11 @@
 //! The receiver's side: tells senders what became of their requests on the way.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::net::IpAddr;
 
+use earmark_core::outcome::{self, Outcome};
 use earmark_core::{Datagram, Outgoing, Time};
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Packet, ReceiverReport, buffer_len,
@@ -133,7 +135,11 @@ impl Yessir {
             self.answer(turn, passing, message, index, path);
         }
         if news {
-            turn.out.notify(Event::Announced { application, stream, flowspec, answer });
+            let said = outcome::Message::SenderReport;
+            let reach = answer.reach(&stream, stream.source, said);
+            let offer = message.generic.command == Command::Passive;
+            let reach = Box::new(Outcome { offer, ..reach });
+            turn.out.notify(Event::Announced { application, stream, flowspec, answer, reach });
         }
         true
     }

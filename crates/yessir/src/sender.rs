@@ -1,8 +1,10 @@
 //! The sender's side: speaks RTCP for a plain RTP sender beside it, so that its stream is reserved.
 
+use alloc::boxed::Box;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use earmark_core::outcome::{self, Outcome};
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::rtcp::{
     self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
@@ -312,7 +314,9 @@ impl Yessir {
                 sender.answers.insert(receiver, answer.clone());
             }
             let application = sender.application;
-            turn.out.notify(Event::Answered { application, receiver, answer });
+            let reach = answer.reach(&sender.stream, receiver, outcome::Message::ReceiverReport);
+            let reach = Box::new(Outcome { offer: sender.attachment.passive, ..reach });
+            turn.out.notify(Event::Answered { application, receiver, answer, reach });
         }
         true
     }

@@ -92,7 +92,7 @@ impl Path {
         let told = self.nodes[0].told();
         told.into_iter()
             .filter_map(|event| match event {
-                Event::Answered { application: SENDER, receiver, answer } => {
+                Event::Answered { application: SENDER, receiver, answer, .. } => {
                     assert_eq!(receiver, address("10.9.9.2"));
                     Some(answer)
                 }

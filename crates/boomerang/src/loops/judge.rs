@@ -1,9 +1,14 @@
 //! What an initiating node makes of a message that has come back.
 
+use alloc::boxed::Box;
+
+use earmark_core::Datagram;
+use earmark_core::outcome::Outcome;
 use earmark_wire::boomerang::{QosView, Rates, View};
 
 use crate::api::{Event, OnRefusal};
 use crate::instance::{Boomerang, Turn};
+use crate::participation::reach;
 use crate::state::Index;
 
 use super::{Loop, Phase};
@@ -13,6 +18,7 @@ impl Boomerang {
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         index: Index,
+        datagram: &Datagram<'_>,
         view: &View<'_>,
     ) {
         let state = self.loops.get_mut(index);
@@ -30,6 +36,11 @@ impl Boomerang {
                 first.unwrap_or((0, Rates::ZERO))
             }
         };
+        let record = view.options().participation().filter(|_| state.has_record);
+        let reach = record.map(|(_, record)| {
+            state.has_record = false;
+            reach(&record, said.1, state.destination, datagram.ttl)
+        });
         match state.phase {
             Phase::Release => {
                 self.end(index);
@@ -37,7 +48,8 @@ impl Boomerang {
             }
             Phase::Query => {
                 self.end(index);
-                turn.out.notify(Event::Offered { application, offer: said.1 });
+                let reach = Box::new(Outcome { offer: true, ..reach.unwrap_or_default() });
+                turn.out.notify(Event::Offered { application, offer: said.1, reach });
             }
             Phase::Reserve if view.flags().is_nack() || said.1 == Rates::ZERO => {
                 self.refused(turn, index, said.1);
@@ -53,6 +65,10 @@ impl Boomerang {
                     state.granted = None;
                 }
                 self.granted(turn, index, said);
+                if let Some(reach) = reach {
+                    let reach = Box::new(reach);
+                    turn.out.notify(Event::Reached { application, reach });
+                }
             }
         }
     }
@@ -75,9 +91,15 @@ impl Boomerang {
                 turn.out.notify(Event::Established { application, rates, interval, confirmed });
             }
         }
+        let is_news = before != Some(rates) && state.counts_nodes;
+        state.has_record |= is_news;
         if number > 0 && number < state.wishes.len() {
             // Nodes before the one that could not grant the better pairs hold them still; they are told at once.
             state.wishes.drain(..number);
+            return self.ask(turn, index);
+        }
+        if is_news {
+            // Which of them take part is another question, and the first message asks as little as it can.
             return self.ask(turn, index);
         }
         self.arm_loop(turn.now, index);

@@ -136,6 +136,7 @@ impl Message {
         let own = |item: OptionItem<'_>| match item {
             OptionItem::UserId(id) => OptionItem::UserId(id),
             OptionItem::Aggregation(option) => OptionItem::Aggregation(option),
+            OptionItem::Participation(record) => OptionItem::Participation(record),
             OptionItem::Unknown { code, rest } => {
                 OptionItem::Unknown { code, rest: rest.to_vec().leak() }
             }

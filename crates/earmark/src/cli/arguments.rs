@@ -59,7 +59,8 @@ And anywhere on the path:
   earmark show reservations
   earmark trace 10.0.2.2:5001                       # hop by hop, from the receiver to the sender
 
-Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time.
+Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time,
+5 reserved on part of the path only, 6 on this node only (5 and 6: released again; success with --partial).
 Only `earmark daemon` needs privileges.";
 
 #[derive(Debug, Subcommand)]
@@ -157,8 +158,12 @@ say --unconfirmed.
 With NSIS the sender's request goes along the path, and the answer of the last node comes back. With --by-receiver the
 receiver is asked to reserve; run `earmark listen --protocol nsis` there.
 
+Below the first line stands how far the reservation reaches, and by whose word. Where hops of the path take no part it is
+released again, unless --partial says that less will do.
+
 The reservation lasts until `earmark release`; with --hold, until this command ends.
-Exit status: 0 reserved, 3 refused, 4 nobody answered in time.")]
+Exit status: 0 reserved, 3 refused, 4 nobody answered in time, 5 only a part of the path takes part, 6 only this node does
+(5 and 6: nothing is left behind).")]
     Reserve(ReserveOptions),
     /// End what `send`, `listen` or `reserve` began.
     #[command(after_help = "\
@@ -384,6 +389,9 @@ pub(super) struct ListenOptions {
     /// Wait so long until the first reservation is confirmed or refused: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) wait: Option<Duration>,
+    /// With --wait: be content with a part of the path, where some hops take no part.
+    #[arg(long, requires = "wait")]
+    pub(super) partial: bool,
     /// IP protocol of the data: udp, tcp or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     pub(super) ip_protocol: u8,
@@ -416,6 +424,9 @@ pub(super) struct ReserveOptions {
     /// Only ask what could be had, and reserve nothing. Not for RSVP.
     #[arg(long)]
     pub(super) query: bool,
+    /// Be content with a part of the path, where some hops refuse or take no part. With YESSIR those that refuse try again.
+    #[arg(long)]
+    pub(super) partial: bool,
     /// How long to wait for the outcome: 500ms, 10s, 2min.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(super) timeout: Duration,

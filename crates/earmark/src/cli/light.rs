@@ -1,12 +1,12 @@
 //! `earmark reserve` and `listen` by Boomerang and YESSIR.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use earmark_boomerang::{self as boomerang, Account, OnRefusal, Secret, Wish};
 use earmark_core::Rate;
+use earmark_core::outcome::{Kind, Message, Outcome as Reach, Speaker, Word};
 use earmark_node::Event;
 use earmark_wire::boomerang::Rates;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
@@ -17,14 +17,12 @@ use serde_json::{Value, json};
 use super::arguments::{
     Arguments, ListenOptions, LoopOptions, NsisOptions, ReserveOptions, StreamOptions, Traffic,
 };
-use super::reservations::{begun, follow};
+use super::outcome::{Granted, Refusal, Wait, reach_of};
+use super::reservations::begun;
 use super::{Failure, Outcome, Output};
-use crate::client::{Client, ClientError};
-use crate::control::protocol::{
-    Answer, Attach, Loop, Notice, Opened, ProblemCode, Request, Signalling,
-};
+use crate::client::Client;
+use crate::control::protocol::{Answer, Attach, Loop, Opened, Request, Signalling};
 use crate::describe;
-use earmark_core::amounts::show_duration;
 
 /// Over how much time the largest rate of a measured stream counts, seconds, and what is added to it, percent.
 const WINDOW: u16 = 60;
@@ -49,7 +47,7 @@ pub(super) fn check(options: &ReserveOptions) {
             "--forward, --reverse, --or, --accept-less, --secret and --query need --protocol boomerang",
         ),
         Signalling::Rsvp if streams => wrong_usage(
-            "--codec, --class, --measured, --shared, --mux, --partial, --unconfirmed and --key need --protocol yessir",
+            "--codec, --class, --measured, --shared, --mux, --unconfirmed and --key need --protocol yessir",
         ),
         Signalling::Rsvp if options.rate.is_none() => wrong_usage("--rate says how much"),
         Signalling::Rsvp => {}
@@ -96,7 +94,6 @@ fn has_stream_options(of: &StreamOptions) -> bool {
         || of.measured
         || of.shared
         || of.mux
-        || of.partial
         || of.unconfirmed
         || of.key.is_some()
 }
@@ -126,24 +123,40 @@ pub(super) fn reserve_loop(
         ..Loop::new(to, forward, reverse)
     };
     let opened: Opened = client.call(&Request::Loop(request))?;
-    let mut wait = Wait { client, opened, timeout: options.timeout, out };
+    let (timeout, partial) = (options.timeout, options.partial);
+    let mut wait = Wait { client, opened, timeout, hold, partial, out };
     let ours = boomerang::Application(wait.opened.application);
+    // The rates of the loop that came round, until it is known who takes part.
+    let mut granted = None;
+    let mut text = String::new();
     while let Some(notice) = wait.next()? {
         use boomerang::Event::*;
         let Event::Boomerang(event) = &notice.event else { continue };
         match event {
-            Established { application, rates, .. } if *application == ours => {
-                if !hold {
-                    wait.client.keep(ours.0)?;
+            Established { application, rates, .. } | Changed { application, rates }
+                if *application == ours =>
+            {
+                granted = Some(*rates);
+                // Nobody answers for a group, so nobody counts the nodes either.
+                if to.ip().is_multicast() {
+                    let reach = reach_of(&notice);
+                    return wait.reserved(&notice, loop_granted(rates, to, reach, &mut text));
                 }
-                let text = format!("reserved {} for {to}", describe::rates(rates));
-                return wait.reserved(&notice, &text, rates_json(rates), hold);
             }
-            Offered { application, offer } if *application == ours => {
-                let text = format!("{} could be had to {to}", describe::rates(offer));
-                let json = json!({ "outcome": "offered", "offer": rates_json(offer) });
-                wait.out.line(&text, &json)?;
-                return Ok(Outcome::Done);
+            Reached { application, .. } if *application == ours => {
+                let reach = reach_of(&notice);
+                let rates = granted.unwrap_or_default();
+                if reach.kind == Kind::Unanswered {
+                    let (why, hint) = ("no node on the way back has reserved", RUN_DAEMONS);
+                    return wait.timed_out(&reach, options.timeout, why, hint);
+                }
+                let granted = loop_granted(&rates, to, reach, &mut text);
+                return wait.reserved(&notice, granted);
+            }
+            Offered { application, offer, .. } if *application == ours => {
+                text = format!("{} could be had to {to}", describe::rates(offer));
+                let more = json!({ "offer": rates_json(offer) });
+                return wait.offered(Granted { what: &text, reach: reach_of(&notice), more });
             }
             Refused { application, offer, reaction: OnRefusal::Release }
                 if *application == ours =>
@@ -154,23 +167,43 @@ pub(super) fn reserve_loop(
                         .to_owned(),
                     _ => format!("{offered} could be had: ask for that, or say --accept-less"),
                 };
-                return wait.refused(
-                    &notice,
-                    "a node on the way has not that much left",
-                    &hint,
-                    json!({ "offer": rates_json(offer) }),
-                );
+                let refusal = Refusal {
+                    why: "a node on the way has not that much left",
+                    hint: &hint,
+                    reach: reach_of(&notice),
+                    more: json!({ "offer": rates_json(offer) }),
+                };
+                return wait.refused(&notice, refusal);
             }
             Released { application } if *application == ours => {
-                return wait.refused(&notice, "nothing was offered", "ask for less", json!({}));
+                let (why, hint) = ("nothing was offered", "ask for less");
+                let (reach, more) = (Reach::default(), json!({}));
+                return wait.refused(&notice, Refusal { why, hint, reach, more });
             }
             _ => {}
         }
     }
-    wait.timed_out(
-        "the loop has not come back",
-        "does the far end answer pings (`ping` it), and does no router on the way drop them?",
-    )
+    let (why, hint) = match granted {
+        None => (
+            "the loop has not come back",
+            "does the far end answer pings (`ping` it), and does no router on the way drop them?",
+        ),
+        Some(_) => ("the loop that counts who takes part has not come back", RUN_DAEMONS),
+    };
+    wait.timed_out(&Reach::default(), options.timeout, why, hint)
+}
+
+const RUN_DAEMONS: &str = "does a daemon with `boomerang` run on every router?";
+
+/// What a loop has reserved; `text` holds its words.
+fn loop_granted<'t>(
+    rates: &Rates,
+    to: SocketAddr,
+    reach: Reach,
+    text: &'t mut String,
+) -> Granted<'t> {
+    *text = format!("{} for {to}", describe::rates(rates));
+    Granted { what: text, reach, more: rates_json(rates) }
 }
 
 fn account(options: &ReserveOptions) -> Result<Option<Account>, Failure> {
@@ -223,7 +256,8 @@ pub(super) fn reserve_stream(
         );
         return begun(&text, &opened, hold, client, out);
     }
-    let mut wait = Wait { client, opened, timeout: options.timeout, out };
+    let (timeout, partial) = (options.timeout, options.partial);
+    let mut wait = Wait { client, opened, timeout, hold, partial, out };
     let ours = yessir::Application(wait.opened.application);
     while let Some(notice) = wait.next()? {
         let Event::Yessir(yessir::Event::Answered { application, answer, .. }) = &notice.event
@@ -233,28 +267,31 @@ pub(super) fn reserve_stream(
         if *application != ours {
             continue;
         }
+        let reach = reach_of(&notice);
         if options.query {
-            let json = json!({ "outcome": "offered", "offer": answer.path });
-            wait.out.line(&format!("{} to {to}", describe::way(answer.path.as_ref())), &json)?;
-            return Ok(Outcome::Done);
+            let what = format!("{} to {to}", describe::way(answer.path.as_ref()));
+            let more = json!({ "offer": answer.path });
+            return wait.offered(Granted { what: &what, reach, more });
         }
-        let json = json!({ "path": answer.path, "failures": answer.failures });
-        if answer.failures.is_empty() || of.partial {
-            if !hold {
-                wait.client.keep(ours.0)?;
-            }
-            let mut text = format!("reserved {} for {to}", stream_text(options));
-            if !answer.failures.is_empty() {
-                let notes: Vec<String> = answer.failures.iter().map(describe::failure).collect();
-                text.push_str(&format!(", but not everywhere ({}),", notes.join("; ")));
-            }
-            return wait.reserved(&notice, &text, json, hold);
+        let more = json!({ "path": answer.path, "failures": answer.failures });
+        if reach.kind == Kind::Refused || !answer.failures.is_empty() && !partial {
+            let why = answer.failures.first().map(describe::failure).unwrap_or_default();
+            let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved";
+            let node = answer.failures.first().map(|note| Speaker::Address(note.node));
+            let by = Some(Word { node, message: Message::ReceiverReport });
+            let reach = Reach { by, ..reach };
+            return wait.refused(&notice, Refusal { why: &why, hint, reach, more });
         }
-        let why = answer.failures.first().map(describe::failure).unwrap_or_default();
-        let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved";
-        return wait.refused(&notice, &why, hint, json);
+        let mut what = format!("{} for {to}", stream_text(options));
+        if !answer.failures.is_empty() {
+            let notes: Vec<String> = answer.failures.iter().map(describe::failure).collect();
+            what.push_str(&format!(", but not everywhere ({}),", notes.join("; ")));
+        }
+        return wait.reserved(&notice, Granted { what: &what, reach, more });
     }
     wait.timed_out(
+        &Reach::default(),
+        options.timeout,
         "no receiver has answered",
         "is `earmark listen --protocol yessir` running on the receiver? Where it cannot, say --unconfirmed",
     )
@@ -304,96 +341,4 @@ pub(super) fn listen(
     let opened: Opened = client.call(&Request::Answer(request))?;
     let text = format!("answering streams to {on} as application {}", opened.application);
     begun(&text, &opened, hold, client, out)
-}
-
-/// A reservation that is waited for.
-pub(super) struct Wait<'a> {
-    pub(super) client: &'a mut Client,
-    pub(super) opened: Opened,
-    pub(super) timeout: Duration,
-    pub(super) out: &'a mut Output,
-}
-
-impl Wait<'_> {
-    /// The next event; `None` where none comes in time.
-    pub(super) fn next(&mut self) -> Result<Option<Notice>, Failure> {
-        let begun = Instant::now();
-        let notice = self.client.next_event(Some(begun + self.timeout))?;
-        self.timeout = self.timeout.saturating_sub(begun.elapsed());
-        Ok(notice)
-    }
-
-    fn since(&self, notice: &Notice) -> Duration {
-        Duration::try_from_secs_f64(notice.at_s - self.opened.at_s).unwrap_or_default()
-    }
-
-    pub(super) fn reserved(
-        self,
-        notice: &Notice,
-        text: &str,
-        more: Value,
-        hold: bool,
-    ) -> Result<Outcome, Failure> {
-        let (application, setup) = (self.opened.application, self.since(notice));
-        let end = match hold {
-            true => "it ends with this command".to_owned(),
-            false => format!("`earmark release {application}` ends it"),
-        };
-        let mut json = json!({
-            "outcome": "reserved",
-            "application": application,
-            "role": self.opened.role,
-            "setup_ms": setup.as_secs_f64() * 1e3,
-        });
-        extend(&mut json, more);
-        self.out.line(&format!("{text} in {}; {end}", show_duration(setup)), &json)?;
-        if hold { follow(self.client, self.out) } else { Ok(Outcome::Done) }
-    }
-
-    pub(super) fn refused(
-        mut self,
-        notice: &Notice,
-        why: &str,
-        hint: &str,
-        more: Value,
-    ) -> Result<Outcome, Failure> {
-        let after = self.since(notice);
-        self.release()?;
-        let mut json = json!({
-            "outcome": "refused",
-            "role": self.opened.role,
-            "reason": why,
-            "hint": hint,
-            "after_ms": after.as_secs_f64() * 1e3,
-        });
-        extend(&mut json, more);
-        let text = format!("refused after {}: {why}\n  help: {hint}", show_duration(after));
-        self.out.line(&text, &json)?;
-        Ok(Outcome::Refused)
-    }
-
-    pub(super) fn timed_out(mut self, why: &str, hint: &str) -> Result<Outcome, Failure> {
-        self.release()?;
-        let json = json!({ "outcome": "timed_out", "role": self.opened.role, "reason": why, "hint": hint });
-        self.out.line(&format!("no answer: {why}\n  help: {hint}"), &json)?;
-        Ok(Outcome::TimedOut)
-    }
-
-    /// Ends what was begun, unless the node has done so already.
-    fn release(&mut self) -> Result<(), Failure> {
-        match self.client.release(self.opened.application) {
-            Err(ClientError::Refused(problem))
-                if problem.code == ProblemCode::NoSuchApplication =>
-            {
-                Ok(())
-            }
-            outcome => Ok(outcome.map(drop)?),
-        }
-    }
-}
-
-fn extend(json: &mut Value, more: Value) {
-    if let (Value::Object(all), Value::Object(more)) = (json, more) {
-        all.extend(more);
-    }
 }

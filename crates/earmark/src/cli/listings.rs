@@ -416,8 +416,18 @@ fn state(state: State) -> &'static str {
 }
 
 impl Row for ApplicationRow {
-    const HEADER: &'static [&'static str] =
-        &["id", "by", "role", "destination", "protocol", "style", "senders", "lasts", "last event"];
+    const HEADER: &'static [&'static str] = &[
+        "id",
+        "by",
+        "role",
+        "destination",
+        "protocol",
+        "style",
+        "senders",
+        "lasts",
+        "outcome",
+        "last event",
+    ];
     const NOTHING: &'static str = "nothing was opened on this host";
 
     fn cells(&self) -> Vec<Cell> {
@@ -437,6 +447,7 @@ impl Row for ApplicationRow {
                 _ => senders(&self.senders),
             }),
             Cell::new(if self.held { "as long as its client" } else { "until released" }),
+            Cell::new(&self.outcome),
             Cell::new(self.last.as_deref().unwrap_or("-")),
         ]
     }

@@ -8,6 +8,7 @@ mod clear;
 mod light;
 mod listings;
 mod nsis;
+mod outcome;
 mod reservations;
 mod service;
 mod trace;
@@ -34,6 +35,10 @@ pub enum Outcome {
     Refused = 3,
     /// Nobody answered in time.
     TimedOut = 4,
+    /// Only a part of the path could be reserved, or was asked, and that was not said to be enough.
+    Part = 5,
+    /// No other node takes part, and that was not said to be enough.
+    OnlyHere = 6,
 }
 
 /// Reads the command line, carries it out, and gives the exit status.

@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use comfy_table::Cell;
 use earmark_core::Rate;
+use earmark_core::outcome::Outcome as Reach;
 use earmark_node::Event;
 use earmark_nsis::{Event as NsisEvent, ping, qos};
 use earmark_wire::qos_nslp::Outcome as Answer;
 use serde_json::{Value, json};
 
 use super::arguments::{ListenOptions, PingOptions, ReserveOptions, Traffic};
-use super::light::{Wait, wrong_usage};
+use super::light::wrong_usage;
 use super::listings::{new_table, number};
+use super::outcome::{Granted, Refusal, Wait, reach_of};
 use super::reservations::begun;
 use super::{Failure, Outcome, Output};
 use crate::client::Client;
@@ -205,38 +207,30 @@ pub(super) fn reserve(
     let Traffic { to, hold, .. } = options.traffic;
     let opened: Opened = client.call(&Request::Establish(establish(options)))?;
     let ours = qos::Application(opened.application);
-    let mut wait = Wait { client, opened, timeout: options.timeout, out };
+    let (timeout, partial) = (options.timeout, options.partial);
+    let mut wait = Wait { client, opened, timeout, hold, partial, out };
+    let mut stands = Reach::default();
     while let Some(notice) = wait.next()? {
         let Event::Nsis(NsisEvent::Qos(event)) = &notice.event else { continue };
+        let reach = reach_of(&notice);
         match event {
             qos::Event::Reserved { application, rate, breaks, .. } if *application == ours => {
-                if !hold {
-                    wait.client.keep(ours.0)?;
-                }
-                let but = if *breaks { ", but for routers that do not take part," } else { "" };
-                let text = format!("reserved {rate} for {to}{but}");
-                let json = json!({ "rate_bps": rate, "breaks": breaks });
-                return wait.reserved(&notice, &text, json, hold);
+                let what = format!("{rate} for {to}");
+                let more = json!({ "rate_bps": rate, "breaks": breaks });
+                return wait.reserved(&notice, Granted { what: &what, reach, more });
             }
             // The receiver has reserved, as it was asked to.
             qos::Event::Incoming { application, rate, .. } if *application == ours => {
-                if !hold {
-                    wait.client.keep(ours.0)?;
-                }
-                let text = format!("reserved {rate} for {to} by the receiver");
-                return wait.reserved(&notice, &text, json!({ "rate_bps": rate }), hold);
+                let what = format!("{rate} for {to} by the receiver");
+                let more = json!({ "rate_bps": rate });
+                return wait.reserved(&notice, Granted { what: &what, reach, more });
             }
-            qos::Event::Offered { application, rate, latency_us, breaks }
+            qos::Event::Offered { application, rate, latency_us, breaks, .. }
                 if *application == ours =>
             {
-                let json = json!({
-                    "outcome": "offered",
-                    "rate_bps": rate,
-                    "latency_us": latency_us,
-                    "breaks": breaks,
-                });
-                wait.out.line(&format!("{rate} could be had to {to}"), &json)?;
-                return Ok(Outcome::Done);
+                let more = json!({ "rate_bps": rate, "latency_us": latency_us, "breaks": breaks });
+                let what = format!("{rate} could be had to {to}");
+                return wait.offered(Granted { what: &what, reach, more });
             }
             qos::Event::Refused { application, outcome, source, available, .. }
                 if *application == ours =>
@@ -251,13 +245,22 @@ pub(super) fn reserve(
                     format!(", says {}", describe::qos_source(source))
                 });
                 let why = format!("{}{by}", describe::outcome(*outcome));
-                return wait.refused(&notice, &why, &hint(*outcome, *available), more);
+                let hint = hint(*outcome, *available);
+                return wait.refused(&notice, Refusal { why: &why, hint: &hint, reach, more });
+            }
+            qos::Event::Translated { application: Some(application), .. }
+                if *application == ours =>
+            {
+                stands = reach;
             }
             qos::Event::TimedOut { application } if *application == ours => break,
             _ => {}
         }
     }
+    let waited = options.timeout.saturating_sub(wait.timeout);
     wait.timed_out(
+        &stands,
+        waited,
         "no node has answered for the path",
         "does the next router speak NSIS (`earmark ping` shows who does), and does the receiver?",
     )

@@ -4,17 +4,18 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use earmark_core::Rate;
+use earmark_core::outcome::{Kind, Outcome as Reach};
 use earmark_node::{Ask, Event};
 use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::ErrorSpec;
+use earmark_wire::rsvp::{ErrorSpec, FilterSpec};
 use serde_json::{Value, json};
 
 use super::arguments::{ListenOptions, ReleaseOptions, ReserveOptions, SendOptions, Traffic};
+use super::outcome::{Granted, Refusal, Wait, reach_of};
 use super::{Failure, Outcome, Output, light, nsis};
-use crate::client::Client;
-use crate::control::protocol::{Listen, Notice, Opened, Role, Send, Signalling};
+use crate::client::{Client, ClientError};
+use crate::control::protocol::{Listen, Opened, Role, Send, SenderName, Signalling, Trace};
 use crate::describe;
-use earmark_core::amounts::show_duration;
 
 pub(super) fn send(
     client: &mut Client,
@@ -61,8 +62,9 @@ pub(super) fn listen(
         ..Listen::new(options.on)
     })?;
     if let Some(timeout) = options.wait {
-        let (to, hold, rate) = (options.on, options.hold, options.rate);
-        return wait(client, &Awaited { opened, to, rate, timeout, hold }, out);
+        let ListenOptions { on, hold, rate, ip_protocol, partial, .. } = *options;
+        let wait = Wait { client, opened, timeout, hold, partial, out };
+        return await_outcome(wait, &Awaited { to: on, ip_protocol, rate });
     }
     let text = format!("listening on {} as application {}", options.on, opened.application);
     begun(&text, &opened, options.hold, client, out)
@@ -101,74 +103,112 @@ pub(super) fn reserve(
         Signalling::Ping => nsis::reserves_nothing(),
     }
     let rate = options.rate.expect("it was checked that there is one");
-    let Traffic { to, hold, .. } = options.traffic;
+    let Traffic { to, hold, ip_protocol, .. } = options.traffic;
     let opened = client.reserve(Send { hold: true, ..request(&options.traffic, rate, true) })?;
-    let (rate, timeout) = (Some(rate), options.timeout);
-    wait(client, &Awaited { opened, to, rate, timeout, hold }, out)
+    let (timeout, partial) = (options.timeout, options.partial);
+    let wait = Wait { client, opened, timeout, hold, partial, out };
+    await_outcome(wait, &Awaited { to, ip_protocol, rate: Some(rate) })
 }
 
 /// A reservation that is waited for.
 struct Awaited {
-    opened: Opened,
     /// Where the data goes.
     to: SocketAddr,
+    ip_protocol: u8,
     /// What was asked for, where that is known.
     rate: Option<Rate>,
-    timeout: Duration,
-    /// Whether it is to end with this command.
-    hold: bool,
 }
 
+/// How long the nodes of the path may take to say who of them takes part.
+const TRACE_WITHIN: Duration = Duration::from_secs(2);
+
 /// Waits for the outcome, and says it.
-fn wait(client: &mut Client, awaited: &Awaited, out: &mut Output) -> Result<Outcome, Failure> {
-    let Awaited { opened, timeout, hold, .. } = awaited;
-    let deadline = Instant::now() + *timeout;
+fn await_outcome(mut wait: Wait<'_>, awaited: &Awaited) -> Result<Outcome, Failure> {
+    let within = wait.timeout;
+    let role = wait.opened.role;
     let mut heard_sender = false;
-    loop {
-        let Some(notice) = client.next_event(Some(deadline))? else {
-            client.release(opened.application)?;
-            let (why, hint) = silence(opened.role, heard_sender);
-            let time = show_duration(*timeout);
-            let text = format!("no answer within {time}: {why}\n  help: {hint}");
-            let role = opened.role;
-            let json = json!({ "outcome": "timed_out", "role": role, "reason": why, "hint": hint });
-            out.line(&text, &json)?;
-            return Ok(Outcome::TimedOut);
-        };
+    let mut stands = Reach::default();
+    while let Some(notice) = wait.next()? {
+        let reach = reach_of(&notice);
         match verdict(&notice.event) {
-            Verdict::Reserved(rate_bps) => {
-                if !hold {
-                    client.keep(opened.application)?;
-                }
+            Verdict::Reserved { sender, rate_bps } => {
+                let reach = verified(&mut wait, awaited, sender, reach)?;
                 let rate = rate_bps.map(Rate::from_bps).or(awaited.rate);
-                reserved(awaited, &notice, rate, out)?;
-                return if *hold { follow(client, out) } else { Ok(Outcome::Done) };
+                // A receiver that takes what senders announce is told that it stands, not how much it is.
+                let much = rate.map_or(String::new(), |rate| format!("{rate} "));
+                let what = format!("{much}to {}", awaited.to);
+                let more = json!({ "rate_bps": rate });
+                return wait.reserved(&notice, Granted { what: &what, reach, more });
             }
             Verdict::Refused { error, available } => {
-                client.release(opened.application)?;
-                refused(opened, &notice, &error, available, out)?;
-                return Ok(Outcome::Refused);
+                let why = describe::error_text(&error);
+                let hint = describe::advice(&error, available).unwrap_or_default();
+                let more = json!({ "error": error_json(&error), "available_bps": available });
+                return wait.refused(&notice, Refusal { why: &why, hint: &hint, reach, more });
             }
             Verdict::Impossible(reason) => {
-                client.release(opened.application)?;
+                wait.release()?;
                 return Err(Failure::new("rejected", reason, ""));
             }
             Verdict::SenderHeard => heard_sender = true,
+            Verdict::Translated => stands = reach,
             Verdict::Open => {}
         }
     }
+    let (why, hint) = silence(role, heard_sender);
+    wait.timed_out(&stands, within, why, hint)
+}
+
+/// How far a reservation reaches: where the messages that have come leave that open, each node of the path is asked
+/// (RFC 2745). Where one does not answer in time, what was known stays.
+fn verified(
+    wait: &mut Wait<'_>,
+    awaited: &Awaited,
+    sender: Option<FilterSpec>,
+    reach: Reach,
+) -> Result<Reach, Failure> {
+    let is_open = matches!(reach.kind, Kind::Unverified | Kind::Part | Kind::OnlyHere);
+    let Some(sender) = sender.filter(|_| is_open && !awaited.to.ip().is_multicast()) else {
+        return Ok(reach);
+    };
+    let begun = wait.client.trace(Trace {
+        from: Some(SenderName::from(&sender)),
+        ip_protocol: awaited.ip_protocol,
+        timeout_ms: TRACE_WITHIN.as_millis() as u32, // two thousand
+        ..Trace::new(awaited.to)
+    });
+    let trace = match begun {
+        Ok(begun) => begun.trace,
+        // Too many are under way, or diagnostics are switched off.
+        Err(ClientError::Refused(_)) => return Ok(reach),
+        Err(error) => return Err(error.into()),
+    };
+    let deadline = Instant::now() + TRACE_WITHIN;
+    while let Some(notice) = wait.client.next_event(Some(deadline))? {
+        if let Event::Rsvp(rsvp::Event::Traced { application, .. }) = &notice.event
+            && application.0 == trace
+        {
+            let traced = notice.outcome.filter(|traced| traced.kind.stands());
+            let Some(traced) = traced else { break };
+            let translation = reach.translation;
+            return Ok(Reach { translation, ..*traced });
+        }
+    }
+    Ok(reach)
 }
 
 /// What an event means for a reservation that is waited for.
 enum Verdict {
     /// It stands; with the rate where the event tells, bits per second.
-    Reserved(Option<u64>),
+    Reserved { sender: Option<FilterSpec>, rate_bps: Option<u64> },
     /// A node on the path refused it; this host's own tells what could have been had.
     Refused { error: ErrorSpec, available: Option<Rate> },
     /// The node here cannot do it; why.
     Impossible(String),
     /// There is a sender to reserve for.
     SenderHeard,
+    /// Addresses are translated on the way.
+    Translated,
     /// Nothing yet.
     Open,
 }
@@ -186,10 +226,14 @@ fn verdict(event: &Event) -> Verdict {
         | Event::Nsis(_) => return Verdict::Open,
     };
     match event {
-        rsvp::Event::Resv { flowspec, .. } => {
-            Verdict::Reserved(Some(describe::rate(flowspec).as_bps()))
+        rsvp::Event::Resv { flowspec, filter, .. } => Verdict::Reserved {
+            sender: Some(*filter),
+            rate_bps: Some(describe::rate(flowspec).as_bps()),
+        },
+        rsvp::Event::Confirmed { filters, .. } => {
+            Verdict::Reserved { sender: filters.as_slice().first().copied(), rate_bps: None }
         }
-        rsvp::Event::Confirmed { .. } => Verdict::Reserved(None),
+        rsvp::Event::Translated { .. } => Verdict::Translated,
         rsvp::Event::PathError { error, .. } | rsvp::Event::ResvError { error, .. } => {
             Verdict::Refused { error: *error, available: None }
         }
@@ -208,8 +252,8 @@ fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
         (Role::Sender | Role::Initiator, _) => (
             "no reservation has come up the path",
             "either nobody asked for one: is `earmark listen` running on the receiver, and a daemon on every router? \
-             Or a router refused it, which RSVP tells the receiver alone: `earmark show applications` there shows the \
-             refusal",
+             Or a router refused it, or addresses are translated on the way, which RSVP tells the receiver alone: \
+             `earmark show applications` there shows it",
         ),
         (Role::Receiver, false) => (
             "no sender has announced itself",
@@ -220,56 +264,6 @@ fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
             "is a daemon running on every router?",
         ),
     }
-}
-
-fn reserved(
-    awaited: &Awaited,
-    notice: &Notice,
-    rate: Option<Rate>,
-    out: &mut Output,
-) -> Result<(), Failure> {
-    let Awaited { opened, to, hold, .. } = awaited;
-    let application = opened.application;
-    let setup = Duration::try_from_secs_f64(notice.at_s - opened.at_s).unwrap_or_default();
-    let end = if *hold {
-        "it ends with this command".to_owned()
-    } else {
-        format!("`earmark release {application}` ends it")
-    };
-    // A receiver that takes what senders announce is told that it stands, not how much it is.
-    let much = rate.map_or(String::new(), |rate| format!("{rate} "));
-    let text = format!("reserved {much}to {to} in {}; {end}", show_duration(setup));
-    let json = json!({
-        "outcome": "reserved",
-        "application": application,
-        "role": opened.role,
-        "rate_bps": rate,
-        "setup_ms": setup.as_secs_f64() * 1e3,
-    });
-    out.line(&text, &json)
-}
-
-fn refused(
-    opened: &Opened,
-    notice: &Notice,
-    error: &ErrorSpec,
-    available: Option<Rate>,
-    out: &mut Output,
-) -> Result<(), Failure> {
-    let reason = describe::error_text(error);
-    let advice = describe::advice(error, available);
-    let after = Duration::try_from_secs_f64(notice.at_s - opened.at_s).unwrap_or_default();
-    let json = json!({
-        "outcome": "refused",
-        "role": opened.role,
-        "reason": reason,
-        "hint": advice,
-        "error": error_json(error),
-        "available_bps": available,
-        "after_ms": after.as_secs_f64() * 1e3,
-    });
-    let help = advice.map_or(String::new(), |advice| format!("\n  help: {advice}"));
-    out.line(&format!("refused after {}: {reason}{help}", show_duration(after)), &json)
 }
 
 fn error_json(error: &ErrorSpec) -> Value {

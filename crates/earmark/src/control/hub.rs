@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
-use earmark_node::{Command, Event, Input, Node};
+use earmark_core::outcome::Outcome;
+use earmark_node::{Command, Event, Input, Node, outcome};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session};
@@ -283,15 +284,27 @@ impl Hub {
         let words = || describe::event(event, &on().unwrap_or_default());
         let application = application_of(event);
         let mut followers = Vec::new();
+        let mut stands = None;
         if let Some(known) = application.and_then(|number| self.applications.get_mut(&number)) {
             known.row.last = Some(words());
             followers.extend(known.follower);
+            stands = outcome::after(&known.row.outcome, event);
+            if let Some(stands) = &stands {
+                known.row.outcome.clone_from(stands);
+            }
         }
         if let Some(owner) = application.and_then(|number| self.traces.get(&number)) {
             followers.push(*owner);
         }
-        if let Event::Rsvp(rsvp::Event::Traced { application, .. }) = event {
+        if let Event::Rsvp(rsvp::Event::Traced {
+            application, session, sender, hops, end, ..
+        }) = event
+        {
             self.traces.remove(&application.0);
+            stands = outcome::traced(hops, end);
+            if let Some(stands) = &stands {
+                self.note_trace(session, sender, stands);
+            }
         }
         // What Boomerang has given up, or only asked about, has no state any more that `release` could end.
         if let Event::Boomerang(
@@ -309,7 +322,7 @@ impl Hub {
             self.applications.remove(&number);
         }
         if let Event::Rsvp(rsvp::Event::Refused { session, filters, .. }) = event {
-            followers.extend(self.refused_senders(session, filters, &words));
+            followers.extend(self.refused_senders(session, filters, event, &words));
         }
         let listeners = self.clients.iter_mut().filter(|(id, client)| {
             client.closing.is_none() && (client.watching || followers.contains(id))
@@ -317,8 +330,9 @@ impl Hub {
         let mut text = None;
         for (id, client) in listeners {
             let text = text.get_or_insert_with(|| {
-                let (at_s, interface_name) = (now.as_secs_f64(), on());
-                let notice = Notice { at_s, interface_name, event: event.clone() };
+                let outcome = stands.take().or_else(|| outcome::outcome_of(event)).map(Box::new);
+                let (at_s, interface_name, event) = (now.as_secs_f64(), on(), event.clone());
+                let notice = Notice { at_s, interface_name, outcome, event };
                 to_line(&Response::Event(notice))
             });
             client.say(text);
@@ -339,12 +353,34 @@ impl Hub {
         }
     }
 
+    /// A trace knows of all hops, where a sender knows of its next one and a receiver of what Path messages have told.
+    fn note_trace(&mut self, session: &Session, sender: &SenderTemplate, stands: &Outcome) {
+        let concerned = self.applications.values_mut().filter(|application| {
+            let row = &application.row;
+            let is_sender = application.template.is_none_or(|template| {
+                template.selector == sender.selector
+                    && (template.source.is_unspecified() || template.source == sender.source)
+            });
+            row.protocol == Signalling::Rsvp
+                && is_sender
+                && row.destination == session.destination
+                && row.destination_port == session.port
+                && row.ip_protocol == session.protocol
+                && row.outcome.kind.stands()
+        });
+        for application in concerned {
+            let translation = application.row.outcome.translation;
+            application.row.outcome = Outcome { translation, ..stands.clone() };
+        }
+    }
+
     /// Followers of the senders here whose reservation this very node refused. RSVP tells the receiver alone
     /// (RFC 2205 section 3.1.8), but who waits on this host should not have to time out.
     fn refused_senders(
         &mut self,
         session: &Session,
         filters: &rsvp::Filters,
+        event: &Event,
         words: &dyn Fn() -> String,
     ) -> Vec<ClientId> {
         // One that left its address to the host is known by its port.
@@ -362,6 +398,9 @@ impl Hub {
         });
         ours.filter_map(|application| {
             application.row.last = Some(words());
+            if let Some(stands) = outcome::after(&application.row.outcome, event) {
+                application.row.outcome = stands;
+            }
             application.follower
         })
         .collect()

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use earmark_boomerang as boomerang;
 use earmark_core::Prefix;
+use earmark_core::outcome::Outcome;
 use earmark_node::{Command, Input, SenderName};
 use earmark_wire::yessir::Style;
 use earmark_yessir as yessir;
@@ -44,6 +45,7 @@ impl<K: Kernel> Desk<'_, K> {
             interval: request.interval_s,
             on_refusal: request.on_refusal,
             user: user.transpose()?,
+            count_nodes: true,
         };
         let row = self.row(Signalling::Boomerang, Role::Initiator, to, request.ip_protocol);
         let row = ApplicationRow { senders: named(from), held: request.hold, ..row };
@@ -140,6 +142,7 @@ impl<K: Kernel> Desk<'_, K> {
             style: None,
             senders: Vec::new(),
             held: false,
+            outcome: Outcome::default(),
             last: None,
         }
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
+use earmark_core::outcome::Outcome;
 use earmark_node::{Ask, Command, Event, Input};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
@@ -244,6 +245,7 @@ impl<K: Kernel> Desk<'_, K> {
             style: end.style(),
             senders: end.senders(),
             held: tie.hold,
+            outcome: Outcome::default(),
             last: None,
         };
         self.enter(row, template, tie, |number| {

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use earmark_wire::boomerang::{
-    Aggregation, Keys, OptionItem, Qos, Rates, Reservation, Shape, is_boomerang,
+    Aggregation, Keys, OptionItem, Participation, Qos, Rates, Reservation, Shape,
+    iana::participation_flag, is_boomerang,
 };
 use earmark_wire::icmp::{Echo, EchoError, Ends, HEADER, Kind};
 use serde_json::{Map, Value, json};
@@ -115,10 +116,28 @@ fn show_option(option: &OptionItem<'_>) -> Value {
             })
         }
         OptionItem::Aggregation(option) => show_aggregation(option),
+        OptionItem::Participation(record) => show_participation(record),
         OptionItem::Unknown { code, rest } => {
             json!({ "class": "UNKNOWN", "option": code, "octets": rest.len() })
         }
     }
+}
+
+fn show_participation(record: &Participation) -> Value {
+    json!({
+        "class": "PARTICIPATION",
+        "initiator": record.initiator,
+        "seen": record.seen,
+        "last_forward": record.last_forward,
+        "first_reverse": record.first_reverse,
+        "forward_nodes": record.forward.nodes,
+        "forward_gaps": record.forward.gaps,
+        "reverse_nodes": record.reverse.nodes,
+        "reverse_gaps": record.reverse.gaps,
+        "ttl": record.ttl,
+        "forward_ends": record.has(participation_flag::FORWARD_ENDS),
+        "far_end": record.has(participation_flag::FAR_END),
+    })
 }
 
 fn show_aggregation(option: &Aggregation) -> Value {

@@ -2,6 +2,7 @@
 
 use earmark_boomerang as boomerang;
 use earmark_core::Rate;
+use earmark_core::outcome::Outcome;
 use earmark_wire::boomerang::Rates;
 use earmark_wire::yessir::{FailureNote, FailureReason, LinkInfo, OctetRate, Style};
 use earmark_yessir as yessir;
@@ -13,9 +14,13 @@ pub(super) fn of_boomerang(event: &boomerang::Event, on: &str) -> String {
     use boomerang::Event::*;
     match event {
         Established { rates: granted, confirmed, .. } => {
-            let way = if *confirmed { "the loop came round" } else { "this host has reserved" };
-            format!("{way}: {} are in place", rates(granted))
+            let way = match confirmed {
+                true => "the loop came round, and nobody has refused",
+                false => "this host has reserved",
+            };
+            format!("{way}: {}", rates(granted))
         }
+        Reached { reach, .. } => reach.to_string(),
         Refused { offer, reaction, .. } => {
             let reaction = match reaction {
                 boomerang::OnRefusal::Retry => "it is asked for again",
@@ -25,7 +30,7 @@ pub(super) fn of_boomerang(event: &boomerang::Event, on: &str) -> String {
             format!("refused; {} could be had; {reaction}", rates(offer))
         }
         Changed { rates: granted, .. } => format!("{} are in place now", rates(granted)),
-        Offered { offer, .. } => format!("{} could be had", rates(offer)),
+        Offered { offer, reach, .. } => format!("{} could be had: {reach}", rates(offer)),
         Lost { .. } => "nothing comes back; it is tried on".to_owned(),
         Released { .. } => "released".to_owned(),
         Rejected { reason, .. } => format!("not carried out: {}", boomerang_rejection(*reason).0),
@@ -104,11 +109,11 @@ pub fn boomerang_rejection(reason: boomerang::Rejection) -> (&'static str, &'sta
 pub(super) fn of_yessir(event: &yessir::Event, on: &str) -> String {
     use yessir::Event::*;
     match event {
-        Answered { receiver, answer, .. } => {
-            format!("{receiver} answers: {}", outcome(answer))
+        Answered { receiver, answer, reach, .. } => {
+            format!("{receiver} answers: {}", outcome(answer, reach))
         }
-        Announced { stream: of, answer, .. } => {
-            format!("{} is announced: {}", stream(of), outcome(answer))
+        Announced { stream: of, answer, reach, .. } => {
+            format!("{} is announced: {}", stream(of), outcome(answer, reach))
         }
         AnnouncementGone { stream: of, .. } => format!("{} has ended", stream(of)),
         Rejected { reason, .. } => format!("not carried out: {reason}"),
@@ -149,16 +154,13 @@ fn stream(stream: &yessir::Stream) -> String {
     format!("{source} > {}", with_port(stream.destination, stream.destination_port))
 }
 
-/// What a receiver's answer says.
-pub(super) fn outcome(answer: &yessir::Answer) -> String {
+/// How far the reservation of a stream reaches, and who has refused.
+fn outcome(answer: &yessir::Answer, reach: &Outcome) -> String {
     match &answer.failures[..] {
-        [] => match answer.path {
-            Some(path) => format!("reserved on the whole way ({} routers)", path.hops),
-            None => "reserved on the whole way".to_owned(),
-        },
+        [] => reach.to_string(),
         notes => {
             let notes: Vec<String> = notes.iter().map(failure).collect();
-            format!("not reserved everywhere: {}", notes.join("; "))
+            format!("{reach} ({})", notes.join("; "))
         }
     }
 }

@@ -59,10 +59,8 @@ fn flow_of(mri: &Mri) -> String {
 fn of_qos(event: &qos::Event, on: &str) -> String {
     use qos::Event::*;
     match event {
-        Reserved { rate, breaks, .. } => {
-            let but = if *breaks { ", but for routers that do not take part" } else { "" };
-            format!("{rate} are reserved on the whole path{but}")
-        }
+        Reserved { rate, reach, .. } => format!("{rate}: {reach}"),
+        Translated { session, translation, .. } => format!("session {session}: {translation}"),
         Refused { outcome: why, source, available, reaction, .. } => {
             let offer = available.map_or(String::new(), |rate| format!("; {rate} could be had"));
             let reaction = match reaction {
@@ -71,13 +69,13 @@ fn of_qos(event: &qos::Event, on: &str) -> String {
             };
             format!("refused{}: {}{offer}; {reaction}", by(source.as_ref()), outcome(*why))
         }
-        Offered { rate, .. } => format!("{rate} could be had"),
+        Offered { rate, reach, .. } => format!("{rate} could be had: {reach}"),
         TimedOut { .. } => "nobody has answered".to_owned(),
         Lost { outcome: why, source, .. } => {
             format!("a part of the path is lost{}: {}", by(source.as_ref()), outcome(*why))
         }
         Released { .. } => "released".to_owned(),
-        Incoming { flow, rate, .. } => format!("{rate} are reserved for {}", target(flow)),
+        Incoming { flow, rate, reach, .. } => format!("{rate} for {}: {reach}", target(flow)),
         Gone { session, .. } => format!("session {session} is gone"),
         Rejected { reason, .. } => format!("not carried out: {}", qos_rejection(*reason).0),
         Reservation { change, flow, demand, .. } => format!(

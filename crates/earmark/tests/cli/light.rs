@@ -40,7 +40,15 @@ fn answered(failures: &Value) -> Value {
         "send_ttl": 64, "hops": 3, "other_hops": false, "path_mtu": 1_500, "available": 562_500.0, "latency_us": 30
     });
     let answer = json!({ "path": path, "failures": failures });
-    event("yessir", "answered", &json!({ "receiver": "10.0.2.2", "answer": answer }))
+    let kind = if failures == &json!([]) { "whole" } else { "part" };
+    let outcome = json!({ "kind": kind, "hops_without": 0, "nodes": 3 });
+    let more = json!({ "receiver": "10.0.2.2", "answer": answer, "outcome": outcome });
+    event("yessir", "answered", &more)
+}
+
+/// Nodes of the loop have counted themselves.
+fn reached(outcome: &Value) -> Value {
+    event("boomerang", "reached", &json!({ "reach": outcome, "outcome": outcome }))
 }
 
 fn kept() -> Vec<Value> {
@@ -62,12 +70,15 @@ fn run(name: &str, script: Vec<Vec<Value>>, arguments: &[&[&str]]) -> (i32, Stri
 fn a_loop_that_came_round_is_kept() {
     let rates = json!({ "forward": 2_000_000, "reverse": 500_000 });
     let more = json!({ "rates": rates, "interval": 30, "confirmed": true });
-    let script = vec![vec![opened("sender"), event("boomerang", "established", &more)], kept()];
+    let established = event("boomerang", "established", &more);
+    let whole = reached(&json!({ "kind": "whole", "nodes": 2 }));
+    let script = vec![vec![opened("sender"), established, whole], kept()];
     let (status, text, requests) = run("loop", script, &[&LOOP]);
     assert_eq!(status, 0);
     assert_eq!(
         text,
-        "reserved 2 Mbit/s there and 500 kbit/s back for 10.0.2.2:5001 in 25.0 ms; `earmark release 7` ends it\n"
+        "reserved 2 Mbit/s there and 500 kbit/s back for 10.0.2.2:5001 in 25.0 ms; `earmark release 7` ends it\n  \
+         reserved on the whole path, with 2 other nodes\n"
     );
     assert_eq!(requests[0]["loop"]["hold"], true, "until it stands it hangs on the connection");
     assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
@@ -84,7 +95,7 @@ fn a_refused_loop_is_status_3_and_says_what_could_be_had() {
     assert_eq!(requests[1], json!({ "release": { "application": 7 } }), "nothing is left behind");
     let (status, text, _) = run("loop-refused-json", script, &[&LOOP, &["--json"]]);
     let answer: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((status, &answer["outcome"]), (3, &json!("refused")));
+    assert_eq!((status, &answer["outcome"]["kind"]), (3, &json!("refused")));
     assert_eq!(answer["offer"], json!({ "forward_bps": 1_000_000, "reverse_bps": 0 }));
 }
 
@@ -95,7 +106,8 @@ fn a_stream_whose_receiver_answers_is_kept() {
     assert_eq!(status, 0);
     assert_eq!(
         text,
-        "reserved 2 Mbit/s for 10.0.2.2:5000 in 25.0 ms; `earmark release 7` ends it\n"
+        "reserved 2 Mbit/s for 10.0.2.2:5000 in 25.0 ms; `earmark release 7` ends it\n  reserved on the whole path, with 3 \
+         other nodes\n"
     );
     let class = json!({ "class": { "dscp": 46, "rate": 250_000.0 } });
     assert_eq!(requests[0]["attach"]["flowspec"], class);
@@ -127,11 +139,15 @@ fn a_stream_that_a_hop_refuses_is_refused_or_reserved_in_part() {
 /// A question leaves nothing behind: what it opened hangs on the connection, which ends with the command.
 #[test]
 fn a_question_tells_what_could_be_had_and_keeps_nothing() {
-    let offer = json!({ "offer": { "forward": 5_500_000, "reverse": 500_000 } });
+    let rates = json!({ "forward": 5_500_000, "reverse": 500_000 });
+    let offer = json!({ "offer": rates, "outcome": { "kind": "whole", "offer": true } });
     let script = vec![vec![opened("sender"), event("boomerang", "offered", &offer)]];
     let (status, text, requests) = run("loop-query", script, &[&LOOP, &["--query"]]);
     assert_eq!(status, 0);
-    assert_eq!(text, "5.5 Mbit/s there and 500 kbit/s back could be had to 10.0.2.2:5001\n");
+    assert_eq!(
+        text,
+        "5.5 Mbit/s there and 500 kbit/s back could be had to 10.0.2.2:5001\n  offered on the whole path\n"
+    );
     assert_eq!(requests.len(), 1);
 
     let script = vec![vec![opened("sender"), answered(&json!([]))]];
@@ -139,12 +155,16 @@ fn a_question_tells_what_could_be_had_and_keeps_nothing() {
     assert_eq!(status, 0);
     assert_eq!(
         text,
-        "4.5 Mbit/s could be had over 3 nodes that speak YESSIR (packets of 1500 octets, latency 30 us) to 10.0.2.2:5000\n"
+        "4.5 Mbit/s could be had over 3 nodes that speak YESSIR (packets of 1500 octets, latency 30 us) to 10.0.2.2:5000\n  \
+         reserved on the whole path, with 3 other nodes\n"
     );
     assert_eq!((requests.len(), &requests[0]["attach"]["query"]), (1, &json!(true)));
     let (_, text, _) = run("stream-query-json", script, &[&STREAM, &["--query", "--json"]]);
     let answer: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&answer["outcome"], &answer["offer"]["hops"]), (&json!("offered"), &json!(3)));
+    assert_eq!(
+        (&answer["outcome"]["kind"], &answer["offer"]["hops"]),
+        (&json!("whole"), &json!(3))
+    );
 }
 
 #[test]

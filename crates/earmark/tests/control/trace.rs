@@ -9,7 +9,7 @@ use crate::host::{Host, Peer};
 const TRACE: &str = r#"{"trace":{"to":"10.0.9.9:5001"}}"#;
 
 /// Asks, and gives the answer and the events that came with it.
-fn ask(host: &mut Host, peer: &mut Peer, line: &str) -> (Value, Vec<Value>) {
+pub(crate) fn ask(host: &mut Host, peer: &mut Peer, line: &str) -> (Value, Vec<Value>) {
     peer.say(line.as_bytes());
     peer.say(b"\n");
     host.serve(peer);
@@ -20,7 +20,7 @@ fn ask(host: &mut Host, peer: &mut Peer, line: &str) -> (Value, Vec<Value>) {
 }
 
 /// Lets the daemon's timers fire until `seconds`.
-fn pass(host: &mut Host, peer: &Peer, seconds: u64) {
+pub(crate) fn pass(host: &mut Host, peer: &Peer, seconds: u64) {
     let end = Time::from_secs(seconds);
     while let Some(deadline) = host.driver.next_deadline().filter(|&deadline| deadline <= end) {
         host.now = deadline;

@@ -43,6 +43,8 @@ impl Speaks {
 
 /// Source and destination.
 type Ends = (SocketAddr, SocketAddr);
+/// Reservations by their ends: the interface of each, and the packets that went through it.
+type Rows = BTreeMap<Ends, (String, u64)>;
 
 /// `sender` -- `router` == `receiver`, with 10.0.9.0/29 behind both links.
 struct Fork {
@@ -349,7 +351,7 @@ impl Fork {
 
     /// The router's reservations of the flows, with the packets that have gone through their classes: one for each flow,
     /// or none at all where one is missing or has two.
-    fn rows(&self, protocol: Speaks) -> Result<Option<BTreeMap<Ends, (String, u64)>>, Failed> {
+    fn rows(&self, protocol: Speaks) -> Result<Option<Rows>, Failed> {
         let mut rows = BTreeMap::new();
         for row in self.router.client()?.show_reservations()?.rows {
             let Some((ends, interface, packets)) = of_flow(&row, protocol) else { continue };

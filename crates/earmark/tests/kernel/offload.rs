@@ -15,8 +15,9 @@ pub(crate) fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
     r.start(&format!("[boomerang]\nkernel = true\n{ETH0}{}", ETH0.replace("eth0", "eth1")))?;
     let flow = ["--from", "10.0.1.1:4000", "--to", "10.0.2.2:5001"];
     let rates = ["--forward", "2Mbit", "--reverse", "1Mbit"];
-    let output =
-        a.earmark(&[&["reserve", "--protocol", "boomerang"], &flow[..], &rates].concat())?;
+    let output = a.earmark(
+        &[&["reserve", "--partial", "--protocol", "boomerang"], &flow[..], &rates].concat(),
+    )?;
     let said = String::from_utf8_lossy(&output.stdout);
     check(output.status.code() == Some(0), &said)?;
     let held = |r: &Host| -> Result<Vec<Rate>, Failed> {
@@ -59,7 +60,7 @@ pub(crate) fn the_kernel_sets_up_loops_of_boomerang() -> Outcome {
         let (from, to) = (format!("10.0.1.1:{port}"), format!("10.0.2.2:{port}"));
         let flow = ["--protocol", "boomerang", "--from", &from, "--to", &to];
         let rates = ["--forward", "600kbit", "--reverse", "300kbit"];
-        let output = a.earmark(&[&["reserve"], &flow[..], &rates].concat())?;
+        let output = a.earmark(&[&["reserve", "--partial"], &flow[..], &rates].concat())?;
         check(output.status.code() == Some(0), &String::from_utf8_lossy(&output.stdout))
     };
     let held = |r: &Host| -> Result<Vec<(Rate, u32)>, Failed> {

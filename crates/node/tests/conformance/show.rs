@@ -127,6 +127,10 @@ impl Names<'_> {
             let id = serde_json::from_value(value.clone());
             return id.map_or_else(|_| value.to_string(), |id| self.topology.name(id));
         }
+        // How far a reservation reaches is no rule of the RFC: its kind says enough here.
+        if key == "reach" && value.is_object() {
+            return value["kind"].as_str().unwrap_or_default().to_owned();
+        }
         match value {
             Value::Null => "none".into(),
             Value::String(text) if text.contains(' ') => format!("({text})"),

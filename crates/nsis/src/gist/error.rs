@@ -2,6 +2,8 @@
 
 use core::net::IpAddr;
 
+use earmark_core::outcome::Translation;
+use earmark_wire::gist::iana::subcode::object_type;
 use earmark_wire::gist::{
     Body, Direction, Error, ErrorCode, ErrorObject, Info, Infos, MessageType, Mode, ObjectType,
     find_object, find_sender,
@@ -125,6 +127,13 @@ impl Gist {
         let state = self.state(&at);
         if at.index == NONE || state == State::Idle {
             return self.ignore(work, arrival, DropReason::NoRoutingState);
+        }
+        if error.code == ErrorCode::ObjectType && error.subcode == object_type::UNTRANSLATED {
+            // Who has seen another address does not say which.
+            let translation = Translation { named: arrival.destination, seen: None };
+            work.call(original.nslpid, |application, turn| {
+                application.translated(turn, (session, mri), translation);
+            });
         }
         let is_query = original.message_type == MessageType::Query;
         let unanswered = self.store.half(at.place()).unanswered > 0;

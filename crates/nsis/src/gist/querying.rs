@@ -14,6 +14,7 @@ use super::association::{Handshake, Stage, join, waits};
 use super::config::UpstreamQueries;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
+use super::responding::tell_of_translation;
 use super::state::{Arrival, Index, Key, NONE, Needs};
 use super::step::{At, Occasion, due};
 use super::transmit::{UPSTREAM_TTL, Way, message, own_address, target};
@@ -179,6 +180,8 @@ impl Gist {
         // RFC 5971 section 7.2.1: the peer is behind a translator, and the addresses of the flow are wrong there.
         if arrival.association == NONE && arrival.source != response.nli.interface_address {
             self.ignore(work, arrival, DropReason::Untranslated);
+            let named = response.nli.interface_address;
+            tell_of_translation(work, arrival, (response.session, response.mri), named);
             self.step(work, &mut at, Event::Error, Facts::default(), &Occasion::Nothing);
             return;
         }

@@ -1,11 +1,13 @@
 //! The responding node: is asked whether it takes part, and keeps who has asked (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
 
 use core::mem;
+use core::net::IpAddr;
 
+use earmark_core::outcome::Translation;
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
     Body, Confirm, Direction, ErrorCode, Mri, NetworkLayerInformation, ObjectType, Profiles,
-    ProtocolOptionsList, Query, ResponderPart, Response, Stack, StackConfiguration,
+    ProtocolOptionsList, Query, ResponderPart, Response, SessionId, Stack, StackConfiguration,
 };
 
 use super::Gist;
@@ -19,7 +21,7 @@ use super::state::{Arrival, Index, Key, NONE, Needs};
 use super::step::{At, Occasion, due};
 use super::transmit::{Way, message, own_address};
 use crate::instance::Work;
-use crate::nslp::{Attributes, Peering, Received, Validity};
+use crate::nslp::{Attributes, Nslp, Peering, Received, Turn, Validity};
 
 /// TTL below which a Query against the flow has come over more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
@@ -74,6 +76,8 @@ impl Gist {
             let code = ErrorCode::ObjectType;
             let subcode = subcode::object_type::UNTRANSLATED;
             self.refuse_mri(work, arrival, code, subcode);
+            let named = query.nli.interface_address;
+            tell_of_translation(work, arrival, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
         if query.mri.direction() == Direction::Upstream
@@ -85,6 +89,13 @@ impl Gist {
         if let Err(subcode) = self.check_mri(work, arrival, &query.mri) {
             self.refuse_mri(work, arrival, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
+        }
+        // A Query that travels as the data do has the source of their flow.
+        let source = query.mri.addresses().0;
+        let as_data = !arrival.source_is_peer && query.mri.direction() == Direction::Downstream;
+        if as_data && arrival.source != source {
+            tell_of_translation(work, arrival, (query.session, query.mri), source);
+            return Err(DropReason::Untranslated);
         }
         Ok(())
     }
@@ -324,6 +335,8 @@ impl Gist {
             None => return self.ignore(work, arrival, DropReason::Unexpected),
         };
         if arrival.association == NONE && arrival.source != confirm.nli.interface_address {
+            let named = confirm.nli.interface_address;
+            tell_of_translation(work, arrival, (confirm.session, confirm.mri), named);
             return self.ignore(work, arrival, DropReason::Untranslated);
         }
         if let Err(reason) = self.check_encapsulation(work, arrival, confirm) {
@@ -427,4 +440,18 @@ impl Gist {
     pub(super) fn is_full(&self, at: &At) -> bool {
         at.index == NONE && self.store.states.len() >= self.config.limits.states as usize
     }
+}
+
+/// Tells the application of a message that it names another address than it comes from.
+pub(super) fn tell_of_translation(
+    work: &mut Work<'_, '_>,
+    arrival: &Arrival<'_>,
+    flow: (SessionId, Mri),
+    named: IpAddr,
+) {
+    let translation = Translation { named, seen: Some(arrival.source) };
+    let call = |application: &mut dyn Nslp, turn: &mut Turn<'_, '_>| {
+        application.translated(turn, flow, translation);
+    };
+    work.call(arrival.nslpid, call);
 }

@@ -1,10 +1,12 @@
 //! What an application of this node can ask for, and what QoS NSLP tells.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{Demand, Priority};
+use earmark_core::outcome;
 use earmark_core::{Flow, InterfaceId, Rate};
 use earmark_wire::gist::SessionId;
 use earmark_wire::qos_nslp::{BoundSessionId, ErrorSource, Outcome};
@@ -257,7 +259,7 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The whole path, as far as the scope goes, has reserved.
+    /// The path has reserved, as far as `reach` says. Told again where that changes.
     Reserved {
         /// For whom.
         application: Application,
@@ -267,12 +269,16 @@ pub enum Event {
         rate: Rate,
         /// There are routers on the path that do not take part (BREAK).
         breaks: bool,
+        /// How far it reaches, and by whose word.
+        #[serde(default)]
+        reach: Box<outcome::Outcome>,
     },
     /// Something was refused. What the application had before, it still has.
     Refused {
         /// For whom.
         application: Application,
-        /// Why.
+        /// Why. In JSON `answer`: `outcome` is what comes of the request.
+        #[serde(rename = "answer")]
         outcome: Outcome,
         /// Who says so, where that is said.
         source: Option<Source>,
@@ -291,6 +297,9 @@ pub enum Event {
         latency_us: Option<u32>,
         /// There are routers on the path that do not take part.
         breaks: bool,
+        /// How far the path was asked, and by whose word.
+        #[serde(default)]
+        reach: Box<outcome::Outcome>,
     },
     /// Nobody has answered in time.
     TimedOut {
@@ -302,9 +311,20 @@ pub enum Event {
         /// Whose.
         application: Application,
         /// Why.
+        #[serde(rename = "answer")]
         outcome: Outcome,
         /// Who says so, where that is said.
         source: Option<Source>,
+    },
+    /// Addresses are translated on the way, so that nodes behind the translator cannot take part: what GIST names there
+    /// are not the addresses of the packets (RFC 5971 section 7.2.1).
+    Translated {
+        /// Whose session it is, or who listens here; `None` where nobody is concerned.
+        application: Option<Application>,
+        /// Which session.
+        session: SessionId,
+        /// The address that a message names, and the one that it came from.
+        translation: outcome::Translation,
     },
     /// The end of [`Command::Release`], or of what [`OnRefusal`] has released.
     Released {
@@ -321,6 +341,9 @@ pub enum Event {
         flow: Flow,
         /// How much is reserved.
         rate: Rate,
+        /// How far it reaches, as the RESERVE tells that has come.
+        #[serde(default)]
+        reach: Box<outcome::Outcome>,
     },
     /// A session that had come is gone.
     Gone {
@@ -354,6 +377,7 @@ pub enum Event {
         /// In which session.
         session: SessionId,
         /// What was answered.
+        #[serde(rename = "answer")]
         outcome: Outcome,
         /// What could be had.
         available: Option<Rate>,

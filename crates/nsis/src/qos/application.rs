@@ -14,6 +14,7 @@ use super::api::{
     Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, Scope, Source, Wish,
 };
 use super::asking::Question;
+use super::reach;
 use super::response::is_error;
 use super::rmf::{self, Purpose};
 use super::send::Saying;
@@ -346,7 +347,7 @@ impl QosNslp {
             session.trim();
             self.give_up_old_branch(turn, index);
             if let Some(application) = application.filter(|_| is_initiator) {
-                self.is_reserved(turn, index, application, response.qspec);
+                self.is_reserved(turn, index, application, Some(response));
             }
             return;
         }
@@ -365,15 +366,23 @@ impl QosNslp {
         turn: &mut Turn<'_, '_>,
         index: Index,
         application: Application,
-        qspec: Option<&[u8]>,
+        response: Option<&Response<'_>>,
     ) {
         let block = self.store.session(index);
         let session = block.id;
         let own = rmf::judge(&block.qspec, MessageType::Reserve).map(|wanted| wanted.demand.rate);
         let own = own.unwrap_or(Rate::ZERO);
+        let qspec = response.and_then(|response| response.qspec);
         let rate = rmf::told(qspec).reserved.unwrap_or(own);
         let breaks = block.flags.has(Flags::BREAK);
-        tell(turn, Event::Reserved { application, session, rate, breaks });
+        let reach = match response {
+            Some(response) => {
+                reach::answered(&block.mri, breaks, response.info.source.and_then(Source::of))
+            }
+            None => reach::alone(turn, &block.mri),
+        };
+        let reach = Box::new(reach);
+        tell(turn, Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
             // Nodes in front of the narrowest one have more than is of use (RFC 5975 section 4.3.1).
             let resized = rmf::resized(&block.qspec, rate);

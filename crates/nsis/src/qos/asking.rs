@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use earmark_core::outcome::Outcome;
 use earmark_core::timer::TimerId;
 use earmark_core::{Rate, Time};
 use earmark_wire::gist::{Mri, PathCoupled, SessionId};
@@ -15,6 +16,7 @@ use super::QosNslp;
 use super::admission::way_out;
 use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Source};
 use super::application::{Role, tell};
+use super::reach;
 use super::refresh::next_try;
 use super::response::is_error;
 use super::rmf::{self, Purpose};
@@ -131,13 +133,17 @@ impl QosNslp {
         if question.rii != Some(rii) {
             return false;
         }
+        let mri = question.mri;
         self.drop_question(application);
         let told = rmf::told(response.qspec);
         let outcome = response.info.outcome;
         let event = match told.available {
             Some(rate) if !is_error(outcome) => {
                 let (latency_us, breaks) = (told.latency_us, response.flags.breaks);
-                Event::Offered { application, rate, latency_us, breaks }
+                let source = response.info.source.and_then(Source::of);
+                let reach = Outcome { offer: true, ..reach::answered(&mri, breaks, source) };
+                let reach = Box::new(reach);
+                Event::Offered { application, rate, latency_us, breaks, reach }
             }
             available => {
                 let source = response.info.source.and_then(Source::of);
@@ -161,10 +167,13 @@ impl QosNslp {
         if question.rii != Some(rii) {
             return false;
         }
+        let mri = question.mri;
         self.drop_question(application);
         let told = rmf::told(Some(query.qspec));
         let (rate, latency_us) = (told.available.unwrap_or(Rate::ZERO), told.latency_us);
-        tell(turn, Event::Offered { application, rate, latency_us, breaks: query.flags.breaks });
+        let breaks = query.flags.breaks;
+        let reach = Box::new(Outcome { offer: true, ..reach::alone(turn, &mri) });
+        tell(turn, Event::Offered { application, rate, latency_us, breaks, reach });
         true
     }
 

@@ -1,5 +1,6 @@
 //! Listeners: applications that wait for sessions of flows to this node, and what is answered for them.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use earmark_core::Rate;
@@ -11,9 +12,10 @@ use super::QosNslp;
 use super::admission::flow_of;
 use super::api::{Application, Event, Listen, Rejection, Request, Scope, Wish};
 use super::application::{Initiation, Role, tell};
+use super::reach;
 use super::rmf::{self, Purpose};
 use super::send::Saying;
-use super::state::Index;
+use super::state::{Flags, Index};
 use super::wish::qspec_of;
 use crate::nslp::{Received, Turn};
 
@@ -42,7 +44,7 @@ impl QosNslp {
     /// A RESERVE that ends here has made or changed a session.
     pub(super) fn arrived(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
         let session = self.store.session(index);
-        let (id, mri) = (session.id, session.mri);
+        let (id, mri, breaks) = (session.id, session.mri, session.flags.has(Flags::BREAK));
         if session.interface.is_none() && !turn.context.interfaces.is_local(mri.destination) {
             // An aggregate ends here, and nobody waits for that.
             return;
@@ -67,7 +69,8 @@ impl QosNslp {
             Some(Role::Listener(_, sessions)) if !sessions.contains(&id) => sessions.push(id),
             _ => {}
         }
-        tell(turn, Event::Incoming { application, session: id, flow, rate });
+        let reach = Box::new(reach::arrived(&mri, breaks));
+        tell(turn, Event::Incoming { application, session: id, flow, rate, reach });
         self.answer_in_reverse(turn, index, application);
     }
 

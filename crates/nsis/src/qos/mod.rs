@@ -20,6 +20,7 @@
 //! | `refresh` | what is due |
 //! | `route` | peers that change |
 //! | `binding` | messages that wait for each other |
+//! | `reach` | how far a reservation reaches, and who says so |
 //! | `aggregate` | many flows across a domain in one session |
 //! | `renewal` | other settings |
 //! | `admission`, `policy`, `rmf` | claims, who may have them, and what a QSPEC asks for |
@@ -49,6 +50,7 @@ mod notify;
 mod onward;
 mod policy;
 mod query;
+mod reach;
 mod receive;
 mod refresh;
 mod renewal;

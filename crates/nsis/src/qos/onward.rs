@@ -30,7 +30,9 @@ impl QosNslp {
         if session.flags.has(Flags::ENDS_HERE) {
             if let Some(rii) = reserve.rii {
                 let qspec = rmf::success(&session.qspec);
-                let info = InfoSpec::new(Outcome::Success(success));
+                // The QNI shows its user whose word it is (RFC 5974 section 5.1.3.6).
+                let outcome = Outcome::Success(success);
+                let info = said_here(turn, Some(message.interface), &message.mri, outcome);
                 self.respond(turn, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
             } else if reserve.flags.ack_req {
                 self.acknowledge(turn, arrival);

@@ -11,6 +11,7 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::admission::{flow_of, way_out};
+use super::reach::ends_near;
 use super::rmf::{self, Fault};
 use super::send::{Way, said_here};
 use crate::nslp::{Received, SendMessage, Turn};
@@ -93,10 +94,11 @@ impl QosNslp {
     /// Answers a QUERY for resources, with the QSPEC as it has become.
     pub(super) fn answer_query(&mut self, turn: &mut Turn<'_, '_>, way: Way, query: &Query<'_>) {
         let Some(rii) = query.rii else { return };
+        let outcome = Outcome::Success(Success::Reservation);
         let response = Response {
             flags: GenericFlags { scoping: false, ack_req: false, ..query.flags },
             answers: Some(Answers::Rii(rii)),
-            info: InfoSpec::new(Outcome::Success(Success::Reservation)),
+            info: said_here(turn, None, &way.mri, outcome),
             summary: None,
             qspec: Some(query.qspec),
             extra: Objects::NONE,
@@ -153,7 +155,9 @@ impl QosNslp {
         let (session, mri) = (sent.session, sent.mri.inverted());
         let way = Way { session, mri, to: None, attributes: sent.attributes, nslpid: None };
         if !query.reserve_init {
-            return self.answer_query(turn, way, query);
+            let breaks = query.flags.breaks || !ends_near(turn, &sent.mri);
+            let flags = GenericFlags { breaks, ..query.flags };
+            return self.answer_query(turn, way, &Query { flags, ..*query });
         }
         if self.own_invitation_ends(turn, session) {
             return;

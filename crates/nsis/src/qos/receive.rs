@@ -3,15 +3,20 @@
 use alloc::vec::Vec;
 
 use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::outcome::Translation;
 use earmark_core::{HostEvent, Interface, Time};
-use earmark_wire::gist::Mri;
+use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
-use earmark_wire::qos_nslp::{Answers, InfoSpec, Message, Outcome, ParseError, Request, Reserve};
+use earmark_wire::qos_nslp::{
+    Answers, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, ParseError, Request,
+    Reserve, Response,
+};
 
 use super::QosNslp;
 use super::admission::way_out;
 use super::api::Event;
 use super::counters::DropReason;
+use super::reach::ends_near;
 use super::reserve::Arrival;
 use super::rmf;
 use super::send::{Saying, Way, said_here};
@@ -115,6 +120,15 @@ impl Nslp for QosNslp {
 
     fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification) {
         self.routing_changes(turn, notification);
+    }
+
+    fn translated(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        flow: (SessionId, Mri),
+        translation: Translation,
+    ) {
+        self.tell_of_translation(turn, flow, translation);
     }
 
     fn host_changes(&mut self, turn: &mut Turn<'_, '_>, event: &HostEvent) {
@@ -271,8 +285,15 @@ impl QosNslp {
             (false, false) => Success::Reservation,
         };
         let qspec = if reserve.tear { None } else { rmf::success(&session.qspec) };
-        let info = InfoSpec::new(Outcome::Success(success));
-        self.turn_down(turn, self.way_back(index, None), Some(rii), info, qspec.as_deref());
+        let way = self.way_back(index, None);
+        let outcome = Outcome::Success(success);
+        let info = said_here(turn, self.store.session(index).interface, &way.mri, outcome);
+        let flags = self.flags_of(way.session);
+        let flags = GenericFlags { breaks: flags.breaks || !ends_near(turn, &sent.mri), ..flags };
+        let (answers, extra) = (Some(Answers::Rii(rii)), Objects::NONE);
+        let (summary, qspec) = (None, qspec.as_deref());
+        let response = Response { flags, answers, info, summary, qspec, extra };
+        self.send(turn, way, &Message::Response(response));
         if reserve.tear {
             self.forget(turn, index);
         }

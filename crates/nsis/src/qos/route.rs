@@ -86,6 +86,7 @@ impl QosNslp {
             self.tear_branch(turn, index, &OldBranch { peer, mri });
         }
         self.follow_route(turn, index);
+        self.tell_of_truncation(turn, index);
     }
 
     /// Another node comes next.

@@ -1,5 +1,6 @@
 //! What the node tells applications and watchers, as lines of a story.
 
+use earmark_core::outcome::{Kind, Outcome};
 use earmark_nsis::qos::{Event, Source};
 
 use crate::names::Names;
@@ -8,9 +9,10 @@ use crate::names::Names;
 pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
     let breaks = |breaks: bool| if breaks { " break" } else { "" };
     Some(match event {
-        Event::Reserved { application, session, rate, breaks: has_gaps } => {
+        Event::Reserved { application, session, rate, breaks: has_gaps, reach } => {
             let (session, gaps) = (names.of_long('s', session.0), breaks(*has_gaps));
-            format!("tell {} reserved {rate} session={session}{gaps}", application.0)
+            let reach = self::reach(reach);
+            format!("tell {} reserved {rate} session={session}{gaps}{reach}", application.0)
         }
         Event::Refused { application, outcome, source, available, reaction } => {
             let available = available.map(|rate| format!(" available={rate}")).unwrap_or_default();
@@ -23,10 +25,10 @@ pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
             let outcome = outcome.name();
             format!("tell {} refused ({outcome}){available}{from}: {reaction}", application.0)
         }
-        Event::Offered { application, rate, latency_us, breaks: has_gaps } => {
+        Event::Offered { application, rate, latency_us, breaks: has_gaps, reach } => {
             let latency = latency_us.map_or_else(|| "unknown".into(), |us| us.to_string());
-            let gaps = breaks(*has_gaps);
-            format!("tell {} offered {rate} latency={latency}{gaps}", application.0)
+            let (gaps, reach) = (breaks(*has_gaps), self::reach(reach));
+            format!("tell {} offered {rate} latency={latency}{gaps}{reach}", application.0)
         }
         Event::TimedOut { application } => format!("tell {} nobody answers", application.0),
         Event::Lost { application, outcome, .. } => {
@@ -36,6 +38,9 @@ pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
         Event::Incoming { application, session, rate, .. } => {
             let session = names.of_long('s', session.0);
             format!("tell {} incoming {rate} session={session}", application.0)
+        }
+        Event::Translated { session, translation, .. } => {
+            format!("tell session={} {translation}", names.of_long('s', session.0))
         }
         Event::Gone { application, session } => {
             format!("tell {} gone session={}", application.0, names.of_long('s', session.0))
@@ -47,4 +52,12 @@ pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
         // The claim and the answer are told.
         _ => return None,
     })
+}
+
+/// How far it reaches, where that is not the whole path.
+fn reach(reach: &Outcome) -> String {
+    match reach.kind {
+        Kind::Whole => String::new(),
+        kind => format!(" {}", kind.name()),
+    }
 }

@@ -2,13 +2,15 @@
 
 use super::at;
 use super::iana::flag;
+use super::keys::Family;
 use super::message::Rates;
 use super::options::OptionItem;
+use super::participation::Participation;
 use super::view::View;
 use crate::icmp::{self, Ends, HEADER};
 use crate::writer::EmitError;
 
-/// A whole ICMP message with a reservation in it that a node may change: NACK, refresh_int, key, and what is asked for.
+/// A whole ICMP message with a reservation in it that a node may change: NACK, refresh_int, key, what is asked for, and who takes part.
 /// Every change keeps the checksum as right, or as wrong, as it was (RFC 1624).
 #[derive(Debug)]
 pub struct Editor<'m> {
@@ -67,6 +69,20 @@ impl<'m> Editor<'m> {
     /// Changes the two rates of a message that asks for bitrates.
     pub fn set_rates(&mut self, rates: Rates) {
         self.put(self.qos, rates.to_octets());
+    }
+
+    /// Writes the participation record anew that begins at `at`, octets from MAGIC.
+    pub fn set_participation(&mut self, at: usize, record: &Participation) {
+        let family = Family::of(record.initiator);
+        let mut octets = [0; Participation::buffer_len(Family::V6)];
+        if OptionItem::Participation(*record).emit(family, &mut octets).is_err() {
+            return;
+        }
+        let (words, _) = octets.as_chunks::<4>();
+        let length = Participation::buffer_len(family) / 4;
+        for (number, word) in words.iter().take(length).enumerate() {
+            self.put(at + 4 * number, *word);
+        }
     }
 
     /// Takes a pair out of a list of downgrades.

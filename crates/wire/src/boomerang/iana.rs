@@ -37,6 +37,7 @@ code_points! {
     pub enum OptionType: u16 {
         UserId = 0x01 "user id and credential",
         Aggregation = 0x02 "aggregation",
+        Participation = 0x03 "participation record",
     }
 }
 
@@ -54,4 +55,12 @@ pub mod aggregation_flag {
     pub const LEAVES: u16 = 1 << 0;
     /// This message is what makes the aggregate larger, so that it has to bear a refusal.
     pub const RAISES: u16 = 1 << 1;
+}
+
+/// Bits of the participation record's flags; the option is ours.
+pub mod participation_flag {
+    /// The last node that has reserved on the outward pass is the far end, or has it on a link.
+    pub const FORWARD_ENDS: u16 = 1 << 0;
+    /// The far end itself has reserved where its packets leave.
+    pub const FAR_END: u16 = 1 << 1;
 }

@@ -232,6 +232,7 @@ impl OptionItem<'_> {
         match self {
             OptionItem::UserId(_) => OptionType::UserId,
             OptionItem::Aggregation(_) => OptionType::Aggregation,
+            OptionItem::Participation(_) => OptionType::Participation,
             OptionItem::Unknown { code, .. } => OptionType::from_code(*code),
         }
     }

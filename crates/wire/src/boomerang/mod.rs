@@ -30,6 +30,7 @@ pub mod iana;
 mod keys;
 mod message;
 mod options;
+mod participation;
 mod plain;
 mod view;
 
@@ -38,6 +39,7 @@ pub use error::{ErrorKind, ParseError};
 pub use keys::{Family, Keys, Shape};
 pub use message::{Flags, Qos, Rates, Reservation, Vector};
 pub use options::{Aggregation, OptionFlags, OptionItem, Options, OptionsIter, UserId};
+pub use participation::{Participation, PassCount};
 pub use plain::Plain;
 pub use view::{QosView, View};
 

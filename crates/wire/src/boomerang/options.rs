@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{ErrorKind, ParseError};
 use super::iana::OptionType;
 use super::keys::{Family, Keys, Shape};
+use super::participation::Participation;
 use crate::writer::{EmitError, Writer};
 
 /// Octets in front of an option: its type and its flags.
@@ -95,6 +96,8 @@ pub enum OptionItem<'a> {
     UserId(UserId),
     /// Type 2.
     Aggregation(Aggregation),
+    /// Type 3.
+    Participation(Participation),
     /// A type that nobody here knows, with all that follows.
     Unknown {
         /// Its type.
@@ -110,6 +113,7 @@ impl OptionItem<'_> {
         match self {
             OptionItem::UserId(_) => UserId::LEN,
             OptionItem::Aggregation(_) => Aggregation::buffer_len(family),
+            OptionItem::Participation(_) => Participation::buffer_len(family),
             OptionItem::Unknown { rest, .. } => 2 + rest.len(),
         }
     }
@@ -147,6 +151,7 @@ impl OptionItem<'_> {
                 option.mask.emit(writer)?;
                 writer.put(option.rate.to_be_bytes())
             }
+            OptionItem::Participation(record) => record.write(family, writer),
             OptionItem::Unknown { code, rest } => match OptionType::from_code(*code) {
                 OptionType::Unknown(_) => writer.put_slice(rest),
                 _ => Err(EmitError::Contradiction),
@@ -160,6 +165,7 @@ impl fmt::Debug for OptionItem<'_> {
         match self {
             OptionItem::UserId(id) => id.fmt(f),
             OptionItem::Aggregation(option) => option.fmt(f),
+            OptionItem::Participation(record) => record.fmt(f),
             OptionItem::Unknown { code, rest } => {
                 write!(f, "option {code} and {} octets", rest.len())
             }
@@ -204,6 +210,20 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// The participation record, and where it begins in the message.
+    pub fn participation(&self) -> Option<(usize, Participation)> {
+        let mut iter = self.iter();
+        loop {
+            let at = match iter.options {
+                Options::Wire { at, .. } => at,
+                Options::Items(_) => 0,
+            };
+            if let OptionItem::Participation(record) = iter.next()? {
+                return Some((at, record));
+            }
+        }
+    }
+
     /// Octets that they take.
     fn family_len(&self, family: Family) -> usize {
         match self {
@@ -219,6 +239,7 @@ impl<'a> Options<'a> {
                 .iter()
                 .find_map(|item| match item {
                     OptionItem::Aggregation(option) => Some(Family::of(option.node)),
+                    OptionItem::Participation(record) => Some(Family::of(record.initiator)),
                     _ => None,
                 })
                 .unwrap_or(Family::V4),
@@ -281,6 +302,11 @@ impl<'a> Iterator for OptionsIter<'a> {
                         let credential = *more.first_chunk::<8>()?;
                         let id = UserId { flags, user: *user, credential };
                         (OptionItem::UserId(id), UserId::LEN)
+                    }
+                    OptionType::Participation => {
+                        let record = Participation::parse(body, flags, family)?;
+                        let length = Participation::buffer_len(family);
+                        (OptionItem::Participation(record), length)
                     }
                     _ => {
                         let option = Aggregation::parse(body, flags, family)?;

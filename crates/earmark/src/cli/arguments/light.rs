@@ -49,9 +49,6 @@ pub(in crate::cli) struct StreamOptions {
     /// Reports use the ports of the data (RFC 5761); otherwise the next ones.
     #[arg(long)]
     pub(in crate::cli) mux: bool,
-    /// Keep what could be reserved, where some hops refuse. They try again.
-    #[arg(long)]
-    pub(in crate::cli) partial: bool,
     /// Do not wait for a receiver to answer: many RTP applications do not.
     #[arg(long)]
     pub(in crate::cli) unconfirmed: bool,

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use earmark_boomerang as boomerang;
+use earmark_core::outcome::Outcome;
 use earmark_node::{Event, SenderName};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
@@ -128,6 +129,9 @@ pub struct Notice {
     /// Name of the interface that the event has by its index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_name: Option<String>,
+    /// How the request stands now that this has happened, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Box<Outcome>>,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
@@ -155,6 +159,9 @@ pub struct ApplicationRow {
     pub senders: Vec<SenderName>,
     /// Whether it ends with the connection that opened it.
     pub held: bool,
+    /// How it stands.
+    #[serde(default)]
+    pub outcome: Outcome,
     /// What happened to it last, for people.
     pub last: Option<String>,
 }
@@ -242,6 +249,7 @@ pub fn application_of(event: &Event) -> Option<u64> {
         | Tracing { application, .. }
         | Traced { application, .. }
         | Rejected { application, .. } => Some(application.0),
+        Translated { application, .. } => application.map(|application| application.0),
         PathState { .. }
         | Reservation { .. }
         | Refused { .. }
@@ -255,6 +263,7 @@ fn of_boomerang(event: &boomerang::Event) -> Option<u64> {
     use boomerang::Event::*;
     match event {
         Established { application, .. }
+        | Reached { application, .. }
         | Refused { application, .. }
         | Changed { application, .. }
         | Offered { application, .. }
@@ -290,6 +299,7 @@ fn of_qos(event: &qos::Event) -> Option<u64> {
         | Incoming { application, .. }
         | Gone { application, .. }
         | Rejected { application, .. } => Some(application.0),
+        Translated { application, .. } => application.map(|application| application.0),
         Reservation { .. } | Denied { .. } | Dropped { .. } => None,
     }
 }

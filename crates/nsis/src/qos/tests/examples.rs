@@ -1,16 +1,14 @@
 //! The examples of RFC 5974 section 4, figure by figure.
 
+use std::boxed::Box;
 use std::time::Duration;
 
+use earmark_core::outcome::{self, Kind, Outcome};
 use earmark_wire::qos_nslp::BoundSessionId;
 use earmark_wire::qos_nslp::iana::BindingCode;
 
 use super::*;
-use crate::qos::{Listen, Scope};
-
-fn listen() -> Listen {
-    Listen { destination: None, protocol: Some(17), port: Some(5_000), most: None, reverse: None }
-}
+use crate::qos::Scope;
 
 /// Figure 7.
 #[test]
@@ -32,6 +30,11 @@ fn sender_initiated() {
         session: SESSION,
         flow: flow(0, of_node(3)),
         rate: mbps(2),
+        reach: Box::new(Outcome {
+            from: Some(of_node(0)),
+            to: Some(of_node(3)),
+            ..Outcome::said(Kind::Whole, None, outcome::Message::Reserve)
+        }),
     };
     assert_eq!(net.events(3), [incoming]);
     net.command(0, Command::Release { application: APP });
@@ -55,9 +58,13 @@ fn a_query_for_resources() {
         "1>0 RESPONSE reservation successful",
     ];
     assert_eq!(net.lines(), expected);
-    let offered =
-        Event::Offered { application: APP, rate: mbps(3), latency_us: Some(300), breaks: false };
-    assert_eq!(net.events(0), [offered]);
+    let events = net.events(0);
+    let [Event::Offered { application: APP, rate, latency_us: Some(300), breaks: false, .. }] =
+        events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(rate, mbps(3));
     assert_eq!(net.all_held(), [0, 0, 5, 0]);
     // Where nobody answers for the receiver, the last node does.
     net.command(0, Command::Query { application: APP, request: request(0, address(FAR), mbps(6)) });

@@ -6,6 +6,7 @@ mod bindings;
 mod errors;
 mod examples;
 mod preemption;
+mod reach;
 mod renewal;
 mod reservations;
 mod routes;
@@ -28,7 +29,7 @@ use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Message;
 use earmark_wire::qos_nslp::iana::NSLPID;
 
-use super::{Application, Command, Config, Event, QosNslp, Request, Wish};
+use super::{Application, Command, Config, Event, Listen, QosNslp, Request, Wish};
 use crate::nslp::{
     NetworkNotification, Notification, Nslp, PeerHandle, Received, Requests, SendFailure,
     SendMessage, Turn, Validity,
@@ -113,14 +114,18 @@ impl Node {
             let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(8), mtu: 1_500 };
             ledger.set_link(id, capacity);
         }
-        let mut to = |destination: IpAddr, interface| {
-            let hop = Hop { interface, gateway: None, source: None };
+        let mut to = |destination: IpAddr, interface, gateway| {
+            let hop = Hop { interface, gateway, source: None };
             routes.insert(Route { prefix: Prefix::host(destination), metric: 0, hop });
         };
-        (0..number).for_each(|other| to(of_node(other), LEFT));
-        (number + 1..nodes).for_each(|other| to(of_node(other), RIGHT));
-        to(address(FAR), RIGHT);
-        let hop = Hop { interface: RIGHT, gateway: None, source: None };
+        let behind = |other: usize, next: usize| (other != next).then(|| of_node(next));
+        (0..number).for_each(|other| to(of_node(other), LEFT, behind(other, number - 1)));
+        let others = number + 1..nodes;
+        others.for_each(|other| to(of_node(other), RIGHT, behind(other, number + 1)));
+        // What is behind the last node is on its link.
+        let gateway = behind(nodes, number + 1);
+        to(address(FAR), RIGHT, gateway);
+        let hop = Hop { interface: RIGHT, gateway, source: None };
         let range = BEHIND.parse().expect("a range");
         routes.insert(Route { prefix: range, metric: 0, hop });
         Node {
@@ -380,6 +385,10 @@ pub(super) fn mri(from: usize, to: IpAddr, direction: Direction) -> Mri {
         destination_port: Some(5_000),
         direction,
     })
+}
+
+pub(super) fn listen() -> Listen {
+    Listen { destination: None, protocol: Some(17), port: Some(5_000), most: None, reverse: None }
 }
 
 /// A request for the session that all tests talk of.

@@ -10,15 +10,20 @@ use crate::qos::{OnRefusal, Rejection, Rule, Source};
 
 const NO_BANDWIDTH: Outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
 
-fn reserved(rate: Rate) -> Event {
-    Event::Reserved { application: APP, session: SESSION, rate, breaks: false }
+/// Reserved at this rate, and no router on the path takes no part.
+fn is_reserved(event: &Event, told: Rate) -> bool {
+    matches!(
+        event,
+        Event::Reserved { application: APP, session: SESSION, rate, breaks: false, .. } if *rate == told
+    )
 }
 
 #[test]
 fn every_node_holds_the_link_that_the_packets_leave_by() {
     let mut net = Net::of(4);
     net.reserve(0, request(0, of_node(3), mbps(2)));
-    assert_eq!(net.events(0), [reserved(mbps(2))]);
+    let events = net.events(0);
+    assert!(matches!(&events[..], [event] if is_reserved(event, mbps(2))), "{events:?}");
     assert_eq!(net.all_held(), [2, 2, 2, 0], "at the destination there is no link");
     assert_eq!(net.nodes[1].control, ["install 2 2 Mbit/s"]);
     assert_eq!(net.nodes[1].qos.session(SESSION).expect("known").role, "qne");
@@ -152,7 +157,9 @@ fn a_change_is_made_everywhere_and_a_refused_one_nowhere() {
     net.reserve(0, request(0, of_node(3), mbps(2)));
     net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(5)) });
     assert_eq!(net.all_held(), [5, 5, 5, 0]);
-    assert_eq!(net.events(0), [reserved(mbps(2)), reserved(mbps(5))]);
+    let events = net.events(0);
+    let [first, second] = &events[..] else { panic!("{events:?}") };
+    assert!(is_reserved(first, mbps(2)) && is_reserved(second, mbps(5)), "{events:?}");
     let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(2)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
     net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(7)) });
@@ -188,7 +195,8 @@ fn the_last_node_that_takes_part_is_the_qnr() {
 fn a_host_alone_reserves_its_own_link() {
     let mut net = Net::of(1);
     net.reserve(0, request(0, address(FAR), mbps(2)));
-    assert_eq!(net.events(0), [reserved(mbps(2))]);
+    let events = net.events(0);
+    assert!(matches!(&events[..], [event] if is_reserved(event, mbps(2))), "{events:?}");
     net.command(0, Command::Release { application: APP });
     assert_eq!(net.events(0), [Event::Released { application: APP }]);
     net.assert_nothing_left();
@@ -245,8 +253,7 @@ fn routers_that_do_not_take_part_are_seen() {
     net.distance[1] = 3;
     net.reserve(0, request(0, of_node(3), mbps(2)));
     let events = net.events(0);
-    let event = Event::Reserved { application: APP, session: SESSION, rate: mbps(2), breaks: true };
-    assert_eq!(events, [event]);
+    assert!(matches!(events[..], [Event::Reserved { breaks: true, .. }]), "{events:?}");
     let lines = net.lines();
     assert!(lines.contains(&"2>3 RESERVE 0 qspec rii break".into()), "{lines:?}");
     assert!(lines.contains(&"1>0 RESPONSE reservation successful break".into()), "{lines:?}");

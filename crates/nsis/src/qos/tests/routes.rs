@@ -206,7 +206,7 @@ fn a_new_way_may_have_no_room() {
     let mut net = before();
     let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(1), mtu: 1_500 };
     net.nodes[1].ledger.set_link(LEFT, capacity);
-    let hop = Hop { interface: LEFT, gateway: None, source: None };
+    let hop = Hop { interface: LEFT, gateway: Some(of_node(2)), source: None };
     let prefix = Prefix::host(of_node(3));
     let old = Hop { interface: RIGHT, ..hop };
     assert!(net.nodes[1].routes.remove(&Route { prefix, metric: 0, hop: old }));

@@ -1,0 +1,185 @@
+//! How far a reservation reaches, with a daemon of paper: for each protocol the same words, members and exit statuses.
+
+use serde_json::{Value, json};
+
+use super::{PaperDaemon, opened, status, stderr, stdout};
+
+/// A protocol: the command, and the events that tell how far its reservation reaches.
+type Case = (&'static str, &'static [&'static str], fn(&Value) -> Vec<Value>);
+
+const CASES: [Case; 4] = [
+    ("rsvp", &["reserve", "--to", "10.0.2.2:5000", "--rate", "2Mbit"], rsvp),
+    (
+        "boomerang",
+        &["reserve", "--protocol", "boomerang", "--to", "10.0.2.2:5000", "--forward", "2Mbit"],
+        boomerang,
+    ),
+    (
+        "yessir",
+        &[
+            "reserve",
+            "--protocol",
+            "yessir",
+            "--from",
+            "10.0.1.2:5000",
+            "--to",
+            "10.0.2.2:5000",
+            "--rate",
+            "2Mbit",
+        ],
+        yessir,
+    ),
+    ("nsis", &["reserve", "--protocol", "nsis", "--to", "10.0.2.2:5000", "--rate", "2Mbit"], nsis),
+];
+
+fn event(protocol: &str, outcome: &Value, mut more: Value) -> Value {
+    let common = json!({
+        "at_s": 1.025, "protocol": protocol, "application": 7, "outcome": outcome
+    });
+    more.as_object_mut().unwrap().extend(common.as_object().unwrap().clone());
+    json!({ "event": more })
+}
+
+fn rsvp(outcome: &Value) -> Vec<Value> {
+    let filter = json!({ "source": "10.0.1.1", "selector": { "Port": 0 } });
+    let bucket = json!({
+        "rate": 250_000.0, "depth": 10_000.0, "peak": "infinity", "min_policed_unit": 64, "max_packet_size": 1_500
+    });
+    let session = json!({ "destination": "10.0.2.2", "protocol": 17, "flags": 0, "port": 5_000 });
+    vec![event(
+        "rsvp",
+        outcome,
+        json!({
+            "event": "resv", "session": session, "filter": filter, "style": "FixedFilter",
+            "flowspec": { "ControlledLoad": bucket },
+        }),
+    )]
+}
+
+fn boomerang(outcome: &Value) -> Vec<Value> {
+    let rates = json!({ "forward": 2_000_000, "reverse": 0 });
+    let established =
+        json!({ "event": "established", "rates": rates, "interval": 30, "confirmed": true });
+    let open = json!({ "kind": "unverified" });
+    vec![
+        event("boomerang", &open, established),
+        event("boomerang", outcome, json!({ "event": "reached", "reach": outcome })),
+    ]
+}
+
+fn yessir(outcome: &Value) -> Vec<Value> {
+    let answer = json!({ "path": null, "failures": [] });
+    let more = json!({ "event": "answered", "receiver": "10.0.2.2", "answer": answer });
+    vec![event("yessir", outcome, more)]
+}
+
+fn nsis(outcome: &Value) -> Vec<Value> {
+    let session = "0".repeat(32);
+    let more = json!({
+        "event": "reserved", "part": "qos", "session": session, "rate": 2_000_000, "breaks": false
+    });
+    vec![event("nsis", outcome, more)]
+}
+
+fn outcome(kind: &str) -> Value {
+    let mut outcome = json!({ "kind": kind, "by": { "node": "10.0.2.2", "message": "response" } });
+    if kind == "part" {
+        let more = json!({ "from": "10.0.1.1", "to": "10.0.1.2", "hops_without": 1 });
+        outcome.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    }
+    outcome
+}
+
+/// Runs a command whose reservation reaches so far; gives status, output, and the last request.
+fn run((name, command, events): Case, kind: &str, more: &[&str]) -> (i32, String, Value) {
+    let mut first = vec![opened("sender")];
+    first.extend(events(&outcome(kind)));
+    // A trace that the node does not begin leaves what is known.
+    let busy = json!({ "error": { "code": "rejected", "message": "busy", "hint": "" } });
+    let is_kept = more.contains(&"--partial") || matches!(kind, "whole" | "unverified");
+    let done = match is_kept {
+        true => json!({ "ok": { "application": 7 } }),
+        false => json!({ "ok": { "applications": [7] } }),
+    };
+    let script = match (name, kind) {
+        ("rsvp", "whole") => vec![first, vec![done]],
+        ("rsvp", _) => vec![first, vec![busy], vec![done]],
+        _ => vec![first, vec![done]],
+    };
+    let daemon = PaperDaemon::start(&format!("outcome-{name}-{kind}-{}", more.len()), script);
+    let (output, requests) = daemon.run(&[command, more, &["--timeout", "2s"]].concat());
+    assert_eq!(stderr(&output), "", "{name} {kind}");
+    (status(&output), stdout(&output), requests.last().unwrap().clone())
+}
+
+#[test]
+fn each_kind_has_its_exit_status_for_every_protocol() {
+    let released = json!({ "release": { "application": 7 } });
+    let kept = json!({ "keep": { "application": 7 } });
+    for case in CASES {
+        for (kind, expected) in [("whole", 0), ("unverified", 0), ("part", 5), ("only_here", 6)] {
+            let (status, text, last) = run(case, kind, &[]);
+            assert_eq!(status, expected, "{} {kind}: {text}", case.0);
+            assert_eq!(last, if status == 0 { kept.clone() } else { released.clone() }, "{kind}");
+            let begins =
+                if status == 0 { "reserved 2 Mbit/s" } else { "not reserved on the whole" };
+            assert!(text.starts_with(begins), "{} {kind}: {text}", case.0);
+            assert_eq!(text.contains("help: "), status != 0, "{text}");
+        }
+    }
+}
+
+#[test]
+fn less_than_the_whole_path_is_success_for_who_asks_for_it() {
+    for case in CASES {
+        for kind in ["part", "only_here"] {
+            let (status, text, last) = run(case, kind, &["--partial"]);
+            assert_eq!(status, 0, "{} {kind}: {text}", case.0);
+            assert_eq!(last, json!({ "keep": { "application": 7 } }));
+            assert!(text.starts_with("reserved 2 Mbit/s"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn words_say_how_far_it_reaches_and_who_says_so() {
+    for case in CASES {
+        let (_, text, _) = run(case, "part", &[]);
+        let expected = "\n  reserved on part of the path from 10.0.1.1 to 10.0.1.2; 1 hop takes no part, says \
+                        10.0.2.2 (RESPONSE)\n";
+        assert!(text.contains(expected), "{text}");
+        let (_, text, _) = run(case, "only_here", &[]);
+        assert!(text.contains("\n  reserved on this node only; no router further on"), "{text}");
+    }
+}
+
+#[test]
+fn json_has_the_same_members_for_every_protocol() {
+    for case in CASES {
+        for (kind, status) in [("whole", 0), ("part", 5)] {
+            let (got, text, _) = run(case, kind, &["--json"]);
+            let answer: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(got, status, "{answer}");
+            let told = &answer["outcome"];
+            assert_eq!((&told["kind"], &told["by"]["node"]), (&json!(kind), &json!("10.0.2.2")));
+            let members: Vec<&str> = told.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(
+                members,
+                [
+                    "kind",
+                    "offer",
+                    "by",
+                    "from",
+                    "to",
+                    "hops_without",
+                    "nodes",
+                    "refused_by",
+                    "available_bps",
+                    "translation"
+                ]
+            );
+            let application = if status == 0 { json!(7) } else { Value::Null };
+            assert_eq!(answer["application"], application, "what was released is no more");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Outcomes over the control socket: in events, and in the rows of applications, whatever the protocol.
+
+use earmark_core::{Datagram, InterfaceId};
+use earmark_node::Input;
+use earmark_wire::icmp::{self, Ends, PROTOCOL_V4};
+use serde_json::{Value, json};
+
+use crate::host::{Host, Peer};
+use crate::trace::{ask, pass};
+
+/// What `show applications` says of the only application.
+fn listed(host: &mut Host, peer: &mut Peer) -> Value {
+    let (answer, _) = ask(host, peer, r#"{"show":{"what":"applications"}}"#);
+    let rows = answer["ok"]["rows"].as_array().expect("rows").clone();
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    row["outcome"].clone()
+}
+
+/// The outcomes of the events that have come, each with the event's name.
+fn told(peer: &mut Peer) -> Vec<(Value, Value)> {
+    let events = peer.lines().into_iter().filter_map(|line| line.get("event").cloned());
+    let of_ours = events.filter(|event| event.get("application").is_some());
+    of_ours.map(|event| (event["event"].clone(), event["outcome"]["kind"].clone())).collect()
+}
+
+#[test]
+fn request_that_nobody_has_answered_yet_is_pending() {
+    for request in [
+        r#"{"send":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#,
+        r#"{"loop":{"to":"10.0.9.9:5001","wishes":[{"forward":2000000,"reverse":0}]}}"#,
+        r#"{"attach":{"from":"10.0.1.1:5000","to":"10.0.9.9:5000","flowspec":{"class":{"dscp":46,"rate":1000.0}}}}"#,
+        r#"{"establish":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#,
+    ] {
+        let mut host = Host::new();
+        let mut peer = host.connect();
+        let (answer, _) = ask(&mut host, &mut peer, request);
+        assert!(answer["ok"]["application"].is_u64(), "{request}: {answer}");
+        assert_eq!(listed(&mut host, &mut peer)["kind"], "pending", "{request}");
+    }
+}
+
+#[test]
+fn nsis_without_another_node_is_only_here() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let request = r#"{"establish":{"to":"10.0.9.9:5001","rate_bps":2000000,"follow":true}}"#;
+    ask(&mut host, &mut peer, request);
+    pass(&mut host, &peer, 30);
+    assert_eq!(told(&mut peer), [(json!("reserved"), json!("only_here"))]);
+    let outcome = listed(&mut host, &mut peer);
+    assert_eq!(outcome["kind"], "only_here");
+    assert_eq!(outcome["by"], json!({ "node": null, "message": "this_node" }));
+}
+
+/// The far end is a stock host: it answers each ping, and nobody on the way takes part.
+#[test]
+fn boomerang_with_a_stock_host_is_only_here() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let request = r#"{"loop":{"to":"10.0.9.9:5001","wishes":[{"forward":2000000,"reverse":0}],"follow":true}}"#;
+    let (_, events) = ask(&mut host, &mut peer, request);
+    for _ in 0..2 {
+        let (how, mut message) = host.driver.kernel().sent.pop_front().expect("a loop");
+        icmp::turn_round(&mut message, Ends::V4);
+        let datagram = Datagram {
+            interface: InterfaceId(2),
+            source: how.destination,
+            destination: how.source,
+            ttl: 61,
+            router_alert: false,
+            encapsulated: false,
+            payload: &message,
+        };
+        host.driver.handle(host.now, Input::Datagram(PROTOCOL_V4, datagram));
+    }
+    host.serve(&peer);
+    host.serve(&peer);
+    let all = told(&mut peer);
+    let expected =
+        [(json!("established"), json!("unverified")), (json!("reached"), json!("only_here"))];
+    assert_eq!(all, expected, "{events:?}");
+    let outcome = listed(&mut host, &mut peer);
+    assert_eq!((&outcome["kind"], &outcome["nodes"]), (&json!("only_here"), &json!(0)));
+    assert_eq!(outcome["by"], json!({ "node": "10.0.9.9", "message": "echo_reply" }));
+}
+
+#[test]
+fn refusal_of_this_node_says_what_is_available() {
+    let mut host = Host::new();
+    let mut peer = host.connect();
+    let request = r#"{"establish":{"to":"10.0.9.9:5001","rate_bps":20000000,"follow":true}}"#;
+    let (_, events) = ask(&mut host, &mut peer, request);
+    let refused = events.iter().find(|event| event["event"]["event"] == "refused");
+    let outcome = &refused.expect("a refusal")["event"]["outcome"];
+    assert_eq!(
+        (&outcome["kind"], &outcome["available_bps"]),
+        (&json!("refused"), &json!(7_000_000))
+    );
+    assert!(refused.expect("a refusal")["event"]["answer"].is_object(), "{events:?}");
+}

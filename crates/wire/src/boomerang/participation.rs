@@ -1,0 +1,133 @@
+//! The participation record: an option of ours in which the nodes of a loop count themselves.
+//!
+//! A stock host echoes it like all data, and nodes that do not know it send it on. So the initiating node sees which nodes
+//! take part, and how many routers between them do not: each router takes one of the TTL, and each node that takes part
+//! writes down the TTL with which it sends the message on.
+//!
+//! ```text
+//!   type 3 (16) | flags (16)
+//!   initiator    4 or 16 octets: where the message began
+//!   seen         the IP source that a node saw instead; zero: none
+//!   last_forward the last node that has reserved on the outward pass
+//!   first_reverse the first node that has reserved on the return pass; zero: none
+//!   forward nodes (8) | forward gaps (8) | reverse nodes (8) | reverse gaps (8)
+//!   ttl (8) | zero (24)
+//! ```
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::keys::Family;
+use super::options::OptionFlags;
+use crate::writer::{EmitError, Writer};
+
+/// Who takes part in a loop, as its message gathers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Participation {
+    /// See [`super::iana::participation_flag`].
+    pub flags: OptionFlags,
+    /// The address that the initiating node has sent the message from.
+    pub initiator: IpAddr,
+    /// The IP source that a node has seen instead; unspecified where none has.
+    pub seen: IpAddr,
+    /// The last node that has reserved on the outward pass; at first the initiating node.
+    pub last_forward: IpAddr,
+    /// The first node that has reserved on the return pass; unspecified where none has.
+    pub first_reverse: IpAddr,
+    /// Of the outward pass, without the initiating node.
+    pub forward: PassCount,
+    /// Of the return pass.
+    pub reverse: PassCount,
+    /// The TTL with which the last node that took part has sent the message on.
+    pub ttl: u8,
+}
+
+/// What a pass has gone by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PassCount {
+    /// Nodes that have reserved.
+    pub nodes: u8,
+    /// Routers between them that take no part.
+    pub gaps: u8,
+}
+
+/// Type and flags in front.
+const HEADER: usize = 4;
+
+impl Participation {
+    /// Octets of the option.
+    pub const fn buffer_len(family: Family) -> usize {
+        HEADER + 4 * family.address_len() + 8
+    }
+
+    /// As an initiating node begins it, which sends the message with this TTL.
+    pub const fn begun(initiator: IpAddr, ttl: u8) -> Participation {
+        let none = match initiator {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let nobody = PassCount { nodes: 0, gaps: 0 };
+        Participation {
+            flags: OptionFlags(0),
+            initiator,
+            seen: none,
+            last_forward: initiator,
+            first_reverse: none,
+            forward: nobody,
+            reverse: nobody,
+            ttl,
+        }
+    }
+
+    /// Whether all of these flags are set.
+    pub const fn has(&self, flags: u16) -> bool {
+        self.flags.0 & flags == flags
+    }
+
+    /// Sets or clears flags.
+    pub const fn set(&mut self, flags: u16, on: bool) {
+        if on {
+            self.flags.0 |= flags;
+        } else {
+            self.flags.0 &= !flags;
+        }
+    }
+
+    pub(super) fn parse(body: &[u8], flags: OptionFlags, family: Family) -> Option<Participation> {
+        let length = family.address_len();
+        let address = |number: usize| -> Option<IpAddr> {
+            let octets = body.get(number * length..)?;
+            Some(match family {
+                Family::V4 => Ipv4Addr::from(*octets.first_chunk::<4>()?).into(),
+                Family::V6 => Ipv6Addr::from(*octets.first_chunk::<16>()?).into(),
+            })
+        };
+        let counts = body.get(4 * length..)?.first_chunk::<8>()?;
+        let [forward_nodes, forward_gaps, reverse_nodes, reverse_gaps, ttl, ..] = *counts;
+        Some(Participation {
+            flags,
+            initiator: address(0)?,
+            seen: address(1)?,
+            last_forward: address(2)?,
+            first_reverse: address(3)?,
+            forward: PassCount { nodes: forward_nodes, gaps: forward_gaps },
+            reverse: PassCount { nodes: reverse_nodes, gaps: reverse_gaps },
+            ttl,
+        })
+    }
+
+    /// Writes all but the type.
+    pub(super) fn write(&self, family: Family, writer: &mut Writer<'_>) -> Result<(), EmitError> {
+        writer.put(self.flags.0.to_be_bytes())?;
+        for address in [self.initiator, self.seen, self.last_forward, self.first_reverse] {
+            if Family::of(address) != family {
+                return Err(EmitError::Contradiction);
+            }
+            match address {
+                IpAddr::V4(address) => writer.put(address.octets())?,
+                IpAddr::V6(address) => writer.put(address.octets())?,
+            }
+        }
+        let Participation { forward, reverse, ttl, .. } = self;
+        writer.put([forward.nodes, forward.gaps, reverse.nodes, reverse.gaps, *ttl, 0, 0, 0])
+    }
+}
