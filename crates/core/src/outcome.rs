@@ -43,7 +43,7 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// It was asked for, and nothing is known yet.
+    /// The request was made, and nothing is known yet.
     Pending,
     /// On every hop of the path.
     Whole,
@@ -57,7 +57,7 @@ pub enum Kind {
     Refused,
     /// Nobody has answered.
     Unanswered,
-    /// It stood once, and has ended.
+    /// The reservation stood once, and has ended.
     Ended,
 }
 
@@ -67,7 +67,7 @@ impl Kind {
         matches!(self, Kind::Whole | Kind::Part | Kind::OnlyHere | Kind::Unverified)
     }
 
-    /// Its name in JSON.
+    /// The name of the kind in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Pending => "pending",
@@ -141,7 +141,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Its name, as its standard writes it.
+    /// The name of the protocol, as its standard writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Message::Resv => "Resv",

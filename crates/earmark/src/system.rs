@@ -63,7 +63,7 @@ struct TrafficControlCounters {
     restored: u64,
     /// Reservations, or whole links, that were found not to be enforced.
     unenforced: u64,
-    /// Those of them that were put right.
+    /// Reservations and links of these that were put right.
     enforced_again: u64,
 }
 

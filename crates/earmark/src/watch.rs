@@ -474,7 +474,7 @@ fn state_of(known: Option<&Interface>) -> Option<InterfaceState> {
     Some(InterfaceState { id, name, addresses, mtu, up })
 }
 
-/// The same changes, but for states of interfaces that others have followed: the last state stands where the first stood, so
+/// Merges states of interfaces that others have followed: the last state stands where the first stood, so
 /// that an interface that flaps is told of once. An interface that goes in between is another one.
 fn latest(updates: Vec<Update>) -> Vec<Update> {
     let mut places = BTreeMap::new();

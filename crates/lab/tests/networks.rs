@@ -11,6 +11,8 @@ mod boomerang;
 mod captured;
 #[path = "networks/changes.rs"]
 mod changes;
+#[path = "networks/claims.rs"]
+mod claims;
 #[path = "shared/classes.rs"]
 mod classes;
 #[path = "networks/ffmpeg.rs"]
@@ -50,13 +52,17 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 33] = [
+    let tests: [(&str, Test); 34] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
         ("a_reservation_follows_the_route", changes::a_reservation_follows_the_route),
         ("a_neighbor_that_dies_is_forgotten", changes::a_neighbor_that_dies_is_forgotten),
         ("a_daemon_that_dies_is_passed_over", changes::a_daemon_that_dies_is_passed_over),
+        (
+            "a_stream_keeps_the_best_of_its_reservations",
+            claims::a_stream_keeps_the_best_of_its_reservations,
+        ),
         ("a_stream_over_ipv6_keeps_its_rate", unicast::a_stream_over_ipv6_keeps_its_rate),
         ("flows_cross_a_core_in_one_aggregate", interworking::flows_cross_a_core_in_one_aggregate),
         ("many_sessions_outlive_a_daemon", reduction::many_sessions_outlive_a_daemon),

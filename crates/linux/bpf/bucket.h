@@ -3,8 +3,8 @@
 // Token buckets: whether a claim has room for a packet.
 //
 // A bucket is kept as the time at which it will be full again, were nothing to come (the generic cell rate algorithm). So
-// one number is its whole state, and compare-and-exchange makes a packet's turn one step, on whatever processors the
-// packets of a flow leave.
+// one number is its whole state, which each packet changes in one atomic step, on whatever processors the packets of a flow
+// leave. Those that look at the same moment may all find room: at most a packet more for each processor.
 //
 // A packet conforms as long as the bucket is not empty, and may leave it in debt. Thereby packets larger than what
 // is left, which segmentation offload makes, are served as HTB would serve them, and the rate holds all the same.
@@ -16,8 +16,6 @@
 
 // Binary digits of a nanosecond's fraction in `cost`.
 #define COST_SHIFT 20
-// Packets of one flow may leave on several processors at once: how often one of them tries again.
-#define ATTEMPTS 4
 
 struct bucket {
 	// When it will be full, nanoseconds of the monotonic clock; in the past: it is full.
@@ -42,21 +40,21 @@ static __always_inline int conforms(struct __sk_buff *packet, struct bucket *buc
 	__u64 length = packet->len > bucket->overhead ? packet->len - bucket->overhead : 0;
 	__u64 worth = length * bucket->cost >> COST_SHIFT;
 	__u64 now = bpf_ktime_get_ns();
+	__u64 before = bucket->full_at;
 
-	for (int i = 0; i < ATTEMPTS; i++) {
-		__u64 before = bucket->full_at;
-		__u64 from = before > now ? before : now;
-
-		if (from - now > bucket->depth)
-			break;
-		if (__sync_val_compare_and_swap(&bucket->full_at, before, from + worth) == before) {
-			__sync_fetch_and_add(&bucket->packets, 1);
-			__sync_fetch_and_add(&bucket->octets, length);
-			return 1;
+	if (before > now) {
+		if (before - now > bucket->depth) {
+			__sync_fetch_and_add(&bucket->excess, 1);
+			return 0;
 		}
+		__sync_fetch_and_add(&bucket->full_at, worth);
+	} else if (__sync_val_compare_and_swap(&bucket->full_at, before, now + worth) != before) {
+		// Another processor was first, so that the bucket is not full any more.
+		__sync_fetch_and_add(&bucket->full_at, worth);
 	}
-	__sync_fetch_and_add(&bucket->excess, 1);
-	return 0;
+	__sync_fetch_and_add(&bucket->packets, 1);
+	__sync_fetch_and_add(&bucket->octets, length);
+	return 1;
 }
 
 #endif

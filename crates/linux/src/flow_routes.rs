@@ -37,9 +37,9 @@ pub struct MarkRule {
     pub source: Option<Prefix>,
     /// Where they go.
     pub destination: Option<Prefix>,
-    /// Their IP protocol number.
+    /// IP protocol number of the packets.
     pub protocol: Option<u8>,
-    /// Their destination port.
+    /// Destination port of the packets.
     pub port: Option<u16>,
 }
 
@@ -78,10 +78,10 @@ pub struct FlowRouteCounters {
 /// Why the kernel's answer is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowRouteError {
-    /// It refused, or its answer cannot be read.
+    /// The kernel refused, or its answer cannot be read.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// Its answer is about something else.
+    /// The kernel's answer is about something else.
     #[error("the kernel's answer for a flow to {destination} is about {about}")]
     OtherDestination {
         /// What was asked for.
@@ -89,7 +89,7 @@ pub enum FlowRouteError {
         /// What the answer is about.
         about: Prefix,
     },
-    /// Its answer names no interface, or there is none.
+    /// The kernel's answer names no interface, or there is none.
     #[error("the kernel's answer for a flow to {destination} names no interface")]
     NoInterface {
         /// What was asked for.

@@ -74,7 +74,7 @@ pub struct Mix {
 pub struct Watched {
     /// One packet in so many belongs to it.
     pub every: u32,
-    /// Its number.
+    /// Number of the object.
     pub flow: u32,
     /// The type of service in its packets' headers; that of all others is 0.
     pub service: u8,
@@ -117,7 +117,7 @@ impl Source {
         self.send_from(0, packets, mix)
     }
 
-    /// Likewise, with this number in the first packet of the watched flow.
+    /// Sends a mix, with this number in the first packet of the watched flow.
     ///
     /// # Errors
     /// As of [`Source::send`].

@@ -222,7 +222,7 @@ pub enum Event {
 pub enum EnforcementChange {
     /// The kernel did not have it as it should.
     Unenforced,
-    /// It was put right.
+    /// Traffic control was put right.
     EnforcedAgain,
 }
 

@@ -208,16 +208,16 @@ pub struct LinkRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkState {
-    /// It takes part, and packets can leave through it.
+    /// The interface takes part, and packets can leave through it.
     Up,
-    /// It takes part, and is down, or without a carrier.
+    /// The interface takes part, and is down, or without a carrier.
     #[default]
     Down,
     /// The configuration names it, and there is no such interface.
     Absent,
     /// The configuration leaves its bandwidth to its driver, and the driver tells no speed.
     NoSpeed,
-    /// It has come back too often, and is taken over again after a pause.
+    /// The interface has come back too often, and is taken over again after a pause.
     Flapping,
     /// The system refused what it needs.
     Failed,

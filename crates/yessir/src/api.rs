@@ -28,7 +28,7 @@ pub struct Stream {
     pub destination: IpAddr,
     /// Their source port; 0 where it is not known, and then not looked at.
     pub source_port: u16,
-    /// Their destination port.
+    /// Destination port of the packets.
     pub destination_port: u16,
 }
 

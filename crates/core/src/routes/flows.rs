@@ -41,9 +41,9 @@ pub trait FlowResolver: fmt::Debug + Send {
 /// What the host says of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resolution {
-    /// Its packets leave here.
+    /// The packets of the flow leave here.
     Through(Hop),
-    /// It has no route.
+    /// The flow has no route.
     Nowhere,
     /// The host did not tell: the route of the destination has to do.
     Unknown,

@@ -116,7 +116,7 @@ fn schedule(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
 
 /// A network namespace, as another process can name it.
 struct OwnNamespace {
-    /// Its inode, which no other namespace has at the same time.
+    /// The inode of the namespace, which no other one has at the same time.
     number: u64,
     /// Where it is mounted, if `ip netns` knows it.
     path: Option<PathBuf>,

@@ -27,9 +27,9 @@ pub(super) enum Obstacle {
     Absent,
     /// The settings leave the bandwidth to the driver, and the driver tells no speed.
     NoSpeed,
-    /// It came back too soon.
+    /// The interface came back too soon.
     Flapping,
-    /// Its queues or its messages could not be taken over; the log says why.
+    /// The queues or messages of the interface could not be taken over; the log says why.
     Failed,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Link {
     /// Whether the settings have changed since its traffic control was planned.
     pub(super) is_changed: bool,
     pub(super) obstacle: Option<Obstacle>,
-    /// It is not taken over again before this.
+    /// The interface is not taken over again before this.
     pub(super) not_before: Time,
     pause: Duration,
     /// Whether its user has been told of segmentation offload.

@@ -258,7 +258,7 @@ impl Fork {
         check(output.status.success(), &format!("ip {command}: {said}"))
     }
 
-    /// The same flows over IPv6: fd01::/64 at the sender, fd02::/64 and fd03::/64 on the links, fd09::/64 behind them.
+    /// Flows of this kind over IPv6: fd01::/64 at the sender, fd02::/64 and fd03::/64 on the links, fd09::/64 behind them.
     fn add_ipv6(&mut self) -> Outcome {
         for (host, name, addresses) in [
             (&self.sender, "eth0", &(1..=7).map(|n| format!("fd01::{n}")).collect::<Vec<_>>()),

@@ -176,7 +176,7 @@ struct Contender {
     flows: u32,
     traffic: Traffic,
     nanoseconds: Vec<f64>,
-    /// Those of the router without a daemon, about the same moments.
+    /// Times of the router without a daemon, about the same moments.
     without: Vec<f64>,
     sent: u64,
     passed: u64,
@@ -185,7 +185,7 @@ struct Contender {
 /// Measures all routers of a plan beside the one without a daemon, which comes first.
 ///
 /// # Errors
-/// It takes root and live frames; a router lost packets; it was interrupted.
+/// The measurement takes root and live frames; a router lost packets; somebody interrupted it.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
     let count = plan.reservations.len() as u64;
     supervision.watcher.begin("routers are set up", count);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use earmark::client::Client;
 use earmark::control::protocol::{Establish, Opened, Request};
-use earmark_core::Prefix;
+use earmark_core::{Prefix, Rate};
 use earmark_linux::link;
 use earmark_node::Event;
 use earmark_nsis::{Event as NsisEvent, qos};
@@ -27,7 +27,7 @@ pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
     const WINDOW: Duration = Duration::from_secs(1);
     let net = Net::up(DIAMOND, "moves", REFRESH)?;
     let h2 = net.address("h2", true);
-    let mut asked = Asked::send(&net)?;
+    let mut asked = Asked::send(&net, STREAM.rate)?;
     asked.reserved()?;
     let there = [("h1", "eth0"), ("r4", "eth2")];
     let (by_r2, by_r3) = ([("r1", "eth1"), ("r2", "eth1")], [("r1", "eth2"), ("r3", "eth1")]);
@@ -72,14 +72,14 @@ pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
     })
 }
 
-/// What h1 has asked for: the stream's rate, to h2.
-struct Asked {
+/// What h1 has asked for: a rate for the stream to h2.
+pub(crate) struct Asked {
     client: Client,
     opened: Opened,
 }
 
 impl Asked {
-    fn send(net: &Net) -> Result<Asked, Failed> {
+    pub(crate) fn send(net: &Net, rate: Rate) -> Result<Asked, Failed> {
         let [from, to] = ["h1", "h2"].map(|at| SocketAddr::new(net.address(at, true), STREAM_PORT));
         let mut client = net.client("h1")?;
         let opened = client.call(&Request::Establish(Establish {
@@ -87,12 +87,12 @@ impl Asked {
             burst_octets: STREAM.bucket_octets,
             max_packet: STREAM.packet_octets,
             follow: true,
-            ..Establish::new(to, STREAM.rate)
+            ..Establish::new(to, rate)
         }))?;
         Ok(Asked { client, opened })
     }
 
-    fn reserved(&mut self) -> Outcome {
+    pub(crate) fn reserved(&mut self) -> Outcome {
         let deadline = Instant::now() + SLACK * 2;
         let mut others = Vec::new();
         while let Some(notice) = self.client.next_event(Some(deadline))? {
@@ -105,7 +105,7 @@ impl Asked {
         Err(format!("it was not reserved; there were {others:?}").into())
     }
 
-    fn release(mut self) -> Outcome {
+    pub(crate) fn release(mut self) -> Outcome {
         self.client.release(self.opened.application)?;
         Ok(())
     }

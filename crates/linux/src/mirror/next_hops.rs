@@ -41,7 +41,7 @@ pub(super) struct NextHopObject {
     gateway: Option<IpAddr>,
     /// Members with their weights, of a group.
     members: Option<Vec<(u32, u16)>>,
-    /// Its number of buckets, of a resilient group.
+    /// Number of buckets of a resilient group.
     pub(super) buckets: Option<u16>,
 }
 

@@ -57,11 +57,11 @@ pub struct Deviation {
 /// Whether a reservation is in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// Its packets get it.
+    /// The packets of the reservation get it.
     Enforced,
-    /// Its packets get more by another claim on the same flow; this one takes over when that ends.
+    /// The packets get more by another claim on the same flow; this one takes over when that ends.
     Standby,
-    /// Its packets do not get it.
+    /// The packets of the reservation do not get it.
     Unenforced(String),
 }
 

@@ -87,7 +87,7 @@ pub enum TcError {
 }
 
 impl TcError {
-    /// The same, with the interface that it is about where the kernel's answer names none.
+    /// This error, with the interface that it is about where the kernel's answer names none.
     #[must_use]
     pub fn on(self, interface: InterfaceId) -> TcError {
         match self {

@@ -134,7 +134,7 @@ pub struct TrafficControl {
     claims: BTreeMap<ClaimId, Installed>,
     /// Every flow that the classifier should hold, and the claims on it.
     flows: BTreeMap<(InterfaceId, Flow), FlowClaims>,
-    /// Those of them that an earlier daemon has left.
+    /// Flows of the table that an earlier daemon has left.
     adopted: BTreeMap<(InterfaceId, Flow), AdoptedFlow>,
     /// What kinds of flows there are.
     kinds: Kinds,

@@ -108,7 +108,7 @@ impl Queues {
 /// A rate for packets with certain DSCPs that nobody has reserved for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePlan {
-    /// Their DSCPs, each below 64.
+    /// DSCPs of the packets, each below 64.
     pub dscps: Vec<u8>,
     /// What they get together at least; what best effort leaves unused as well.
     pub rate: Rate,

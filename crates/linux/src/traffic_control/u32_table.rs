@@ -48,7 +48,7 @@ pub(super) struct U32Table {
     filters: BTreeMap<(InterfaceId, Flow), Filter>,
     /// What each flow was promised.
     wanted: BTreeMap<(InterfaceId, Flow), Guarantee>,
-    /// Those of them that other flows may lie in.
+    /// Flows of the table that other flows may lie in.
     wide: BTreeSet<(InterfaceId, Flow)>,
 }
 

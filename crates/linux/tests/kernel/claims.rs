@@ -29,7 +29,7 @@ const PORTS: std::ops::Range<u16> = 5_000..5_003;
 #[derive(Clone, Debug)]
 struct Claim {
     installation: Installation,
-    /// Its flows, its own first.
+    /// Flows of the claim, its own first.
     flows: Vec<Flow>,
 }
 

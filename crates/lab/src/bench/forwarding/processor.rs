@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Processor {
     number: usize,
-    /// Its `ksoftirqd`; `None` where there is none to be seen.
+    /// The `ksoftirqd` of the processor; `None` if there is none to be seen.
     soft_interrupts: Option<u32>,
 }
 

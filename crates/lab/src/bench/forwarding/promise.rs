@@ -94,7 +94,7 @@ struct Tap(Socket);
 /// many packets.
 ///
 /// # Errors
-/// It takes root and two processors.
+/// The measurement takes root and two processors.
 pub fn measure(flood: u32, alone: u32, supervision: &Supervision<'_>) -> Result<Vec<Promise>> {
     let kinds = KINDS.map(|queues| (name(queues), Treatment::Reserved(queues, 1), 0));
     let without = [(NONE, Treatment::Default, 0), (STRICT, Treatment::Default, LOW_DELAY)];

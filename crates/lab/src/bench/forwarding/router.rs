@@ -49,9 +49,9 @@ pub(super) enum Treatment {
     Default,
     /// Earmark's traffic control, with so many reserved flows.
     Reserved(Queues, u32),
-    /// Its classifier, with so many reserved flows, and `pfifo_fast` in place of its queues.
+    /// Earmark's classifier, with so many reserved flows, and `pfifo_fast` in place of its queues.
     ClassifierAlone(Queues, u32),
-    /// Its queues, without a flow and without a program: everything is best effort.
+    /// Earmark's queues, without a flow and without a program: everything is best effort.
     QueuesAlone,
 }
 
@@ -100,7 +100,7 @@ impl Router {
     /// Builds one.
     ///
     /// # Errors
-    /// It takes root; the kernel has no live frames or no HTB.
+    /// Root is needed; the kernel has no live frames or no HTB.
     pub(super) fn up(treatment: Treatment, line: Line) -> Result<Router> {
         let [sender, router, sink] = namespaces()?;
         // The kernel's thread that receives for it is known by this name only, among those of all namespaces.
