@@ -60,6 +60,7 @@ struct work {
 	__u32 class;
 	// Whether nothing less specific can be found.
 	__u32 is_last;
+	__u32 is_alone;
 	// Where ranges are looked up.
 	struct range range;
 	__u32 number;
@@ -343,12 +344,14 @@ static __always_inline int take(const struct bucket *bucket, struct work *work)
 SEC("classifier")
 static __noinline int offer(struct __sk_buff *packet, struct link *link, struct work *work, struct entry *entry)
 {
-	int is_alone = work->is_last && !work->cost && link->flags & LINK_SHAPED;
+	// Kept in memory, of which the verifier knows nothing, so that it follows what comes after once.
+	volatile __u32 *is_alone = &work->is_alone;
 	struct bucket_name name;
 	struct bucket *shared;
 
+	*is_alone = work->is_last && !work->cost && link->flags & LINK_SHAPED;
 	if (entry->own.cost) {
-		if ((is_alone && !entry->shared) || conforms(packet, &entry->own))
+		if ((*is_alone && !entry->shared) || conforms(packet, &entry->own))
 			return take(&entry->own, work);
 		fall_back(&entry->own, link, work);
 	}
@@ -359,7 +362,7 @@ static __noinline int offer(struct __sk_buff *packet, struct link *link, struct 
 	shared = bpf_map_lookup_elem((void *)&buckets, &name);
 	if (!shared || !shared->cost)
 		return 0;
-	if ((is_alone && !entry->own.cost) || conforms(packet, shared))
+	if ((*is_alone && !entry->own.cost) || conforms(packet, shared))
 		return take(shared, work);
 	fall_back(shared, link, work);
 	return 0;
