@@ -11,7 +11,7 @@ use std::time::Duration;
 use earmark_core::{InterfaceId, Time};
 use earmark_linux::{Changed, Deviation, Monitor, Reconciliation, TcError};
 use earmark_node::{EnforcementChange, Event};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::driver::Driver;
 use crate::system::{System, with_cause};
@@ -20,8 +20,6 @@ use crate::system::{System, with_cause};
 const EVERY: Duration = Duration::from_secs(1);
 /// How long changes by others are collected before the queues are compared: whoever changes one thing changes several.
 const COLLECT: Duration = Duration::from_millis(200);
-/// Deviations that are written to the log one by one.
-const LOGGED: usize = 16;
 
 /// The watch over what is enforced.
 pub(crate) struct Enforcement {
@@ -135,9 +133,6 @@ impl Enforcement {
             for change in [EnforcementChange::Unenforced, EnforcementChange::EnforcedAgain] {
                 tell(driver, deviation.interface, flow, change, reason.clone());
             }
-        }
-        if deviations.len() > LOGGED {
-            debug!(count = deviations.len(), "deviations were put right");
         }
     }
 }
