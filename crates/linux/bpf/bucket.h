@@ -31,14 +31,15 @@ struct bucket {
 	__u64 excess;
 	// The priority of packets of this claim.
 	__u32 class;
-	// Octets of link header in a packet's length, which a bucket does not count.
-	__u32 overhead;
+	// In the entry of a flow, what it has beside its own claim (struct entry of the classifier); otherwise 0.
+	__u32 beside;
 };
 
-static __always_inline int conforms(struct __sk_buff *packet, struct bucket *bucket)
+// `overhead`: octets of link header in a packet's length, which a bucket does not count.
+static __always_inline int conforms(struct __sk_buff *packet, struct bucket *bucket, __u32 overhead)
 {
 	// Packets are longer than their link headers, and shorter than 256 KiB; a branch would double what the verifier follows.
-	__u64 length = (packet->len - bucket->overhead) & 0x3ffff;
+	__u64 length = (packet->len - overhead) & 0x3ffff;
 	__u64 worth = length * bucket->cost >> COST_SHIFT;
 	__u64 now = bpf_ktime_get_ns();
 	__u64 before = bucket->full_at;

@@ -9,8 +9,8 @@
 // the packet takes the largest of them: it waits in the queue of its class, or goes with best effort on links without such queues.
 // A claim that is alone on a link with queues needs no bucket: its class holds it to its rate.
 //
-// One hash map holds the flows of all interfaces; a link says which kinds of flows it has (flow.h). Ranges are in a
-// map of their own, by address and ports under a mask, and there is a list of the masks that occur (ranges.h). An entry of either
+// A hash map for each family holds the flows of all interfaces; a link says which kinds of flows it has (flow.h). Ranges are
+// in a map of their own, by address and ports under a mask, and there is a list of the masks that occur (ranges.h). An entry of either
 // holds the best of the claims that this flow has for itself, and names the best of those that it shares with others.
 //
 // What has no ports to look at: protocols other than TCP, UDP, DCCP, SCTP and UDP-Lite; fragments after the first
@@ -32,7 +32,8 @@
 
 #define MOST_EXTENSIONS 6
 
-// Made by the loader: struct flow to struct entry, struct bucket_name to struct bucket.
+// Made by the loader: struct flow_ipv4 and struct flow to struct entry, struct bucket_name to struct bucket.
+extern const char flows_ipv4;
 extern const char flows;
 extern const char buckets;
 
@@ -43,13 +44,13 @@ struct bucket_name {
 
 // What a flow leads to.
 struct entry {
-	// Of the best claim that is this flow's alone; cost 0: there is none.
+	// Of the best claim that is this flow's alone; cost 0: there is none. `beside` has the number, and 1, of the bucket of
+	// the best claim that the flow shares with others (0: there is none), times 256, and the protocol of the claim, for the
+	// daemon that adopts it.
 	struct bucket own;
-	// Number, and 1, of the bucket of the best claim that it shares with other flows; 0: there is none.
-	__u32 shared;
-	// The protocol of the claim, for the daemon that adopts it.
-	__u32 protocol;
 };
+
+#define SHARED_SHIFT 8
 
 // What is known of a packet so far. It stands in a map, one for each processor, since the verifier follows everything that is
 // on the stack through all branches: far more than it has patience for.
@@ -90,11 +91,10 @@ static __always_inline int read_ipv4(struct __sk_buff *packet, struct reading *r
 			return -1;
 	}
 	read->is_ipv4 = 1;
-	read->flow.destination[10] = read->flow.destination[11] = 0xff;
-	read->flow.source[10] = read->flow.source[11] = 0xff;
-	__builtin_memcpy(read->flow.source + 12, header + 12, 4);
-	__builtin_memcpy(read->flow.destination + 12, header + 16, 4);
+	__builtin_memcpy(&read->ipv4.source, header + 12, 4);
+	__builtin_memcpy(&read->ipv4.destination, header + 16, 4);
 	read->flow.protocol = header[9];
+	read->ipv4.interface_and_protocol = read->flow.interface << 8 | header[9];
 	read->dscp = header[1] >> 2;
 	// A fragment offset other than 0: what follows the header is not the start of the transport's.
 	if ((header[6] & 0x1f) || header[7])
@@ -209,6 +209,15 @@ static __always_inline int offer_kinds(struct __sk_buff *packet, struct link *li
 	return 0;
 }
 
+// Writes the addresses of an IPv4 packet as ranges have them.
+static __always_inline void widen(struct reading *read)
+{
+	read->flow.destination[10] = read->flow.destination[11] = 0xff;
+	read->flow.source[10] = read->flow.source[11] = 0xff;
+	__builtin_memcpy(read->flow.source + 12, &read->ipv4.source, 4);
+	__builtin_memcpy(read->flow.destination + 12, &read->ipv4.destination, 4);
+}
+
 // Offers the packet to the ranges that it is in; whether one has taken it.
 static __always_inline int offer_ranges(struct __sk_buff *packet, struct link *link, struct work *work)
 {
@@ -240,8 +249,9 @@ static __always_inline int offer_ranges(struct __sk_buff *packet, struct link *l
 // Offers the packet to everything that it matches; whether there was a claim.
 static __always_inline int classify(struct __sk_buff *packet, struct link *link, struct work *work)
 {
-	struct flow *flow = &work->read.flow;
-	__u32 kinds = link->kinds[work->read.is_ipv4 ? 0 : 1];
+	struct reading *read = &work->read;
+	struct flow *flow = &read->flow;
+	__u32 kinds = link->kinds[read->is_ipv4 ? 0 : 1];
 	__u32 exact = kinds & KINDS_WITH_SOURCE;
 	__u32 any = kinds >> KINDS_OF_ANY_SOURCE & KINDS_WITH_SOURCE;
 
@@ -249,14 +259,20 @@ static __always_inline int classify(struct __sk_buff *packet, struct link *link,
 		return 1;
 	if (any) {
 		// The key's source is kept where ranges will be looked up.
+		__be32 source = read->ipv4.source;
+
 		__builtin_memcpy(work->range.words, flow->source, sizeof(flow->source));
 		__builtin_memset(flow->source, 0, sizeof(flow->source));
+		read->ipv4.source = 0;
 		if (offer_kinds(packet, link, work, any, !(kinds & KIND_RANGE)))
 			return 1;
+		read->ipv4.source = source;
 		__builtin_memcpy(flow->source, work->range.words, sizeof(flow->source));
 	}
 	if (kinds & KIND_RANGE) {
-		flow->destination_port = work->read.ports[1];
+		if (read->is_ipv4)
+			widen(read);
+		flow->destination_port = read->ports[1];
 		if (offer_ranges(packet, link, work))
 			return 1;
 	}
@@ -272,7 +288,7 @@ static __always_inline __u32 unreserved(struct __sk_buff *packet, const struct r
 	if (!number || number >= SERVICES)
 		return link->best_effort;
 	bucket = &link->service[number - 1];
-	if (link->flags & LINK_SERVICES_SHAPED || conforms(packet, bucket))
+	if (link->flags & LINK_SERVICES_SHAPED || conforms(packet, bucket, link->overhead))
 		return bucket->class;
 	return link->best_effort;
 }
@@ -306,7 +322,7 @@ int earmark_egress(struct __sk_buff *packet)
 		failed = 1;
 	if (failed) {
 		// Neighbours' questions for addresses, IS-IS, LLDP; what is broken.
-		if (failed > 0 && (is_local || conforms(packet, &link->control)))
+		if (failed > 0 && (is_local || conforms(packet, &link->control, link->overhead)))
 			packet->priority = link->signalling;
 		else
 			packet->priority = link->best_effort;
@@ -317,7 +333,7 @@ int earmark_egress(struct __sk_buff *packet)
 		packet->priority = link->signalling;
 	else if (classify(packet, link, work))
 		packet->priority = work->class;
-	else if ((is_control || is_control_dscp(&work->read)) && conforms(packet, &link->control))
+	else if ((is_control || is_control_dscp(&work->read)) && conforms(packet, &link->control, link->overhead))
 		packet->priority = link->control.class;
 	else
 		packet->priority = unreserved(packet, &work->read, link);
@@ -348,21 +364,22 @@ static __noinline int offer(struct __sk_buff *packet, struct link *link, struct 
 	volatile __u32 *is_alone = &work->is_alone;
 	struct bucket_name name;
 	struct bucket *shared;
+	__u32 number = entry->own.beside >> SHARED_SHIFT;
 
 	*is_alone = work->is_last && !work->cost && link->flags & LINK_SHAPED;
 	if (entry->own.cost) {
-		if ((*is_alone && !entry->shared) || conforms(packet, &entry->own))
+		if ((*is_alone && !number) || conforms(packet, &entry->own, link->overhead))
 			return take(&entry->own, work);
 		fall_back(&entry->own, link, work);
 	}
-	if (!entry->shared)
+	if (!number)
 		return 0;
 	name.interface = packet->ifindex;
-	name.number = entry->shared - 1;
+	name.number = number - 1;
 	shared = bpf_map_lookup_elem((void *)&buckets, &name);
 	if (!shared || !shared->cost)
 		return 0;
-	if ((*is_alone && !entry->own.cost) || conforms(packet, shared))
+	if ((*is_alone && !entry->own.cost) || conforms(packet, shared, link->overhead))
 		return take(shared, work);
 	fall_back(shared, link, work);
 	return 0;
@@ -371,7 +388,15 @@ static __noinline int offer(struct __sk_buff *packet, struct link *link, struct 
 SEC("classifier")
 static __noinline int offer_flow(struct __sk_buff *packet, struct link *link, struct work *work)
 {
-	struct entry *entry = bpf_map_lookup_elem((void *)&flows, &work->read.flow);
+	struct reading *read = &work->read;
+	struct entry *entry;
 
+	if (read->is_ipv4) {
+		read->ipv4.destination_port = read->flow.destination_port;
+		read->ipv4.source_port = read->flow.source_port;
+		entry = bpf_map_lookup_elem((void *)&flows_ipv4, &read->ipv4);
+	} else {
+		entry = bpf_map_lookup_elem((void *)&flows, &read->flow);
+	}
 	return entry ? offer(packet, link, work, entry) : 0;
 }

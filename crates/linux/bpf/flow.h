@@ -10,8 +10,19 @@
 
 #include "packet.h"
 
-// IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. All octets zero: any source. Port 0: any port. Label 0: any
-// label; the most significant octet comes first, as in the packet.
+// A flow of IPv4 has a shorter key, so that its entry lies in two lines of the processor's cache. All octets zero: any
+// source. Port 0: any port.
+struct flow_ipv4 {
+	__be32 destination;
+	__be32 source;
+	__be16 destination_port;
+	__be16 source_port;
+	// The interface's index times 256, and the protocol.
+	__u32 interface_and_protocol;
+};
+
+// A flow of IPv6, and one of either family in a range, where IPv4 addresses are written as IPv6's ::ffff:a.b.c.d. Likewise
+// zero is any. Label 0: any label; the most significant octet comes first, as in the packet.
 struct flow {
 	__u8 destination[16];
 	__u8 source[16];
@@ -36,7 +47,10 @@ struct flow {
 
 // A packet as the classifier has read it.
 struct reading {
+	// Of IPv4 its addresses are set for ranges only.
 	struct flow flow;
+	// Set for IPv4 only.
+	struct flow_ipv4 ipv4;
 	__be16 ports[2];
 	__u8 label[3];
 	__u8 dscp;

@@ -22,7 +22,8 @@ struct link {
 	// Priorities.
 	__u32 signalling;
 	__u32 best_effort;
-	__u32 spare;
+	// Octets of link header in a packet's length.
+	__u32 overhead;
 	// Control traffic of others, and what only its DSCP says to be control traffic.
 	struct bucket control;
 	// Number of the service of each DSCP.

@@ -132,6 +132,7 @@ mod tests {
             &[
                 ("flows", map),
                 ("buckets", 77),
+                ("flows_ipv4", 76),
                 ("ranges", 78),
                 ("masks", 79),
                 ("links", 8),

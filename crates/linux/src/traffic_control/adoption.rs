@@ -11,7 +11,7 @@ use super::entry::{Entry, Guarantee};
 use super::kernel::{self, Class, Qdisc};
 use super::link::{LeftBehind, has_our_root};
 use super::place::{Place, class_of_priority};
-use super::plan::{ClassParameters, LinkNature, LinkPlan, Queues, handle};
+use super::plan::{ClassParameters, LinkPlan, Queues, handle};
 use super::{Adopted, ClassifierChoice, TcError, TrafficControl};
 
 /// A flow that an earlier daemon has left.
@@ -47,7 +47,6 @@ impl AdoptedFlow {
 /// The places of a link that its entries may lead to.
 struct Places<'a> {
     plan: &'a LinkPlan,
-    nature: LinkNature,
     classes: BTreeMap<u32, Class>,
 }
 
@@ -75,8 +74,7 @@ impl Places<'_> {
         // u32 filters keep no bucket: the rate of the class says as much.
         let guarantee = match (guarantee.bucket.is_none(), class) {
             (true, Some(class)) => {
-                let bucket =
-                    BucketParameters::of_rate(class.rate, super::plan::ADOPTED_BURST, self.nature);
+                let bucket = BucketParameters::of_rate(class.rate, super::plan::ADOPTED_BURST);
                 Guarantee { bucket, ..guarantee }
             }
             _ => guarantee,
@@ -91,7 +89,6 @@ impl TrafficControl {
     pub(super) fn left_behind(
         &mut self,
         plan: &LinkPlan,
-        nature: LinkNature,
         qdiscs: &[Qdisc],
     ) -> Result<(Vec<(Flow, AdoptedFlow)>, LeftBehind), TcError> {
         let interface = plan.interface;
@@ -100,7 +97,7 @@ impl TrafficControl {
         if has_our_root(qdiscs, interface)? {
             classes = kernel::classes(&mut self.netlink, interface)?;
         }
-        let places = Places { plan, nature, classes };
+        let places = Places { plan, classes };
         for (on, flow, entry) in self.table.entries(&[interface])? {
             if on != interface {
                 continue;

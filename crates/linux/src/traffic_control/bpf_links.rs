@@ -18,7 +18,8 @@ pub(super) fn emit(settings: &LinkSettings, kinds: [u32; 2]) -> [u8; LINK] {
     let flags = if settings.is_shaped { SHAPED } else { 0 }
         | if settings.are_services_shaped { SERVICES_SHAPED } else { 0 };
     let mut octets = [0; LINK];
-    let words = [kinds[0], kinds[1], flags, settings.signalling, settings.best_effort];
+    let LinkSettings { signalling, best_effort, overhead, .. } = *settings;
+    let words = [kinds[0], kinds[1], flags, signalling, best_effort, overhead];
     for (part, word) in octets.as_chunks_mut::<4>().0.iter_mut().zip(words) {
         *part = word.to_ne_bytes();
     }
@@ -50,7 +51,7 @@ pub(super) fn is_like(found: &[u8; LINK], wanted: &[u8; LINK]) -> bool {
     };
     let mut buckets = std::iter::once(CONTROL).chain((SERVICES..LINK).step_by(BUCKET));
     (0..2).all(|family| kinds(found, family) & kinds(wanted, family) == kinds(wanted, family))
-        && found[8..20] == wanted[8..20]
+        && found[8..CONTROL] == wanted[8..CONTROL]
         && found[NUMBERS..SERVICES] == wanted[NUMBERS..SERVICES]
         && buckets.all(|at| bucket(found, at) == bucket(wanted, at))
 }
@@ -77,8 +78,8 @@ mod tests {
     fn link_is_laid_out_as_the_classifier_reads_it() {
         let octets = emit(&plan(Queues::PerFlow).settings(ETHERNET), [5, 6]);
         let words: Vec<u32> =
-            octets[..20].as_chunks::<4>().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
-        assert_eq!(words, [5, 6, 3, 0xea4d_0003, 0]);
+            octets[..CONTROL].as_chunks::<4>().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
+        assert_eq!(words, [5, 6, 3, 0xea4d_0003, 0, 14]);
         assert_eq!(LINK, 592);
         let numbers = &octets[80..144];
         assert_eq!((numbers[46], numbers[34], numbers[38], numbers[0]), (1, 2, 2, 0));
@@ -95,7 +96,7 @@ mod tests {
         found[CONTROL] = 1; // full at
         found[CONTROL + 24] = 9; // packets
         assert!(is_like(&found, &wanted));
-        for at in [8, 12, 16, CONTROL + 8, CONTROL + 48, NUMBERS + 46, SERVICES + 8] {
+        for at in [8, 12, 16, 20, CONTROL + 8, CONTROL + 48, NUMBERS + 46, SERVICES + 8] {
             let mut other = found;
             other[at] ^= 0x40;
             assert!(!is_like(&other, &wanted), "octet {at}");

@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 
 use earmark_core::{Flow, InterfaceId};
 
-use super::bpf_table::{FLOW, key, unkey};
 use super::entry::{ENTRY, Entry};
+use super::flow_maps::{FLOW, key, unkey};
 use super::place::MOST_FLOWS;
 use crate::sys::bpf::Map;
 

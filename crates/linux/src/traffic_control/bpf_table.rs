@@ -1,4 +1,4 @@
-//! The BPF classifier: one program in the way out of every planned interface, a hash map of all their flows, one of
+//! The BPF classifier: one program in the way out of every planned interface, hash maps of all their flows, one of
 //! the buckets that several flows share, the ranges of flows, and what is to be known of each link.
 //!
 //! All stay in the kernel without us, since the interface holds the program and the program holds the maps. The next
@@ -7,7 +7,6 @@
 //! goes unclassified.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use earmark_core::{Flow, InterfaceId};
@@ -16,6 +15,7 @@ use super::bpf_links;
 use super::bpf_ranges::Ranges;
 use super::bucket::{BUCKET, Bucket};
 use super::entry::{ENTRY, Entry};
+use super::flow_maps::{self, FlowMaps};
 use super::flow_table::FlowTable;
 use super::place::MOST_FLOWS;
 use super::plan::LinkSettings;
@@ -26,12 +26,12 @@ use crate::sys::bpf::{self, Map};
 
 /// Names by which we know what is ours.
 const PROGRAM: &str = "earmark_egress";
-const FLOWS: &str = "earmark_flows";
 const BUCKETS: &str = "earmark_buckets";
 const LINKS: &str = "earmark_links";
 const WORK: &str = "earmark_work";
 /// What the object calls the section of the program, and the maps.
 const SECTION: &str = "classifier";
+const FLOWS_IPV4_SYMBOL: &str = "flows_ipv4";
 const FLOWS_SYMBOL: &str = "flows";
 const BUCKETS_SYMBOL: &str = "buckets";
 const LINKS_SYMBOL: &str = "links";
@@ -42,8 +42,6 @@ const MASKS_SYMBOL: &str = "masks";
 const LOOPBACK: u32 = 1;
 /// One of those that the source names. The classifier uses no helper that asks for another.
 const LICENSE: &str = "MIT";
-/// Octets of `struct flow` in the classifier.
-pub(super) const FLOW: usize = 44;
 /// Octets of `struct work` in the classifier, and some.
 const WORK_AREA: u32 = 256;
 /// Links at most.
@@ -54,7 +52,7 @@ const NAME: usize = 8;
 /// The maps of the classifier.
 #[derive(Debug)]
 struct Maps {
-    flows: Map<FLOW, { ENTRY }>,
+    flows: FlowMaps,
     buckets: Map<NAME, { BUCKET }>,
     ranges: Ranges,
     links: Map<4, { bpf_links::LINK }>,
@@ -82,11 +80,13 @@ impl BpfTable {
             Some(maps) => maps,
             None => Maps::create()?,
         };
+        let (flows_ipv4, flows) = maps.flows.descriptors();
         let (ranges, masks) = maps.ranges.descriptors();
         // Of this program alone: an earlier one goes on with its own until it is exchanged.
         let work = bpf::create_work_area(WORK, WORK_AREA).map_err(failed("make a work area"))?;
         let symbols = [
-            (FLOWS_SYMBOL, maps.flows.descriptor()),
+            (FLOWS_IPV4_SYMBOL, flows_ipv4),
+            (FLOWS_SYMBOL, flows),
             (BUCKETS_SYMBOL, maps.buckets.descriptor()),
             (RANGES_SYMBOL, ranges),
             (MASKS_SYMBOL, masks),
@@ -110,7 +110,7 @@ impl BpfTable {
     fn get(&self, interface: InterfaceId, flow: &Flow) -> io::Result<Option<[u8; ENTRY]>> {
         match flow.is_range() {
             true => self.maps.ranges.get(interface, flow),
-            false => self.maps.flows.get(&key(interface, flow)),
+            false => self.maps.flows.get(interface, flow),
         }
     }
 
@@ -122,10 +122,7 @@ impl BpfTable {
     ) -> Result<(), TcError> {
         match flow.is_range() {
             true => self.maps.ranges.set(interface, flow, value).map_err(failed("enter a range")),
-            false => {
-                let entered = self.maps.flows.set(&key(interface, flow), value);
-                entered.map_err(failed("enter a flow"))
-            }
+            false => self.maps.flows.set(interface, flow, value).map_err(failed("enter a flow")),
         }
     }
 
@@ -146,6 +143,7 @@ impl FlowTable for BpfTable {
         settings: &LinkSettings,
         kinds: [u32; 2],
     ) -> Result<bool, TcError> {
+        flow_maps::check(interface).map_err(failed("attach the classifier"))?;
         let name = interface.0.to_ne_bytes();
         let wanted = bpf_links::emit(settings, kinds);
         let found = self.maps.links.get(&name).map_err(failed("read a link's settings"))?;
@@ -235,19 +233,11 @@ impl FlowTable for BpfTable {
             let removed = self.maps.ranges.remove(interface, flow);
             return removed.map_err(failed("take a range out"));
         }
-        self.maps.flows.remove(&key(interface, flow)).map(drop).map_err(failed("take a flow out"))
+        self.maps.flows.remove(interface, flow).map_err(failed("take a flow out"))
     }
 
     fn entries(&mut self, _: &[InterfaceId]) -> Result<Vec<(InterfaceId, Flow, Entry)>, TcError> {
-        let flows = &self.maps.flows;
-        let keys = flows.keys(MOST_FLOWS as usize).map_err(failed("list the flows"))?;
-        let mut entries = Vec::with_capacity(keys.len());
-        for key in keys {
-            if let Some(value) = flows.get(&key).map_err(failed("read a flow"))? {
-                let (interface, flow) = unkey(&key);
-                entries.push((interface, flow, Entry::parse(&value)));
-            }
-        }
+        let mut entries = self.maps.flows.entries().map_err(failed("list the flows"))?;
         entries.extend(self.maps.ranges.entries().map_err(failed("list the ranges"))?);
         entries.sort_unstable_by_key(|(interface, flow, _)| (*interface, *flow));
         entries.dedup_by_key(|(interface, flow, _)| (*interface, *flow));
@@ -361,7 +351,7 @@ fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, T
 
 impl Maps {
     fn create() -> Result<Maps, TcError> {
-        let flows = Map::create(FLOWS, MOST_FLOWS).map_err(failed("make the flow map"))?;
+        let flows = FlowMaps::create().map_err(failed("make the maps of flows"))?;
         let buckets = Map::create(BUCKETS, MOST_FLOWS).map_err(failed("make the bucket map"))?;
         let ranges = Ranges::create().map_err(failed("make the maps of ranges"))?;
         let links = Map::create(LINKS, MOST_LINKS).map_err(failed("make the map of links"))?;
@@ -370,18 +360,19 @@ impl Maps {
 
     /// The maps of a program, told apart by their shapes; `None` if it is another version's and lacks one.
     fn open(numbers: &[u32]) -> io::Result<Option<Maps>> {
-        let (mut flows, mut buckets, mut ranges, mut masks, mut links) =
-            (None, None, None, None, None);
+        let (mut ipv4, mut flows, mut buckets) = (None, None, None);
+        let (mut ranges, mut masks, mut links) = (None, None, None);
         for &number in numbers {
             let mut found = bpf::map_by_id(number)?;
             for take in [
-                &mut |map| Ok(Map::new(map)?.map(|map| flows = Some(map))),
+                &mut |map| Ok(FlowMaps::map_of_ipv4(map)?.map(|map| ipv4 = Some(map))),
+                &mut |map| Ok(FlowMaps::map_of_ipv6(map)?.map(|map| flows = Some(map))),
                 &mut |map| Ok(Map::new(map)?.map(|map| buckets = Some(map))),
                 &mut |map| Ok(Map::new(map)?.map(|map| links = Some(map))),
                 &mut |map| Ok(Ranges::map_of_ranges(map)?.map(|map| ranges = Some(map))),
                 &mut |map| Ok(Ranges::map_of_masks(map)?.map(|map| masks = Some(map))),
             ]
-                as [&mut dyn FnMut(OwnedFd) -> io::Result<Result<(), OwnedFd>>; 5]
+                as [&mut dyn FnMut(OwnedFd) -> io::Result<Result<(), OwnedFd>>; 6]
             {
                 match take(found)? {
                     Ok(()) => break,
@@ -389,12 +380,14 @@ impl Maps {
                 }
             }
         }
-        let (Some(flows), Some(buckets), Some(ranges), Some(masks), Some(links)) =
-            (flows, buckets, ranges, masks, links)
-        else {
+        let (Some(ipv4), Some(flows), Some(buckets)) = (ipv4, flows, buckets) else {
             return Ok(None);
         };
-        Ok(Some(Maps { flows, buckets, ranges: Ranges::open(ranges, masks)?, links }))
+        let (Some(ranges), Some(masks), Some(links)) = (ranges, masks, links) else {
+            return Ok(None);
+        };
+        let (flows, ranges) = (FlowMaps::open(ipv4, flows), Ranges::open(ranges, masks)?);
+        Ok(Some(Maps { flows, buckets, ranges, links }))
     }
 }
 
@@ -406,96 +399,6 @@ fn bucket_name(interface: InterfaceId, number: u32) -> [u8; NAME] {
     name
 }
 
-/// `struct flow` of the classifier.
-pub(super) fn key(interface: InterfaceId, flow: &Flow) -> [u8; FLOW] {
-    let mut key = [0; FLOW];
-    key[0..16].copy_from_slice(&mapped(flow.destination));
-    if let Some(source) = flow.source {
-        key[16..32].copy_from_slice(&mapped(source));
-    }
-    key[32..36].copy_from_slice(&interface.0.to_ne_bytes());
-    key[36..38].copy_from_slice(&flow.destination_port.to_be_bytes());
-    key[38..40].copy_from_slice(&flow.source_port.to_be_bytes());
-    key[40] = flow.protocol;
-    key[41..44].copy_from_slice(&flow.flow_label.to_be_bytes()[1..]);
-    key
-}
-
-/// What a key says.
-pub(super) fn unkey(key: &[u8; FLOW]) -> (InterfaceId, Flow) {
-    let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&key[at..at + 16]);
-        Ipv6Addr::from(octets)
-    };
-    let plain = |a: Ipv6Addr| a.to_ipv4_mapped().map_or(IpAddr::V6(a), IpAddr::V4);
-    let source = address(16);
-    let flow = Flow {
-        destination: plain(address(0)),
-        source: (!source.is_unspecified()).then(|| plain(source)),
-        protocol: key[40],
-        destination_port: u16::from_be_bytes([key[36], key[37]]),
-        source_port: u16::from_be_bytes([key[38], key[39]]),
-        flow_label: u32::from_be_bytes([0, key[41], key[42], key[43]]),
-        destination_open: 0,
-        source_open: 0,
-    };
-    (InterfaceId(u32::from_ne_bytes([key[32], key[33], key[34], key[35]])), flow)
-}
-
-fn mapped(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
-        IpAddr::V6(a) => a.octets(),
-    }
-}
-
 fn failed(doing: &'static str) -> impl Fn(io::Error) -> TcError {
     move |source| TcError::Bpf { doing, source }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_laid_out_as_the_classifier_reads_it() {
-        let flow = Flow {
-            destination: IpAddr::from([10, 0, 9, 9]),
-            source: Some(IpAddr::from([10, 0, 0, 1])),
-            protocol: 17,
-            destination_port: 0x1234,
-            source_port: 0x5678,
-            flow_label: 0x9_abcd,
-            destination_open: 0,
-            source_open: 0,
-        };
-        let key = key(InterfaceId(7), &flow);
-        assert_eq!(key[0..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 9, 9]);
-        assert_eq!(key[16..32], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
-        assert_eq!(key[32..36], 7_u32.to_ne_bytes());
-        assert_eq!(key[36..44], [0x12, 0x34, 0x56, 0x78, 17, 0x09, 0xab, 0xcd]);
-    }
-
-    #[test]
-    fn a_key_is_read_as_it_was_written() {
-        for (destination, source, flow_label) in [
-            ("10.0.9.9", Some("10.0.0.1"), 0),
-            ("239.1.2.3", None, 0),
-            ("2001:db8::9", Some("2001:db8::1"), 0xf_ffff),
-            ("ff3e::1", None, 0),
-        ] {
-            let flow = Flow {
-                destination: destination.parse().expect("an address"),
-                source: source.map(|s| s.parse().expect("an address")),
-                protocol: 6,
-                destination_port: 80,
-                source_port: 0,
-                flow_label,
-                destination_open: 0,
-                source_open: 0,
-            };
-            assert_eq!(unkey(&key(InterfaceId(3), &flow)), (InterfaceId(3), flow));
-        }
-    }
 }

@@ -7,9 +7,9 @@ use earmark_core::admission::Demand;
 
 use super::Statistics;
 use super::entry::Guarantee;
-use super::plan::{LEAST_RATE, LinkNature, octets_per_second};
+use super::plan::{LEAST_RATE, octets_per_second};
 
-/// Octets of `struct bucket`.
+/// Octets of `struct bucket`, the last of which belong to the entry that the bucket stands in, if any.
 pub(super) const BUCKET: usize = 56;
 /// Binary digits of a nanosecond's fraction in a cost.
 const COST_SHIFT: u32 = 20;
@@ -25,13 +25,11 @@ pub(super) struct BucketParameters {
     cost: u64,
     /// How long it takes to fill, nanoseconds.
     depth: u64,
-    /// Octets of link header, which do not count.
-    overhead: u32,
 }
 
 impl BucketParameters {
     /// Of no claim.
-    pub(super) const NONE: BucketParameters = BucketParameters { cost: 0, depth: 0, overhead: 0 };
+    pub(super) const NONE: BucketParameters = BucketParameters { cost: 0, depth: 0 };
 
     /// Whether it is that of no claim.
     pub(super) fn is_none(&self) -> bool {
@@ -49,22 +47,22 @@ impl BucketParameters {
     }
 
     /// So many octets a second, and what comes in `depth`.
-    pub(super) fn of_rate(octets: u64, depth: Duration, nature: LinkNature) -> BucketParameters {
+    pub(super) fn of_rate(octets: u64, depth: Duration) -> BucketParameters {
         let cost = ((SECOND << COST_SHIFT) / octets.max(LEAST_RATE)).max(1);
         let depth = u64::try_from(depth.as_nanos()).unwrap_or(u64::MAX / 4);
-        BucketParameters { cost, depth, overhead: nature.overhead.into() }
+        BucketParameters { cost, depth }
     }
 
     /// A reservation's rate and burst. A packet more than the burst may pass, see `bpf/bucket.h`; so the burst counts
     /// without the largest packet.
-    pub(super) fn reserved(demand: &Demand, nature: LinkNature) -> BucketParameters {
+    pub(super) fn reserved(demand: &Demand) -> BucketParameters {
         let rate = octets_per_second(demand.rate).max(LEAST_RATE);
         // Rounded down, so that nobody gets less than was promised; beyond 10^15 octets a second it would be nothing.
         let cost = ((SECOND << COST_SHIFT) / rate).max(1);
         let burst = u128::from(demand.burst.saturating_sub(demand.max_packet));
         let depth = u64::try_from((burst * u128::from(cost)) >> COST_SHIFT).unwrap_or(u64::MAX / 4);
         let depth = depth.saturating_add(JITTER);
-        BucketParameters { cost, depth, overhead: nature.overhead.into() }
+        BucketParameters { cost, depth }
     }
 
     /// Its rate, for people.
@@ -107,15 +105,13 @@ impl Bucket {
 
     /// As the classifier reads it.
     pub(super) fn emit(&self) -> [u8; BUCKET] {
-        let Guarantee { bucket: BucketParameters { cost, depth, overhead }, class } =
-            self.guarantee;
+        let Guarantee { bucket: BucketParameters { cost, depth }, class } = self.guarantee;
         let mut octets = [0; BUCKET];
         let words = [self.full_at, cost, depth, self.packets, self.octets, self.excess];
         for (part, word) in octets.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *part = word.to_ne_bytes();
         }
         octets[48..52].copy_from_slice(&class.to_ne_bytes());
-        octets[52..56].copy_from_slice(&overhead.to_ne_bytes());
         octets
     }
 
@@ -123,7 +119,7 @@ impl Bucket {
     pub(super) fn parse(octets: &[u8; BUCKET]) -> Bucket {
         let word = |place: usize| u64::from_ne_bytes(octets.as_chunks::<8>().0[place]);
         let half = |place: usize| u32::from_ne_bytes(octets.as_chunks::<4>().0[place]);
-        let bucket = BucketParameters { cost: word(1), depth: word(2), overhead: half(13) };
+        let bucket = BucketParameters { cost: word(1), depth: word(2) };
         Bucket {
             full_at: word(0),
             guarantee: Guarantee { bucket, class: half(12) },
@@ -150,8 +146,6 @@ mod tests {
 
     use super::*;
 
-    const ETHERNET: LinkNature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
-
     fn demand(bps: u64, burst: u32) -> Demand {
         let service = Service::ControlledLoad;
         Demand { service, rate: Rate::from_bps(bps), burst, max_packet: 1_500 }
@@ -159,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_bucket_is_laid_out_as_the_classifier_reads_it() {
-        let bucket = BucketParameters { cost: 2, depth: 3, overhead: 14 };
+        let bucket = BucketParameters { cost: 2, depth: 3 };
         let guarantee = Guarantee { bucket, class: 0xea4d_0004 };
         let bucket = Bucket { full_at: 1, guarantee, packets: 4, octets: 5, excess: 6 };
         let octets = bucket.emit();
@@ -167,14 +161,14 @@ mod tests {
             assert_eq!(octets[8 * place..8 * place + 8], word.to_ne_bytes());
         }
         assert_eq!(octets[48..52], 0xea4d_0004_u32.to_ne_bytes());
-        assert_eq!(octets[52..], 14_u32.to_ne_bytes());
+        assert_eq!(octets[52..], [0; 4]);
         assert_eq!(Bucket::parse(&octets), bucket);
     }
 
     #[test]
     fn a_bucket_has_the_rate_and_the_depth_of_its_reservation() {
         // 125 000 octets/s: 8 000 ns an octet; two packets deep, of which one may pass in any case.
-        let parameters = BucketParameters::reserved(&demand(1_000_000, 3_000), ETHERNET);
+        let parameters = BucketParameters::reserved(&demand(1_000_000, 3_000));
         assert_eq!(parameters.cost, 8_000 << 20);
         assert_eq!(parameters.depth, 8_000 * 1_500 + JITTER);
         assert_eq!(parameters.as_rate(), Rate::from_bps(1_000_000));
@@ -185,7 +179,7 @@ mod tests {
     fn extremes_stay_within_64_bits() {
         for bps in [0, 1, 8_000, 100_000_000_000, u64::MAX] {
             for burst in [0, u32::MAX] {
-                let parameters = BucketParameters::reserved(&demand(bps, burst), ETHERNET);
+                let parameters = BucketParameters::reserved(&demand(bps, burst));
                 assert!(parameters.cost >= 1);
                 assert!(parameters.cost.checked_mul(1 << 18).is_some(), "256 KiB at once");
                 assert!(parameters.depth < u64::MAX / 2);

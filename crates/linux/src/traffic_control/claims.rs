@@ -162,19 +162,14 @@ mod tests {
 
     use super::*;
     use crate::traffic_control::bucket::BucketParameters;
-    use crate::traffic_control::plan::LinkNature;
 
     fn standing(slot: u32, kbps: u64, shared: bool) -> Standing {
-        let nature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
         let rate = Rate::from_bps(kbps * 1_000);
         let demand =
             Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 };
         Standing {
             holder: Holder::Claim(ClaimId { slot, generation: 0 }),
-            guarantee: Guarantee {
-                bucket: BucketParameters::reserved(&demand, nature),
-                class: slot,
-            },
+            guarantee: Guarantee { bucket: BucketParameters::reserved(&demand), class: slot },
             shared: shared.then_some(slot),
             protocol: None,
         }

@@ -6,7 +6,11 @@ use super::Statistics;
 use super::bucket::{BUCKET, Bucket, BucketParameters};
 
 /// Octets of `struct entry`.
-pub(super) const ENTRY: usize = BUCKET + 8;
+pub(super) const ENTRY: usize = BUCKET;
+/// Where the flow's other things stand in its bucket: the protocol, and the shared bucket.
+const BESIDE: usize = 52;
+/// Bits of the protocol.
+const SHARED_SHIFT: u32 = 8;
 
 /// What packets of a claim get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,37 +42,34 @@ impl Entry {
     /// As the classifier reads it, with the debt and the counters that the kernel's entry `before` has.
     pub(super) fn emit_after(&self, before: &[u8; ENTRY]) -> [u8; ENTRY] {
         match self.own {
-            Some(own) => self.emit_with(&bucket_in(before).with(own)),
+            Some(own) => self.emit_with(&Bucket::parse(before).with(own)),
             None => self.emit(),
         }
     }
 
     fn emit_with(&self, bucket: &Bucket) -> [u8; ENTRY] {
-        let mut octets = [0; ENTRY];
-        octets[..BUCKET].copy_from_slice(&bucket.emit());
-        let shared = self.shared.map_or(0, |number| number + 1);
-        octets[BUCKET..BUCKET + 4].copy_from_slice(&shared.to_ne_bytes());
+        let mut octets = bucket.emit();
+        // There are at most 2^20 buckets.
+        let shared = self.shared.map_or(0, |number| number + 1) << SHARED_SHIFT;
         let protocol = self.protocol.map_or(0, protocol_number);
-        octets[BUCKET + 4..].copy_from_slice(&protocol.to_ne_bytes());
+        octets[BESIDE..].copy_from_slice(&(shared | u32::from(protocol)).to_ne_bytes());
         octets
     }
 
     /// What the kernel's entry says.
     pub(super) fn parse(octets: &[u8; ENTRY]) -> Entry {
-        let word = |at: usize| {
-            u32::from_ne_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
-        };
-        let own = bucket_in(octets).guarantee;
+        let beside = u32::from_ne_bytes(octets.as_chunks::<4>().0[BESIDE / 4]);
+        let own = Bucket::parse(octets).guarantee;
         Entry {
             own: (!own.bucket.is_none()).then_some(own),
-            shared: word(BUCKET).checked_sub(1),
-            protocol: PROTOCOLS.into_iter().find(|&p| protocol_number(p) == word(BUCKET + 4)),
+            shared: (beside >> SHARED_SHIFT).checked_sub(1),
+            protocol: PROTOCOLS.into_iter().find(|&p| protocol_number(p) == beside as u8),
         }
     }
 
     /// What the kernel's entry has counted.
     pub(super) fn counters(octets: &[u8; ENTRY]) -> Statistics {
-        bucket_in(octets).statistics()
+        Bucket::parse(octets).statistics()
     }
 }
 
@@ -76,7 +77,7 @@ const PROTOCOLS: [Protocol; 4] =
     [Protocol::Rsvp, Protocol::Yessir, Protocol::Boomerang, Protocol::Nsis];
 
 /// Stays the same from one version of the daemon to the next, which adopts what this one wrote.
-fn protocol_number(protocol: Protocol) -> u32 {
+fn protocol_number(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Rsvp => 1,
         Protocol::Yessir => 2,
@@ -85,32 +86,26 @@ fn protocol_number(protocol: Protocol) -> u32 {
     }
 }
 
-fn bucket_in(octets: &[u8; ENTRY]) -> Bucket {
-    let mut bucket = [0; BUCKET];
-    bucket.copy_from_slice(&octets[..BUCKET]);
-    Bucket::parse(&bucket)
-}
-
 #[cfg(test)]
 mod tests {
     use earmark_core::Rate;
     use earmark_core::admission::{Demand, Service};
 
+    use crate::traffic_control::place::MOST_FLOWS;
+
     use super::*;
-    use crate::traffic_control::plan::LinkNature;
 
     fn guarantee(bps: u64) -> Guarantee {
-        let nature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };
         let rate = Rate::from_bps(bps);
         let demand =
             Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 };
-        Guarantee { bucket: BucketParameters::reserved(&demand, nature), class: 0xea4d_0010 }
+        Guarantee { bucket: BucketParameters::reserved(&demand), class: 0xea4d_0010 }
     }
 
     #[test]
     fn entry_is_read_as_it_was_written() {
         for own in [None, Some(guarantee(1_000_000)), Some(guarantee(u64::MAX))] {
-            for shared in [None, Some(0), Some(77)] {
+            for shared in [None, Some(0), Some(77), Some(MOST_FLOWS - 1)] {
                 for protocol in [None].into_iter().chain(PROTOCOLS.map(Some)) {
                     let entry = Entry { own, shared, protocol };
                     assert_eq!(Entry::parse(&entry.emit()), entry);
@@ -136,7 +131,7 @@ mod tests {
     #[test]
     fn entry_of_a_later_version_is_read_without_a_protocol() {
         let mut octets = Entry { own: Some(guarantee(1)), ..Entry::default() }.emit();
-        octets[BUCKET + 4] = 0xff;
+        octets[BESIDE] = 0xff;
         assert_eq!(Entry::parse(&octets).protocol, None);
     }
 }

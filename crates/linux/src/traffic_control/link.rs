@@ -152,7 +152,7 @@ impl Link {
 
     /// What the packets of a demand get in a place.
     pub(super) fn guarantee(&self, place: Place, demand: &Demand) -> Guarantee {
-        let bucket = BucketParameters::reserved(demand, self.nature);
+        let bucket = BucketParameters::reserved(demand);
         Guarantee { bucket, class: self.plan.reserved_priority(place.class) }
     }
 

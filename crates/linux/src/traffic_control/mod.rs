@@ -28,6 +28,7 @@ mod claims;
 mod clear;
 mod entry;
 mod error;
+mod flow_maps;
 mod flow_table;
 mod install;
 mod kernel;

@@ -167,7 +167,7 @@ impl LinkPlan {
         let bandwidth = octets_per_second(self.bandwidth);
         let is_htb = self.queues.is_htb();
         let priority = |minor, band| if is_htb { handle(minor) } else { band };
-        let bucket = |rate, burst| BucketParameters::of_rate(rate, burst, nature);
+        let bucket = |rate, burst| BucketParameters::of_rate(rate, burst);
         let services = self.services.iter().zip(FIRST_SERVICE..).map(|(service, minor)| {
             let guarantee = Guarantee {
                 bucket: bucket(octets_per_second(service.rate), SERVICE_BURST),
@@ -181,6 +181,7 @@ impl LinkPlan {
             signalling: priority(SIGNALLING, CONTROL_PRIORITY),
             // HTB has a default class for what names none.
             best_effort: if is_htb { 0 } else { BEST_EFFORT_PRIORITY },
+            overhead: nature.overhead.into(),
             control: Guarantee {
                 bucket: bucket(signalling_rate(bandwidth), CONTROL_BURST),
                 class: priority(CONTROL, CONTROL_PRIORITY),
@@ -201,6 +202,8 @@ pub(super) struct LinkSettings {
     pub(super) signalling: u32,
     /// The priority of what nobody has reserved for.
     pub(super) best_effort: u32,
+    /// Octets of link header in a packet's length.
+    pub(super) overhead: u32,
     /// What control traffic of others gets.
     pub(super) control: Guarantee,
     /// What packets with certain DSCPs get.

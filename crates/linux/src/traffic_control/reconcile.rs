@@ -31,7 +31,7 @@ impl TrafficControl {
             return Ok(Vec::new());
         }
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
-        let (flows, left) = self.left_behind(plan, nature, &qdiscs)?;
+        let (flows, left) = self.left_behind(plan, &qdiscs)?;
         let mut link = Link::new(plan, nature, &left);
         link.repair(&mut self.netlink, &qdiscs)?;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
