@@ -12,15 +12,15 @@ use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
-    Adopted, Deviation, Enforcement, FlowRouteCounters, Gist, InterfaceError, InterfaceName,
-    InterfaceSignalling, LinkPlan, Monitor, Reconciliation, SignallingSocket, TcError,
-    TrafficControl, Yessir,
+    Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, Gist, InterfaceError,
+    InterfaceName, InterfaceSignalling, LinkPlan, MarkRule, Monitor, PathQuestion, Reconciliation,
+    SignallingSocket, TcError, TrafficControl, Yessir,
 };
 use earmark_node::{EnforcementRow, TrafficRow};
 use tracing::{debug, warn};
 
 use crate::config::{Capacity, InterfaceConfig};
-use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
+use crate::driver::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
 use crate::short_cut::{self, ShortCut};
 use crate::streams::Streams;
 
@@ -45,6 +45,8 @@ pub(crate) struct System {
     groups: BTreeMap<IpAddr, u32>,
     /// What the kernel was asked of flows.
     flow_routes: Arc<FlowRouteCounters>,
+    /// The marks of packets, as the settings tell them.
+    marks: Vec<MarkRule>,
     counters: TrafficControlCounters,
 }
 
@@ -88,13 +90,18 @@ impl System {
             groups: BTreeMap::new(),
             accounted: BTreeSet::new(),
             flow_routes: Arc::default(),
+            marks: Vec::new(),
             counters,
         }
     }
 
-    /// Shows what is asked of flows.
-    pub(crate) fn show_flow_routes(&mut self, counters: Arc<FlowRouteCounters>) {
-        self.flow_routes = counters;
+    /// Shows what is asked of flows, and asks for people with these marks.
+    pub(crate) fn show_flow_routes(
+        &mut self,
+        counters: Arc<FlowRouteCounters>,
+        marks: Vec<MarkRule>,
+    ) {
+        (self.flow_routes, self.marks) = (counters, marks);
     }
 
     /// Lends the kernel a part of what can be reserved on each link, for sessions of Boomerang with an interval of at most
@@ -417,6 +424,35 @@ impl Kernel for System {
         };
         let claims = self.traffic_control.claims_beside(claim);
         Some(EnforcementRow { state: state.into(), reason, claims })
+    }
+
+    fn flow_path(&mut self, asked: &PathQuestion) -> Result<FlowPath, LookupFailure> {
+        FlowPath::find(asked, &self.marks).map_err(|error| LookupFailure(with_cause(&error)))
+    }
+
+    fn flow_on_link(
+        &mut self,
+        interface: InterfaceId,
+        packets: &Flow,
+        limit: usize,
+    ) -> Result<LinkView, LookupFailure> {
+        if self.hands_off.contains(&interface) {
+            return Ok(LinkView::LeftAlone);
+        }
+        match self.traffic_control.flow_on_link(interface, packets, limit) {
+            Ok(on_link) => Ok(LinkView::Planned(on_link)),
+            Err(TcError::UnknownLink { .. }) => Ok(LinkView::TakesNoPart),
+            Err(error) => Err(LookupFailure(with_cause(&error))),
+        }
+    }
+
+    fn claims_elsewhere(
+        &self,
+        interface: Option<InterfaceId>,
+        packets: &Flow,
+        limit: usize,
+    ) -> Vec<(InterfaceId, FlowClaim)> {
+        self.traffic_control.claims_elsewhere(interface, packets, limit)
     }
 
     fn join(&mut self, group: IpAddr) {

@@ -163,16 +163,17 @@ impl FlowPath {
         let is_through = matches!(self.destiny, Destiny::Forwarded(_) | Destiny::Unreachable);
         let Some(incoming) = self.incoming.filter(|_| is_through) else { return };
         let Ok(name) = rustix::net::netdevice::index_to_name(netlink, incoming.0) else { return };
-        let family = if self.flow.destination.is_ipv4() { "ipv4" } else { "ipv6" };
-        let setting = format!("/proc/sys/net/{family}/conf/{name}/forwarding");
-        if std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "0") {
+        let forwarding = setting(self.flow.destination.is_ipv6(), &name, "forwarding");
+        if forwarding.is_some_and(|value| value == "0") {
             self.destiny = Destiny::NotForwarded;
             (self.rule, self.table, self.route) = (None, None, None);
         }
     }
 
     fn question(&self, flags: u32) -> Message {
-        question(&self.flow, self.incoming, self.mark, flags | RTM_F_LOOKUP_TABLE)
+        // IPv6 always tells the table, and refuses the flag.
+        let table = if self.flow.destination.is_ipv4() { RTM_F_LOOKUP_TABLE } else { 0 };
+        question(&self.flow, self.incoming, self.mark, flags | table)
     }
 
     /// Asks for the next hop and for the whole route; whether both answers are of one moment.
@@ -182,6 +183,9 @@ impl FlowPath {
             Ok(answers) => Answer::decode(answers.iter(), self.flow.destination)?,
             Err(error) => {
                 self.destiny = refusal(&error).ok_or(error)?;
+                if self.destiny == Destiny::Blackhole && self.fails_reverse_path(netlink)? {
+                    self.destiny = Destiny::WrongInterface;
+                }
                 (self.table, self.route) = (None, None);
                 return Ok(true);
             }
@@ -203,8 +207,35 @@ impl FlowPath {
         Ok(is_same)
     }
 
+    /// Whether the reverse path filter discards the packets: since Linux 6.13 the kernel's error is that of a blackhole.
+    fn fails_reverse_path(&self, netlink: &mut Connection) -> Result<bool, FlowRouteError> {
+        let (Some(incoming), Some(source)) = (self.incoming, self.flow.source) else {
+            return Ok(false);
+        };
+        let Ok(name) = rustix::net::netdevice::index_to_name(&*netlink, incoming.0) else {
+            return Ok(false);
+        };
+        let setting = |name: &str| {
+            let text = setting(source.is_ipv6(), name, "rp_filter");
+            text.and_then(|text| text.parse().ok()).unwrap_or(0)
+        };
+        let mut back = || route_back(netlink, source);
+        Ok(match setting("all").max(setting(&name)) {
+            0_u8 => false,
+            1 => back()? != Some(incoming),
+            _ => back()?.is_none(),
+        })
+    }
+
     fn find_rule(&mut self, netlink: &mut Connection) -> Result<(), NetlinkError> {
         let rules = RuleList::read(netlink, self.flow.destination.is_ipv6())?;
+        // Until the first rule of somebody's is added, IPv4 has both tables in one, which it calls main.
+        if self.table == Some(libc::RT_TABLE_MAIN.into())
+            && matches!(self.destiny, Destiny::Local | Destiny::Broadcast(_))
+            && rules.are_plain()
+        {
+            self.table = Some(libc::RT_TABLE_LOCAL.into());
+        }
         let name = |interface: InterfaceId| {
             rustix::net::netdevice::index_to_name(&*netlink, interface.0).ok()
         };
@@ -233,6 +264,14 @@ fn incoming_of(
     let (None, Some(source)) = (asked.incoming, asked.flow.source) else {
         return Ok(asked.incoming);
     };
+    route_back(netlink, source)
+}
+
+/// The interface that packets to `source` leave by; `None` where it is this host, or nowhere.
+fn route_back(
+    netlink: &mut Connection,
+    source: IpAddr,
+) -> Result<Option<InterfaceId>, FlowRouteError> {
     let back = Flow::to_range(Prefix::host(source));
     match netlink.ask("find the route to a source", question(&back, None, None, 0)) {
         Ok(answers) => Ok(match Answer::decode(answers.iter(), source)?.destiny {
@@ -242,6 +281,13 @@ fn incoming_of(
         Err(error) if refusal(&error).is_some() => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A setting of an interface, or of `all`, in the network namespace of the calling thread.
+fn setting(ipv6: bool, interface: &str, name: &str) -> Option<String> {
+    let family = if ipv6 { "ipv6" } else { "ipv4" };
+    let path = format!("/proc/sys/net/{family}/conf/{interface}/{name}");
+    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
 /// What the kernel's error means for the packets; `None` where something is wrong with the question.

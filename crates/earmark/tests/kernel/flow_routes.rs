@@ -47,10 +47,10 @@ type Ends = (SocketAddr, SocketAddr);
 type Rows = BTreeMap<Ends, (String, u64)>;
 
 /// `sender` -- `router` == `receiver`, with 10.0.9.0/29 behind both links.
-struct Fork {
-    sender: Host,
-    router: Host,
-    receiver: Host,
+pub(crate) struct Fork {
+    pub(crate) sender: Host,
+    pub(crate) router: Host,
+    pub(crate) receiver: Host,
     flows: Vec<Ends>,
     sockets: Vec<UdpSocket>,
 }
@@ -194,7 +194,7 @@ fn each_policy(protocol: Speaks) -> Outcome {
 }
 
 impl Fork {
-    fn new() -> Result<Fork, Failed> {
+    pub(crate) fn new() -> Result<Fork, Failed> {
         let (sender, router, receiver) = (Host::new("s")?, Host::new("r")?, Host::new("t")?);
         for host in [&sender, &router, &receiver] {
             for (key, value) in [
@@ -251,7 +251,7 @@ impl Fork {
     }
 
     /// Runs `ip` in the router.
-    fn ip(&self, command: &str) -> Outcome {
+    pub(crate) fn ip(&self, command: &str) -> Outcome {
         let run = || Command::new("ip").args(command.split_whitespace()).output();
         let output = self.router.namespace.run_in(run)??;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -259,7 +259,7 @@ impl Fork {
     }
 
     /// Flows of this kind over IPv6: fd01::/64 at the sender, fd02::/64 and fd03::/64 on the links, fd09::/64 behind them.
-    fn add_ipv6(&mut self) -> Outcome {
+    pub(crate) fn add_ipv6(&mut self) -> Outcome {
         for (host, name, addresses) in [
             (&self.sender, "eth0", &(1..=7).map(|n| format!("fd01::{n}")).collect::<Vec<_>>()),
             (&self.router, "eth0", &vec!["fd01::ff".into()]),
@@ -396,7 +396,7 @@ impl Fork {
 }
 
 /// Settings of a daemon that takes part on these interfaces.
-fn settings(names: &[&str]) -> String {
+pub(crate) fn settings(names: &[&str]) -> String {
     let mut text = String::from(
         "[boomerang]\nrefresh = \"1s\"\n[yessir]\nrefresh = \"1s\"\n[nsis]\nrefresh = \"1s\"\n",
     );

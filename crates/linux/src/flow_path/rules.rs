@@ -151,6 +151,11 @@ impl RuleList {
         rules.collect::<Result<_, _>>().map(RuleList)
     }
 
+    /// Whether all rules are for all packets.
+    pub(super) fn are_plain(&self) -> bool {
+        self.0.iter().all(|rule| rule.selectors.is_empty())
+    }
+
     /// The first rule that a packet fits and that `is_it`.
     pub(super) fn find(
         &self,
