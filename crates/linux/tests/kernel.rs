@@ -138,6 +138,10 @@ fn main() -> ExitCode {
         trial("enforcement: changes by others are told", enforcement::changes_by_others),
         trial("enforcement: silent changes are found", enforcement::silent_changes),
         trial("enforcement: a foreign qdisc is named", enforcement::foreign_qdisc),
+        trial(
+            "enforcement: a repair beside a foreign qdisc",
+            enforcement::repair_beside_a_foreign_qdisc,
+        ),
         trial("control traffic: forwarded", control_traffic::forwarded),
         trial("control traffic: RSVP of strangers", control_traffic::rsvp_of_strangers),
         trial("classes: any rate is what it should be", classes::any_rate),
