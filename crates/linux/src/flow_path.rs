@@ -121,6 +121,8 @@ pub struct FlowPath {
     pub destiny: Destiny,
     /// By which rule. `None` where no rule is known to have led there.
     pub rule: Option<MatchedRule>,
+    /// Whether some rule looks at IP protocols or ports, so that packets of others may go elsewhere.
+    pub rules_look_at_ports: bool,
     /// Of which table; `None` where none answered.
     pub table: Option<u32>,
     /// By which route; `None` where there is none that the kernel tells.
@@ -145,6 +147,7 @@ impl FlowPath {
             is_mark_of_settings: asked.mark.is_none() && mark.is_some(),
             destiny: Destiny::NoRoute,
             rule: None,
+            rules_look_at_ports: false,
             table: None,
             route: None,
         };
@@ -236,6 +239,7 @@ impl FlowPath {
         {
             self.table = Some(libc::RT_TABLE_LOCAL.into());
         }
+        self.rules_look_at_ports = rules.look_at_ports();
         let name = |interface: InterfaceId| {
             rustix::net::netdevice::index_to_name(&*netlink, interface.0).ok()
         };

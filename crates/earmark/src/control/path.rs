@@ -2,10 +2,12 @@
 //!
 //! All of it is looked up by the flow. No session is walked, and what is known of routes does not change by it.
 
+mod warnings;
+
 use std::borrow::Cow;
 
 use earmark_core::admission::Protocol;
-use earmark_core::{Flow, FlowError, InterfaceId};
+use earmark_core::{Flow, FlowError, InterfaceId, Rate};
 use earmark_linux::{
     ClassifierChoice, Destiny, FlowClaim, FlowOnLink, FlowPath, KernelPlace, MatchedRoute,
     PathQuestion, Queues, Turn, table_name,
@@ -22,11 +24,10 @@ use super::protocol::{
 use super::requests::{Desk, rejected, value};
 use crate::describe;
 use crate::driver::{Driver, Kernel, LinkView, LookupFailure};
+use warnings::Warnings;
 
-/// Claims on other interfaces that are named.
+/// Claims on other interfaces in an answer.
 const MAX_ELSEWHERE: usize = 16;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 impl<K: Kernel> Desk<'_, K> {
     pub(super) fn path(&mut self, request: &PathRequest) -> Result<Value, Problem> {
@@ -57,8 +58,9 @@ impl<K: Kernel> Desk<'_, K> {
         };
         let node = self.driver.node();
         let packets = view.as_ref().map(|view| packets(view, &claims));
-        let warnings = Notes { request, path: &path, view: view.as_ref(), elsewhere: &elsewhere };
-        let warnings = warnings.list(interface.map(|id| node.interface_name(id)));
+        let on = interface.map(|id| node.interface_name(id)).unwrap_or_default();
+        let warnings =
+            Warnings { path: &path, on: &on, view: view.as_ref(), elsewhere: &elsewhere }.list();
         Ok(value(PathAnswer {
             flow: shown_flow(request, &path, node),
             outcome: outcome(path.destiny),
@@ -207,6 +209,7 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn failed(failure: LookupFailure) -> Problem {
     Problem::new(
         ProblemCode::Rejected,
@@ -317,14 +320,20 @@ fn packets(view: &LinkView, claims: &[ClaimRow]) -> PacketsRow {
         LinkView::LeftAlone => return PacketsRow { queues: Some("none".into()), ..best_effort },
         LinkView::Planned(on_link) => on_link,
     };
-    let place = on_link.kernel.map_or(on_link.best_effort, |entry| entry.place);
+    let place = match (on_link.kernel, &on_link.fault) {
+        (Some(entry), _) => Some(entry.place),
+        (None, None) => Some(on_link.best_effort),
+        // Nobody can tell where packets go on a link that is not in order.
+        (None, Some(_)) => None,
+    };
     let (class, priority) = match place {
-        KernelPlace::Class { handle, .. } => {
+        Some(KernelPlace::Class { handle, .. }) => {
             (Some(format!("{:x}:{:x}", handle >> 16, handle & 0xffff)), None)
         }
-        KernelPlace::Priority(priority) => (None, Some(priority)),
+        Some(KernelPlace::Priority(priority)) => (None, Some(priority)),
+        None => (None, None),
     };
-    let enforcement = (!claims.is_empty() || on_link.fault.is_some()).then(|| {
+    let enforcement = (!claims.is_empty()).then(|| {
         let of_claim = claims.first().and_then(|claim| claim.reservation.as_ref());
         let of_claim = of_claim.and_then(|row| row.enforcement.clone());
         match (&on_link.fault, of_claim) {
@@ -342,7 +351,7 @@ fn packets(view: &LinkView, claims: &[ClaimRow]) -> PacketsRow {
             .into(),
         class,
         priority,
-        bucket_bps: on_link.kernel.and_then(|entry| entry.bucket).map(|rate| rate.as_bps()),
+        bucket_bps: on_link.kernel.and_then(|entry| entry.bucket).map(Rate::as_bps),
         classifier: Some(match on_link.classifier {
             ClassifierChoice::U32 => "u32".into(),
             _ => "bpf".into(),
@@ -353,81 +362,6 @@ fn packets(view: &LinkView, claims: &[ClaimRow]) -> PacketsRow {
             Queues::Priority => "priority".into(),
         }),
         enforcement,
-    }
-}
-
-/// What the warnings are made of.
-struct Notes<'a> {
-    request: &'a PathRequest,
-    path: &'a FlowPath,
-    view: Option<&'a LinkView>,
-    elsewhere: &'a [ElsewhereRow],
-}
-
-impl Notes<'_> {
-    fn list(&self, interface: Option<String>) -> Vec<String> {
-        let Notes { request, path, view, elsewhere } = *self;
-        let on = interface.unwrap_or_default();
-        let mut list = Vec::new();
-        if let Some(first) = elsewhere.first() {
-            let more = match elsewhere.len() {
-                1 => String::new(),
-                count => format!(" and {} more", count - 1),
-            };
-            let leaves = match view {
-                Some(_) => format!("its packets leave by {on}"),
-                None => "its packets do not leave".to_owned(),
-            };
-            list.push(format!(
-                "a reservation for this flow is on {}{more}, but {leaves}",
-                first.interface
-            ));
-        }
-        if matches!(view, Some(LinkView::LeftAlone)) {
-            list.push(format!(
-                "the queues of {on} are left alone (queues = \"none\"): what is reserved there is counted and not enforced, \
-                 and cannot be looked up by flow; `earmark show reservations` lists it"
-            ));
-        }
-        if let Some(Some(fault)) = view.map(|view| match view {
-            LinkView::Planned(on_link) => on_link.fault.as_ref(),
-            _ => None,
-        }) {
-            list.push(format!("what is reserved is not enforced: {fault}"));
-        }
-        let route = path.route.as_ref();
-        let policy = route.and_then(|route| route.hash_policy);
-        let is_asked_whole = matches!(request.ip_protocol, TCP | UDP);
-        let has_ports = path.flow.destination_port != 0 && path.flow.source_port != 0;
-        if !is_asked_whole && path.rule.is_some() {
-            list.push(format!(
-                "the kernel can be asked for TCP and UDP only: rules and hashes that look at IP protocol {} or its ports \
-                 may lead its packets elsewhere",
-                describe::ip_protocol(request.ip_protocol)
-            ));
-        } else if matches!(policy, Some(1 | 3)) && !has_ports {
-            list.push(
-                "the next hop depends on the ports: name both (--sport N, --dport N)".to_owned(),
-            );
-        } else if is_asked_whole && path.flow.destination_port == 0 {
-            list.push(
-                "no destination port is named: reservations for ports are not looked for"
-                    .to_owned(),
-            );
-        }
-        if policy == Some(3) && path.flow.destination.is_ipv6() {
-            list.push(
-                "with fib_multipath_hash_policy 3 the kernel tells another next hop of IPv6 than its packets may take"
-                    .to_owned(),
-            );
-        }
-        if path.rule.as_ref().is_some_and(|rule| !rule.is_certain) {
-            list.push(
-                "another rule may have led there: it looks at something that cannot be told from here"
-                    .to_owned(),
-            );
-        }
-        list
     }
 }
 

@@ -407,6 +407,30 @@ fn in_class(router: &Host, class: &str) -> Result<u64, Failed> {
     Ok(count.ok_or_else(|| format!("no class {class}: {said}"))?.parse()?)
 }
 
+/// Somebody else's qdisc is on the link: it is named, and no class is told that packets might not go to.
+pub(crate) fn foreign_qdisc_is_named() -> Outcome {
+    let fork = router(&["route add 10.0.9.0/29 via 10.0.2.2"])?;
+    let tc = |arguments: &str| -> Outcome {
+        let run = || Command::new("tc").args(arguments.split_whitespace()).status();
+        check(fork.router.namespace.run_in(run)??.success(), arguments)
+    };
+    let class = |answer: &PathAnswer| answer.packets.as_ref().and_then(|p| p.class.clone());
+    let answer = path(&fork.router, asked()?)?;
+    expect(&answer, class(&answer).as_deref() == Some("ea4d:2") && answer.warnings.is_empty())?;
+    tc("qdisc replace dev eth1 root handle 7777: pfifo limit 9")?;
+    let answer = until("the qdisc is named", || {
+        let answer = path(&fork.router, asked()?)?;
+        let is_named = answer.warnings.iter().any(|warning| warning.contains("pfifo"));
+        Ok(is_named.then_some(answer))
+    })?;
+    expect(&answer, class(&answer).is_none())?;
+    tc("qdisc delete dev eth1 root")?;
+    until("the link is in order again", || {
+        let answer = path(&fork.router, asked()?)?;
+        Ok((answer.warnings.is_empty() && class(&answer).is_some()).then_some(()))
+    })
+}
+
 /// The firewall marks the packets, and the settings do not say so: the reservation is on the other link.
 pub(crate) fn reservation_elsewhere_is_warned_of() -> Outcome {
     let mut fork = Fork::new()?;
@@ -437,7 +461,8 @@ pub(crate) fn reservation_elsewhere_is_warned_of() -> Outcome {
     expect(&marked, marked.packets.as_ref().is_some_and(|packets| packets.get == "best_effort"))?;
     let [other] = &marked.elsewhere[..] else { return expect(&marked, false) };
     expect(&marked, other.interface == "eth1" && other.protocol.as_deref() == Some("boomerang"))?;
-    let warning = "a reservation for this flow is on eth1, but its packets leave by eth2";
+    let warning = "something is reserved for this flow where its packets do not go: boomerang 1 Mbit/s on eth1; they leave \
+                   through eth2";
     expect(&marked, marked.warnings == [warning])?;
     let refused = path(&fork.router, PathRequest { mark: Some(8), ..asked()? })?;
     expect(&refused, refused.outcome == PathOutcome::Unreachable && refused.elsewhere.len() == 1)?;

@@ -156,6 +156,17 @@ impl RuleList {
         self.0.iter().all(|rule| rule.selectors.is_empty())
     }
 
+    /// Whether a rule looks at IP protocols or ports.
+    pub(super) fn look_at_ports(&self) -> bool {
+        let is_of_ports = |selector: &Selector| {
+            matches!(
+                selector,
+                Selector::Protocol(_) | Selector::SourcePorts(_) | Selector::DestinationPorts(_)
+            )
+        };
+        self.0.iter().any(|rule| rule.selectors.iter().any(is_of_ports))
+    }
+
     /// The first rule that a packet fits and that `is_it`.
     pub(super) fn find(
         &self,

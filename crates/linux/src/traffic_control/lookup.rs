@@ -6,6 +6,7 @@
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Flow, InterfaceId, Rate};
 
+use super::adoption::AdoptedFlow;
 use super::claims::{FlowClaims, Holder, Standing};
 use super::entry::{Entry, Guarantee};
 use super::place::class_of_priority;
@@ -83,6 +84,9 @@ pub struct FlowOnLink {
     /// Why its packets do not get what is reserved for them.
     pub fault: Option<String>,
 }
+
+/// A flow in the kernel's table, and what packets get by it first.
+type Found = (Flow, Guarantee);
 
 impl TrafficControl {
     /// How the packets of a flow stand on a link, with so many of the claims that they match.
@@ -192,7 +196,7 @@ impl TrafficControl {
     ) -> FlowClaim {
         let (claim, rate) = match standing.holder {
             Holder::Claim(claim) => (Some(claim), None),
-            Holder::Adopted => (None, self.adopted.get(&(interface, flow)).map(|a| a.rate())),
+            Holder::Adopted => (None, self.adopted.get(&(interface, flow)).map(AdoptedFlow::rate)),
         };
         FlowClaim {
             claim,
@@ -209,7 +213,7 @@ impl TrafficControl {
         &mut self,
         interface: InterfaceId,
         around: &[Flow],
-    ) -> Result<(Option<(Flow, Guarantee)>, Option<String>), TcError> {
+    ) -> Result<(Option<Found>, Option<String>), TcError> {
         if !self.table.is_attached(interface)? {
             return Ok((None, Some("the classifier is not attached".to_owned())));
         }

@@ -128,7 +128,9 @@ fn rule_fits_what_it_selects() {
 #[test]
 fn protocol_that_the_kernel_is_not_asked_with_fits_no_rule_for_it() {
     let flow = Flow { protocol: 132, ..flow() };
-    assert_eq!(table_200(|m| m.u8(IP_PROTOCOL, 132)).fits(&packet(&flow)), Fit::No);
+    let rule = table_200(|m| m.u8(IP_PROTOCOL, 132));
+    assert_eq!(rule.fits(&packet(&flow)), Fit::No);
+    assert!(list([rule]).look_at_ports() && !list([]).look_at_ports());
 }
 
 #[test]
