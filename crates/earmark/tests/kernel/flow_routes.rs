@@ -9,7 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use earmark::client::Client;
-use earmark::control::protocol::{Attach, Establish, Expect, Listen, Loop, Opened, Request, Send};
+use earmark::control::protocol::{
+    Attach, Establish, Expect, Listen, Loop, Opened, PathRequest, Request, Send,
+};
 use earmark_core::Rate;
 use earmark_linux::link;
 use earmark_node::ReservationRow;
@@ -381,7 +383,27 @@ impl Fork {
             });
             Ok(grown.then_some(after))
         })?;
+        self.check_paths(protocol, &carried, &what)?;
         Ok(["eth1", "eth2"].map(|name| carried.values().filter(|(link, _)| link == name).count()))
+    }
+
+    /// The daemon tells the link that carries a flow, and whose reservation its packets get there, of some flows.
+    fn check_paths(&self, protocol: Speaks, carried: &Rows, what: &str) -> Outcome {
+        let mut client = self.router.client()?;
+        for (&(from, to), (link, _)) in carried.iter().step_by(FLOWS / 8) {
+            let asked = PathRequest { from: Some(from), ..PathRequest::new(to) };
+            let answer = client.path(asked)?;
+            let governing = answer.claims.first().and_then(|claim| claim.reservation.as_ref());
+            let is_it = governing.is_some_and(|row| {
+                of_flow(row, protocol)
+                    .is_some_and(|(ends, on, _)| (ends, &on) == ((from, to), link))
+            });
+            let is_reserved =
+                answer.packets.as_ref().is_some_and(|packets| packets.get == "reserved");
+            let told = format!("{what}, {from} -> {to}: {answer:#?}");
+            check(answer.interface.as_ref() == Some(link) && is_it && is_reserved, &told)?;
+        }
+        Ok(())
     }
 
     /// The kernel was asked about as often as something changed, and never in vain.
