@@ -36,18 +36,18 @@ pub struct PathQuestion {
     pub flow: Flow,
     /// Where they come in; `None`: where the routes to their source lead, if that is another host.
     pub incoming: Option<InterfaceId>,
-    /// Their mark; `None`: as the settings say.
+    /// The mark of the packets; `None`: as the settings say.
     pub mark: Option<u32>,
 }
 
 /// What becomes of the packets of a flow here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destiny {
-    /// They leave.
+pub enum Verdict {
+    /// Packets leave.
     Forwarded(Hop),
-    /// They are for this host.
+    /// Packets are for this host.
     Local,
-    /// They go to all hosts of a link.
+    /// Packets go to all hosts of a link.
     Broadcast(InterfaceId),
     /// Nothing says where to.
     NoRoute,
@@ -57,9 +57,9 @@ pub enum Destiny {
     Prohibited,
     /// A route or rule of the type `blackhole`, or a source or destination that no packet may have.
     Blackhole,
-    /// They come in where packets of their source must not (reverse path filter).
+    /// Packets come in where packets of their source must not (reverse path filter).
     WrongInterface,
-    /// They come in where this host forwards nothing.
+    /// Packets come in where this host forwards nothing.
     NotForwarded,
 }
 
@@ -70,7 +70,7 @@ pub struct NextHop {
     pub interface: InterfaceId,
     /// The router on the link; `None` where the destination itself is on the link.
     pub gateway: Option<IpAddr>,
-    /// Its share of the flows.
+    /// Share of the flows.
     pub weight: u32,
     /// Whether packets can leave by it now.
     pub usable: bool,
@@ -96,7 +96,7 @@ pub struct MatchedRoute {
 /// The policy rule that leads to the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchedRule {
-    /// Its priority.
+    /// Priority.
     pub priority: u32,
     /// What it looks at, as `ip rule` shows it: `from 10.0.1.0/24 iif eth0`.
     pub selector: String,
@@ -117,8 +117,8 @@ pub struct FlowPath {
     pub mark: Option<u32>,
     /// Whether that is of the settings.
     pub is_mark_of_settings: bool,
-    /// What becomes of its packets.
-    pub destiny: Destiny,
+    /// What becomes of the packets.
+    pub verdict: Verdict,
     /// By which rule. `None` where no rule is known to have led there.
     pub rule: Option<MatchedRule>,
     /// Whether some rule looks at IP protocols or ports, so that packets of others may go elsewhere.
@@ -145,7 +145,7 @@ impl FlowPath {
             incoming,
             mark,
             is_mark_of_settings: asked.mark.is_none() && mark.is_some(),
-            destiny: Destiny::NoRoute,
+            verdict: Verdict::NoRoute,
             rule: None,
             rules_look_at_ports: false,
             table: None,
@@ -163,12 +163,12 @@ impl FlowPath {
 
     /// The kernel says *unreachable* (IPv4) or names the route (IPv6) of packets that it would not forward.
     fn check_forwarding(&mut self, netlink: &Connection) {
-        let is_through = matches!(self.destiny, Destiny::Forwarded(_) | Destiny::Unreachable);
+        let is_through = matches!(self.verdict, Verdict::Forwarded(_) | Verdict::Unreachable);
         let Some(incoming) = self.incoming.filter(|_| is_through) else { return };
         let Ok(name) = rustix::net::netdevice::index_to_name(netlink, incoming.0) else { return };
         let forwarding = setting(self.flow.destination.is_ipv6(), &name, "forwarding");
         if forwarding.is_some_and(|value| value == "0") {
-            self.destiny = Destiny::NotForwarded;
+            self.verdict = Verdict::NotForwarded;
             (self.rule, self.table, self.route) = (None, None, None);
         }
     }
@@ -185,15 +185,15 @@ impl FlowPath {
         let answer = match answers {
             Ok(answers) => Answer::decode(answers.iter(), self.flow.destination)?,
             Err(error) => {
-                self.destiny = refusal(&error).ok_or(error)?;
-                if self.destiny == Destiny::Blackhole && self.fails_reverse_path(netlink)? {
-                    self.destiny = Destiny::WrongInterface;
+                self.verdict = refusal(&error).ok_or(error)?;
+                if self.verdict == Verdict::Blackhole && self.fails_reverse_path(netlink)? {
+                    self.verdict = Verdict::WrongInterface;
                 }
                 (self.table, self.route) = (None, None);
                 return Ok(true);
             }
         };
-        self.destiny = answer.destiny;
+        self.verdict = answer.verdict;
         self.table = Some(answer.table);
         let whole = match netlink.ask("find the whole route", self.question(RTM_F_FIB_MATCH)) {
             Ok(answers) => WholeRoute::decode(answers.iter())?,
@@ -202,7 +202,7 @@ impl FlowPath {
             Err(error) => return Err(error.into()),
         };
         let Some(whole) = whole else { return Ok(false) };
-        let is_same = whole.table == answer.table && whole.has(&answer.destiny);
+        let is_same = whole.table == answer.table && whole.has(&answer.verdict);
         self.route = Some(whole.matched(netlink, self.flow.destination.is_ipv6())?);
         if self.flow.source.is_none() {
             self.flow.source = answer.source;
@@ -234,7 +234,7 @@ impl FlowPath {
         let rules = RuleList::read(netlink, self.flow.destination.is_ipv6())?;
         // Until the first rule of somebody's is added, IPv4 has both tables in one, which it calls main.
         if self.table == Some(libc::RT_TABLE_MAIN.into())
-            && matches!(self.destiny, Destiny::Local | Destiny::Broadcast(_))
+            && matches!(self.verdict, Verdict::Local | Verdict::Broadcast(_))
             && rules.are_plain()
         {
             self.table = Some(libc::RT_TABLE_LOCAL.into());
@@ -252,9 +252,9 @@ impl FlowPath {
             user: rustix::process::geteuid().as_raw(),
         };
         let length = self.route.as_ref().map(|route| route.prefix.length());
-        self.rule = match (self.table, self.destiny) {
+        self.rule = match (self.table, self.verdict) {
             (Some(table), _) => rules.find(&packet, |rule| rule.leads_to(table, length)),
-            (None, destiny) => rules.find(&packet, |rule: &Rule| rule.refuses_with(destiny)),
+            (None, verdict) => rules.find(&packet, |rule: &Rule| rule.refuses_with(verdict)),
         };
         Ok(())
     }
@@ -278,8 +278,8 @@ fn route_back(
 ) -> Result<Option<InterfaceId>, FlowRouteError> {
     let back = Flow::to_range(Prefix::host(source));
     match netlink.ask("find the route to a source", question(&back, None, None, 0)) {
-        Ok(answers) => Ok(match Answer::decode(answers.iter(), source)?.destiny {
-            Destiny::Forwarded(hop) => Some(hop.interface),
+        Ok(answers) => Ok(match Answer::decode(answers.iter(), source)?.verdict {
+            Verdict::Forwarded(hop) => Some(hop.interface),
             _ => None,
         }),
         Err(error) if refusal(&error).is_some() => Ok(None),
@@ -295,17 +295,17 @@ fn setting(ipv6: bool, interface: &str, name: &str) -> Option<String> {
 }
 
 /// What the kernel's error means for the packets; `None` where something is wrong with the question.
-fn refusal(error: &NetlinkError) -> Option<Destiny> {
+fn refusal(error: &NetlinkError) -> Option<Verdict> {
     let NetlinkError::Refused { source, .. } = error else { return None };
     if !is_no_route(error) {
         return None;
     }
     Some(match source.raw_os_error()? {
-        libc::EHOSTUNREACH => Destiny::Unreachable,
-        libc::EACCES => Destiny::Prohibited,
-        libc::EINVAL => Destiny::Blackhole,
-        libc::EXDEV => Destiny::WrongInterface,
-        _ => Destiny::NoRoute,
+        libc::EHOSTUNREACH => Verdict::Unreachable,
+        libc::EACCES => Verdict::Prohibited,
+        libc::EINVAL => Verdict::Blackhole,
+        libc::EXDEV => Verdict::WrongInterface,
+        _ => Verdict::NoRoute,
     })
 }
 

@@ -32,7 +32,7 @@ mod sys;
 pub mod traffic_control;
 
 pub use flow_path::{
-    Destiny, FlowPath, MatchedRoute, MatchedRule, NextHop, NextHopGroup, PathQuestion, table_name,
+    FlowPath, MatchedRoute, MatchedRule, NextHop, NextHopGroup, PathQuestion, Verdict, table_name,
 };
 pub use flow_routes::{FlowRouteCounters, FlowRouteError, FlowRoutes, MarkRule};
 pub use interface::InterfaceName;
@@ -46,6 +46,6 @@ pub use signalling_socket::{
 pub use sys::{cycles, heap, sightings};
 pub use traffic_control::{
     Adopted, Changed, ClassifierChoice, Deviation, Enforcement, Fault, FlowClaim, FlowOnLink,
-    KernelEntry, KernelPlace, LinkPlan, Monitor, Queues, Reconciliation, ServicePlan, Statistics,
-    TcError, TrafficControl, Turn,
+    KernelEntry, KernelPlace, LinkPlan, Monitor, Precedence, Queues, Reconciliation, ServicePlan,
+    Statistics, TcError, TrafficControl,
 };

@@ -59,6 +59,7 @@ Then, on the receiver (10.0.2.2 here) and on the sender, in this order:
 
 And anywhere on the path:
   earmark show reservations
+  earmark show path 10.0.2.2:5001 --from 10.0.1.2:4000   # where this flow goes from here, and what it gets
   earmark trace 10.0.2.2:5001                       # hop by hop, from the receiver to the sender
 
 Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time,

@@ -30,7 +30,7 @@ pub(super) fn show(
 }
 
 fn text(answer: &PathAnswer) -> String {
-    let mut text = format!("{}\n{}\n", flow(&answer.flow), destiny(answer));
+    let mut text = format!("{}\n{}\n", flow(&answer.flow), verdict(answer));
     let mut part = |name: &str, what: &str| _ = writeln!(text, "  {name:<10}{what}");
     if let Some(rule) = &answer.rule {
         let doubt = if rule.certain { "" } else { " (or another)" };
@@ -89,7 +89,7 @@ fn flow(flow: &PathFlow) -> String {
     text
 }
 
-fn destiny(answer: &PathAnswer) -> String {
+fn verdict(answer: &PathAnswer) -> String {
     let on = answer.interface.as_deref().unwrap_or("-");
     match (answer.outcome, answer.next_hop) {
         (PathOutcome::Forwarded, Some(hop)) => format!("leaves through {on}, next hop {hop}"),
@@ -153,7 +153,7 @@ fn reserved(answer: &PathAnswer, packets: &PacketsRow, interface: &str) -> Strin
             Some(_) => format!("nothing is reserved for it on {interface}\n"),
         };
     }
-    let mut table = new_table(&["turn", "by", "rate", "for", "session", "style", "enforced"]);
+    let mut table = new_table(&["precedence", "by", "rate", "for", "session", "style", "enforced"]);
     for claim in &answer.claims {
         table.add_row(cells(claim));
     }
@@ -175,7 +175,7 @@ fn cells(claim: &ClaimRow) -> Vec<Cell> {
         },
     );
     vec![
-        Cell::new(match &*claim.turn {
+        Cell::new(match &*claim.precedence {
             "standby" => "stands by",
             other => other,
         }),

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use earmark_core::admission::Protocol;
 use earmark_core::{Flow, FlowError, InterfaceId, Rate};
 use earmark_linux::{
-    ClassifierChoice, Destiny, FlowClaim, FlowOnLink, FlowPath, KernelPlace, MatchedRoute,
-    PathQuestion, Queues, Turn, table_name,
+    ClassifierChoice, FlowClaim, FlowOnLink, FlowPath, KernelPlace, MatchedRoute, PathQuestion,
+    Precedence, Queues, Verdict, table_name,
 };
 use earmark_node::{EnforcementRow, Node, ReservationRow};
 use serde_json::Value;
@@ -38,9 +38,9 @@ impl<K: Kernel> Desk<'_, K> {
         self.driver.catch_up(now, 0);
         let asked = PathQuestion { flow, incoming, mark: request.mark };
         let path = self.driver.kernel().flow_path(&asked).map_err(failed)?;
-        let (interface, next_hop) = match path.destiny {
-            Destiny::Forwarded(hop) => (Some(hop.interface), hop.gateway),
-            Destiny::Broadcast(interface) => (Some(interface), None),
+        let (interface, next_hop) = match path.verdict {
+            Verdict::Forwarded(hop) => (Some(hop.interface), hop.gateway),
+            Verdict::Broadcast(interface) => (Some(interface), None),
             _ => (None, None),
         };
         let limit = request.limit.unwrap_or(DEFAULT_CLAIMS).min(MAX_CLAIMS);
@@ -63,7 +63,7 @@ impl<K: Kernel> Desk<'_, K> {
             Warnings { path: &path, on: &on, view: view.as_ref(), elsewhere: &elsewhere }.list();
         Ok(value(PathAnswer {
             flow: shown_flow(request, &path, node),
-            outcome: outcome(path.destiny),
+            outcome: outcome(path.verdict),
             interface: interface.map(|id| node.interface_name(id)),
             next_hop,
             rule: path.rule.as_ref().map(|rule| RuleRow {
@@ -73,7 +73,7 @@ impl<K: Kernel> Desk<'_, K> {
                 certain: rule.is_certain,
             }),
             table: path.table.map(|number| TableRow { number, name: table_name(number) }),
-            route: path.route.as_ref().map(|route| shown_route(route, path.destiny, node)),
+            route: path.route.as_ref().map(|route| shown_route(route, path.verdict, node)),
             claims,
             claim_count,
             elsewhere,
@@ -113,10 +113,10 @@ impl<K: Kernel> Desk<'_, K> {
             Some(ReservationRow { traffic, enforcement, ..row })
         });
         ClaimRow {
-            turn: match claim.turn {
-                Turn::Governs => "governs".into(),
-                Turn::Next => "next".into(),
-                Turn::Standby => "standby".into(),
+            precedence: match claim.precedence {
+                Precedence::Governs => "governs".into(),
+                Precedence::Next => "next".into(),
+                Precedence::Standby => "standby".into(),
             },
             protocol: self.protocol(claim),
             rate_bps: rate(self.driver, claim),
@@ -218,17 +218,17 @@ fn failed(failure: LookupFailure) -> Problem {
     )
 }
 
-fn outcome(destiny: Destiny) -> PathOutcome {
-    match destiny {
-        Destiny::Forwarded(_) => PathOutcome::Forwarded,
-        Destiny::Local => PathOutcome::Local,
-        Destiny::Broadcast(_) => PathOutcome::Broadcast,
-        Destiny::NoRoute => PathOutcome::NoRoute,
-        Destiny::Unreachable => PathOutcome::Unreachable,
-        Destiny::Prohibited => PathOutcome::Prohibited,
-        Destiny::Blackhole => PathOutcome::Blackhole,
-        Destiny::WrongInterface => PathOutcome::WrongInterface,
-        Destiny::NotForwarded => PathOutcome::NotForwarded,
+fn outcome(verdict: Verdict) -> PathOutcome {
+    match verdict {
+        Verdict::Forwarded(_) => PathOutcome::Forwarded,
+        Verdict::Local => PathOutcome::Local,
+        Verdict::Broadcast(_) => PathOutcome::Broadcast,
+        Verdict::NoRoute => PathOutcome::NoRoute,
+        Verdict::Unreachable => PathOutcome::Unreachable,
+        Verdict::Prohibited => PathOutcome::Prohibited,
+        Verdict::Blackhole => PathOutcome::Blackhole,
+        Verdict::WrongInterface => PathOutcome::WrongInterface,
+        Verdict::NotForwarded => PathOutcome::NotForwarded,
     }
 }
 
@@ -247,13 +247,13 @@ fn shown_flow(request: &PathRequest, path: &FlowPath, node: &Node) -> PathFlow {
     }
 }
 
-fn shown_route(route: &MatchedRoute, destiny: Destiny, node: &Node) -> RouteRow {
-    let chosen = |interface, gateway| match destiny {
-        Destiny::Forwarded(hop) => hop.interface == interface && hop.gateway == gateway,
+fn shown_route(route: &MatchedRoute, verdict: Verdict, node: &Node) -> RouteRow {
+    let chosen = |interface, gateway| match verdict {
+        Verdict::Forwarded(hop) => hop.interface == interface && hop.gateway == gateway,
         _ => false,
     };
-    let hops = match destiny {
-        Destiny::Local => &[],
+    let hops = match verdict {
+        Verdict::Local => &[],
         _ => &route.next_hops[..],
     };
     RouteRow {

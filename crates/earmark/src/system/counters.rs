@@ -9,7 +9,7 @@ use super::System;
 pub(super) struct TrafficControlCounters {
     /// Flows found reserved by an earlier daemon.
     pub(super) adopted: u64,
-    /// Those of them that nobody claimed in time, and that were taken back.
+    /// Adopted flows that nobody claimed in time, and that were taken back.
     pub(super) reaped: u64,
     /// Times that the kernel was compared with the plan.
     pub(super) reconciliations: u64,

@@ -205,7 +205,7 @@ pub(crate) fn link_of_real_packets_is_named() -> Outcome {
     // Without both ports the answer is not that of the flow, and says so.
     let answer = path(&fork.router, PathRequest { from: Some("10.0.1.5:0".parse()?), ..asked()? })?;
     expect(&answer, answer.warnings.iter().any(|warning| warning.contains("--sport N")))?;
-    // What is kept for reservations is none the wiser.
+    // Kept routes of reservations were not asked for.
     check(asked_of_flows(&fork.router)? == asked_before, "no kept route was asked for")
 }
 
@@ -317,20 +317,20 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
     let rsvp = sender.sender(rsvp)?.application;
     let boomerang = Loop { from: Some(from), ..Loop::new(to, Rate::from_mbps(1), Rate::ZERO) };
     let boomerang: Opened = sender.call(&Request::Loop(boomerang))?;
-    let turns = |answer: &PathAnswer| -> Vec<(String, String)> {
-        let turn = |claim: &earmark::control::protocol::ClaimRow| {
+    let precedences = |answer: &PathAnswer| -> Vec<(String, String)> {
+        let precedence = |claim: &earmark::control::protocol::ClaimRow| {
             let by = claim.protocol.clone().unwrap_or_default();
-            (by.into_owned(), claim.turn.clone().into_owned())
+            (by.into_owned(), claim.precedence.clone().into_owned())
         };
-        answer.claims.iter().map(turn).collect()
+        answer.claims.iter().map(precedence).collect()
     };
     let named = |list: &[(&str, &str)]| -> Vec<(String, String)> {
-        list.iter().map(|(by, turn)| ((*by).to_owned(), (*turn).to_owned())).collect()
+        list.iter().map(|(by, precedence)| ((*by).to_owned(), (*precedence).to_owned())).collect()
     };
     let both = named(&[("rsvp", "governs"), ("boomerang", "standby")]);
     let answer = until("both have reserved", || {
         let answer = path(&fork.router, asked()?)?;
-        Ok((turns(&answer) == both).then_some(answer))
+        Ok((precedences(&answer) == both).then_some(answer))
     })?;
     expect(&answer, answer.claim_count == 2 && answer.elsewhere.is_empty())?;
     expect(&answer, answer.claims[0].rate_bps == 2_000_000)?;
@@ -371,7 +371,7 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
     let one = named(&[("boomerang", "governs")]);
     let answer = until("the next best takes over", || {
         let answer = path(&fork.router, asked()?)?;
-        Ok((turns(&answer) == one).then_some(answer))
+        Ok((precedences(&answer) == one).then_some(answer))
     })?;
     let packets = answer.packets.as_ref().ok_or("no packets")?;
     expect(&answer, packets.get == "reserved" && packets.class.as_ref() != Some(&class))?;
@@ -390,7 +390,7 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
         let from = Some("10.0.1.7:9".parse()?);
         let answer = path(&fork.router, PathRequest { from, ..PathRequest::new(all) })?;
         let Some(claim) = answer.claims.first() else { return Ok(None) };
-        expect(&answer, claim.turn == "governs" && claim.matches.source.is_none())?;
+        expect(&answer, claim.precedence == "governs" && claim.matches.source.is_none())?;
         expect(&answer, claim.matches.destination_port == Some(5_002))?;
         Ok(Some(()))
     })

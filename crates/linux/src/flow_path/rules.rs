@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use earmark_core::{Flow, Prefix};
 
-use super::{Destiny, MatchedRule};
+use super::{MatchedRule, Verdict};
 use crate::flow_routes::{TCP, UDP};
 use crate::mirror::{RULE_HEADER, ip_address};
 use crate::netlink::{Attribute, Connection, Message, NetlinkError, Received};
@@ -311,13 +311,13 @@ impl Rule {
     }
 
     /// Whether it refuses packets as they were refused.
-    pub(super) fn refuses_with(&self, destiny: Destiny) -> bool {
+    pub(super) fn refuses_with(&self, verdict: Verdict) -> bool {
         let Action::Refuse(kind) = self.action else { return false };
         match kind {
-            libc::RTN_BLACKHOLE => destiny == Destiny::Blackhole,
+            libc::RTN_BLACKHOLE => verdict == Verdict::Blackhole,
             // The kernel has one error for both.
-            libc::RTN_UNREACHABLE => matches!(destiny, Destiny::NoRoute | Destiny::Unreachable),
-            libc::RTN_PROHIBIT => destiny == Destiny::Prohibited,
+            libc::RTN_UNREACHABLE => matches!(verdict, Verdict::NoRoute | Verdict::Unreachable),
+            libc::RTN_PROHIBIT => verdict == Verdict::Prohibited,
             _ => false,
         }
     }

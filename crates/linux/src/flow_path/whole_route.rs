@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use earmark_core::{Hop, InterfaceId, Prefix};
 
-use super::{Destiny, NextHop};
+use super::{NextHop, Verdict};
 use crate::flow_routes::FlowRouteError;
 use crate::mirror::{NEXT_HOP_UNUSABLE, ip_address, next_hop, via};
 use crate::netlink::{Attribute, Attributes, Messages, NetlinkError, Received};
@@ -17,7 +17,7 @@ const RTA_NH_ID: u16 = 30;
 /// What packets of a flow do, of which table, and the source that this host gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    pub(super) destiny: Destiny,
+    pub(super) verdict: Verdict,
     pub(super) table: u32,
     pub(super) source: Option<IpAddr>,
 }
@@ -47,19 +47,19 @@ impl Answer {
             return Err(FlowRouteError::OtherDestination { destination, about });
         }
         let hop = route.next_hops.first().copied();
-        let destiny = match (route.kind, hop) {
+        let verdict = match (route.kind, hop) {
             // A unicast address that several hosts have, this one among them.
-            (libc::RTN_LOCAL | libc::RTN_ANYCAST, _) => Destiny::Local,
-            (libc::RTN_UNREACHABLE, _) => Destiny::Unreachable,
-            (libc::RTN_PROHIBIT, _) => Destiny::Prohibited,
-            (libc::RTN_BLACKHOLE, _) => Destiny::Blackhole,
-            (libc::RTN_BROADCAST, Some(hop)) => Destiny::Broadcast(hop.interface),
+            (libc::RTN_LOCAL | libc::RTN_ANYCAST, _) => Verdict::Local,
+            (libc::RTN_UNREACHABLE, _) => Verdict::Unreachable,
+            (libc::RTN_PROHIBIT, _) => Verdict::Prohibited,
+            (libc::RTN_BLACKHOLE, _) => Verdict::Blackhole,
+            (libc::RTN_BROADCAST, Some(hop)) => Verdict::Broadcast(hop.interface),
             (_, Some(NextHop { interface, gateway, .. })) => {
-                Destiny::Forwarded(Hop { interface, gateway, source: route.source })
+                Verdict::Forwarded(Hop { interface, gateway, source: route.source })
             }
             (_, None) => return Err(FlowRouteError::NoInterface { destination }),
         };
-        Ok(Answer { destiny, table: route.table, source: route.source })
+        Ok(Answer { verdict, table: route.table, source: route.source })
     }
 }
 
@@ -115,8 +115,8 @@ impl WholeRoute {
     }
 
     /// Whether packets can do this by the route.
-    pub(super) fn has(&self, destiny: &Destiny) -> bool {
-        let Destiny::Forwarded(hop) = destiny else { return true };
+    pub(super) fn has(&self, verdict: &Verdict) -> bool {
+        let Verdict::Forwarded(hop) = verdict else { return true };
         let is_it = |next: &NextHop| next.interface == hop.interface && next.gateway == hop.gateway;
         self.next_hops.iter().any(is_it)
     }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(route.next_hops, [hop(4, 1, 1, true), hop(5, 2, 3, false)]);
         let through = |interface, last: u8| {
             let gateway = Some([10, 0, 0, last].into());
-            Destiny::Forwarded(Hop { interface: InterfaceId(interface), gateway, source: None })
+            Verdict::Forwarded(Hop { interface: InterfaceId(interface), gateway, source: None })
         };
         assert!(route.has(&through(5, 2)) && !route.has(&through(5, 1)));
     }
@@ -204,17 +204,17 @@ mod tests {
         };
         let inside = [10, 0, 9, 9];
         for (kind, expected) in [
-            (libc::RTN_LOCAL, Destiny::Local),
-            (libc::RTN_BROADCAST, Destiny::Broadcast(InterfaceId(3))),
-            (libc::RTN_UNREACHABLE, Destiny::Unreachable),
-            (libc::RTN_PROHIBIT, Destiny::Prohibited),
-            (libc::RTN_BLACKHOLE, Destiny::Blackhole),
+            (libc::RTN_LOCAL, Verdict::Local),
+            (libc::RTN_BROADCAST, Verdict::Broadcast(InterfaceId(3))),
+            (libc::RTN_UNREACHABLE, Verdict::Unreachable),
+            (libc::RTN_PROHIBIT, Verdict::Prohibited),
+            (libc::RTN_BLACKHOLE, Verdict::Blackhole),
         ] {
-            assert_eq!(decode(kind, inside).expect("an answer").destiny, expected);
+            assert_eq!(decode(kind, inside).expect("an answer").verdict, expected);
         }
         let hop = Hop { interface: InterfaceId(3), gateway: None, source: None };
         let unicast = decode(libc::RTN_UNICAST, inside).expect("an answer");
-        assert_eq!((unicast.destiny, unicast.table), (Destiny::Forwarded(hop), 254));
+        assert_eq!((unicast.verdict, unicast.table), (Verdict::Forwarded(hop), 254));
         let other = decode(libc::RTN_UNICAST, [10, 0, 8, 1]);
         assert!(matches!(other, Err(FlowRouteError::OtherDestination { .. })), "{other:?}");
     }

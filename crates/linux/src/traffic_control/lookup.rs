@@ -13,14 +13,14 @@ use super::place::class_of_priority;
 use super::plan::{BEST_EFFORT, handle};
 use super::{ClassifierChoice, Queues, TcError, TrafficControl, kernel};
 
-/// When the packets of a flow get a claim.
+/// Which of the claims that packets match they get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// First of all.
+pub enum Precedence {
+    /// This one first of all.
     Governs,
-    /// Those that the claims before this one have no room for.
+    /// This one if the claims before it have no room for a packet.
     Next,
-    /// Not before a better claim on the same flow ends.
+    /// This one when a better claim on the same flow ends, and not before.
     Standby,
 }
 
@@ -37,8 +37,8 @@ pub struct FlowClaim {
     pub rate: Rate,
     /// Whether other flows use it up, too.
     pub is_shared: bool,
-    /// When they get it.
-    pub turn: Turn,
+    /// Whether packets get it before the others.
+    pub precedence: Precedence,
 }
 
 /// The place where the kernel puts packets.
@@ -46,7 +46,7 @@ pub struct FlowClaim {
 pub enum KernelPlace {
     /// A class of HTB.
     Class {
-        /// Its handle: major number in the upper half.
+        /// The handle: major number in the upper half.
         handle: u32,
         /// Whether the kernel has it.
         is_there: bool,
@@ -152,7 +152,9 @@ impl TrafficControl {
         let on =
             around.iter().filter_map(|flow| Some((*flow, self.flows.get(&(interface, *flow))?)));
         let on: Vec<(Flow, &FlowClaims)> = on.collect();
-        let of = |flow, standing: &Standing, turn| self.flow_claim(interface, flow, standing, turn);
+        let of = |flow, standing: &Standing, precedence| {
+            self.flow_claim(interface, flow, standing, precedence)
+        };
         let mut found: Vec<FlowClaim> = match self.table.choice() {
             ClassifierChoice::U32 => {
                 // A filter leads to the largest of the claims on its flow and on those that contain it.
@@ -161,28 +163,28 @@ impl TrafficControl {
                 let best = on.iter().filter(|(flow, _)| counts(flow));
                 let best = best.filter_map(|(flow, claims)| Some((*flow, *claims.own()?)));
                 let best = best.min_by_key(|(_, standing)| *standing);
-                let governs = best.iter().map(|(flow, best)| of(*flow, best, Turn::Governs));
+                let governs = best.iter().map(|(flow, best)| of(*flow, best, Precedence::Governs));
                 let others = on.iter().flat_map(|(flow, claims)| {
                     let others = claims.iter().filter(|claim| best != Some((*flow, **claim)));
-                    others.map(|claim| of(*flow, claim, Turn::Standby))
+                    others.map(|claim| of(*flow, claim, Precedence::Standby))
                 });
                 governs.chain(others).take(limit).collect()
             }
             _ => {
                 let offered = on.iter().flat_map(|(flow, claims)| {
                     let best = [claims.own(), claims.shared()].into_iter().flatten();
-                    best.map(|claim| of(*flow, claim, Turn::Next))
+                    best.map(|claim| of(*flow, claim, Precedence::Next))
                 });
                 let others = on.iter().flat_map(|(flow, claims)| {
                     let best = [claims.own(), claims.shared()];
                     let others = claims.iter().filter(move |claim| !best.contains(&Some(*claim)));
-                    others.map(|claim| of(*flow, claim, Turn::Standby))
+                    others.map(|claim| of(*flow, claim, Precedence::Standby))
                 });
                 offered.chain(others).take(limit).collect()
             }
         };
         if let Some(first) = found.first_mut() {
-            first.turn = Turn::Governs;
+            first.precedence = Precedence::Governs;
         }
         found
     }
@@ -192,7 +194,7 @@ impl TrafficControl {
         interface: InterfaceId,
         flow: Flow,
         standing: &Standing,
-        turn: Turn,
+        precedence: Precedence,
     ) -> FlowClaim {
         let (claim, rate) = match standing.holder {
             Holder::Claim(claim) => (Some(claim), None),
@@ -204,7 +206,7 @@ impl TrafficControl {
             flow,
             rate: rate.unwrap_or_else(|| standing.guarantee.bucket.as_rate()),
             is_shared: standing.shared.is_some(),
-            turn,
+            precedence,
         }
     }
 

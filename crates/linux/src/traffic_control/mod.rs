@@ -60,7 +60,7 @@ use place::{Place, Tools};
 pub use audit::{Deviation, Enforcement, Fault};
 pub use clear::clear;
 pub use error::TcError;
-pub use lookup::{FlowClaim, FlowOnLink, KernelEntry, KernelPlace, Turn};
+pub use lookup::{FlowClaim, FlowOnLink, KernelEntry, KernelPlace, Precedence};
 pub use monitor::{Changed, Monitor};
 pub use plan::{LinkPlan, MAX_SERVICES, Queues, ServicePlan};
 

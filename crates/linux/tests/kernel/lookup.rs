@@ -2,7 +2,9 @@
 
 use earmark_core::{Flow, Rate};
 use earmark_linux::netlink::Message;
-use earmark_linux::{ClassifierChoice, FlowOnLink, KernelPlace, TcError, TrafficControl, Turn};
+use earmark_linux::{
+    ClassifierChoice, FlowOnLink, KernelPlace, Precedence, TcError, TrafficControl,
+};
 
 use crate::support::{Line, RECEIVER, eventually, flow, installation, meddle, tc_header};
 
@@ -11,10 +13,11 @@ fn of(control: &mut TrafficControl, line: &Line, packets: &Flow, limit: usize) -
     line.router.run_in(ask).expect("inside").expect("an answer")
 }
 
-/// The slots of the claims in their order, each with its turn.
-fn turns(on_link: &FlowOnLink) -> Vec<(u32, Turn)> {
-    let turn = |claim: &earmark_linux::FlowClaim| (claim.claim.expect("ours").slot, claim.turn);
-    on_link.claims.iter().map(turn).collect()
+/// The slots of the claims in their order, each with its precedence.
+fn precedences(on_link: &FlowOnLink) -> Vec<(u32, Precedence)> {
+    let precedence =
+        |claim: &earmark_linux::FlowClaim| (claim.claim.expect("ours").slot, claim.precedence);
+    on_link.claims.iter().map(precedence).collect()
 }
 
 /// Packets go where the look-up says, among claims of every width; what is taken away is missed.
@@ -30,12 +33,12 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
         let rate = Rate::from_bps(kbps * 1_000);
         control.install(&installation(&line, slot, flow, rate)).expect("installed");
     }
-    let (governs, next, standby) = (Turn::Governs, Turn::Next, Turn::Standby);
+    let (governs, next, standby) = (Precedence::Governs, Precedence::Next, Precedence::Standby);
     let is_bpf = choice == ClassifierChoice::Bpf;
     let found = of(&mut control, &line, &exact, 10);
     assert_eq!((found.count, found.fault.as_deref(), found.classifier), (4, None, choice));
     assert_eq!(
-        turns(&found),
+        precedences(&found),
         match is_bpf {
             true => vec![(1, governs), (3, next), (4, next), (2, standby)],
             false => vec![(4, governs), (1, standby), (2, standby), (3, standby)],
@@ -60,8 +63,8 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
     assert_eq!((limited.claims.len(), limited.count), (1, 4));
     let other = of(&mut control, &line, &flow(6_001, 5_000), 10);
     let expected = if is_bpf { [(3, governs), (4, next)] } else { [(4, governs), (3, standby)] };
-    assert_eq!(turns(&other), expected);
-    assert_eq!(turns(&of(&mut control, &line, &flow(6_001, 5_001), 10)), [(4, governs)]);
+    assert_eq!(precedences(&other), expected);
+    assert_eq!(precedences(&of(&mut control, &line, &flow(6_001, 5_001), 10)), [(4, governs)]);
     let outside = Flow { destination: [10, 77, 9, 1].into(), ..exact };
     let outside = of(&mut control, &line, &outside, 10);
     assert_eq!((outside.count, outside.kernel, outside.fault), (0, None, None));
@@ -97,7 +100,7 @@ pub(crate) fn shared_and_many() {
     control.install(&shared).expect("installed");
     control.add_flow(shared.claim, flow(6_002, 5_000)).expect("added");
     let found = of(&mut control, &line, &flow(6_002, 5_000), 10);
-    assert_eq!(turns(&found), [(1, Turn::Governs)]);
+    assert_eq!(precedences(&found), [(1, Precedence::Governs)]);
     assert!(found.claims[0].is_shared, "{found:?}");
     assert!(found.kernel.expect("an entry").bucket.is_some(), "{found:?}");
 
@@ -108,11 +111,12 @@ pub(crate) fn shared_and_many() {
     }
     let found = of(&mut control, &line, &exact, 3);
     assert_eq!(found.count, 300);
-    let first = [(301, Turn::Governs), (300, Turn::Standby), (299, Turn::Standby)];
-    assert_eq!(turns(&found), first);
+    let first =
+        [(301, Precedence::Governs), (300, Precedence::Standby), (299, Precedence::Standby)];
+    assert_eq!(precedences(&found), first);
     control.remove(installation(&line, 301, exact, Rate::ZERO).claim).expect("removed");
     let found = of(&mut control, &line, &exact, 1);
-    assert_eq!((turns(&found), found.count), (vec![(300, Turn::Governs)], 299));
+    assert_eq!((precedences(&found), found.count), (vec![(300, Precedence::Governs)], 299));
     assert_eq!(found.fault, None);
 }
 

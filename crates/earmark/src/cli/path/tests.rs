@@ -59,9 +59,9 @@ fn answer() -> PathAnswer {
     }
 }
 
-fn claim(turn: &'static str, protocol: &'static str, rate_bps: u64) -> ClaimRow {
+fn claim(precedence: &'static str, protocol: &'static str, rate_bps: u64) -> ClaimRow {
     ClaimRow {
-        turn: turn.into(),
+        precedence: precedence.into(),
         protocol: Some(protocol.into()),
         rate_bps,
         matches: MatchRow {

@@ -14,7 +14,7 @@ pub const DEFAULT_CLAIMS: usize = 100;
 /// Most claims of an answer: the kernel is asked for each.
 pub const MAX_CLAIMS: usize = 1_000;
 
-/// See [`Request::Path`](super::Request::Path).
+/// The question of [`Request::Path`](super::Request::Path).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathRequest {
@@ -114,11 +114,11 @@ pub struct PathFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathOutcome {
-    /// They leave.
+    /// Packets leave.
     Forwarded,
-    /// They are for this host.
+    /// Packets are for this host.
     Local,
-    /// They go to all hosts of the link.
+    /// Packets go to all hosts of the link.
     Broadcast,
     /// There is no route.
     NoRoute,
@@ -128,16 +128,16 @@ pub enum PathOutcome {
     Prohibited,
     /// A route or rule of the type `blackhole`, or addresses that no packet may have.
     Blackhole,
-    /// They come in where packets of their source must not (reverse path filter).
+    /// Packets come in where packets of their source must not (reverse path filter).
     WrongInterface,
-    /// They come in where this host forwards nothing.
+    /// Packets come in where this host forwards nothing.
     NotForwarded,
 }
 
 /// A policy rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleRow {
-    /// Its priority.
+    /// Priority.
     pub priority: u32,
     /// What it looks at, as `ip rule` shows it.
     pub selector: String,
@@ -150,9 +150,9 @@ pub struct RuleRow {
 /// A routing table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableRow {
-    /// Its number.
+    /// Number.
     pub number: u32,
-    /// Its name, or its number where it has none.
+    /// Name, or number where it has none.
     pub name: String,
 }
 
@@ -181,7 +181,7 @@ pub struct NextHopRow {
     pub interface: String,
     /// The router on the link; `None` where the destination is on it.
     pub next_hop: Option<IpAddr>,
-    /// Its share of the flows.
+    /// Share of the flows.
     pub weight: u32,
     /// Whether packets can leave by it now.
     pub usable: bool,
@@ -192,7 +192,7 @@ pub struct NextHopRow {
 /// What decides between several next hops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HashPolicyRow {
-    /// Its number.
+    /// Number.
     pub number: u8,
     /// What it looks at.
     pub looks_at: Cow<'static, str>,
@@ -203,7 +203,7 @@ pub struct HashPolicyRow {
 pub struct ClaimRow {
     /// When the packets get it: `governs`, first of all; `next`, those that the claims before it have no room for;
     /// `standby`, not before a better one on the same flow ends.
-    pub turn: Cow<'static, str>,
+    pub precedence: Cow<'static, str>,
     /// By which protocol; `None` where an earlier daemon has left it and that is not known.
     pub protocol: Option<Cow<'static, str>>,
     /// How much, bits per second.

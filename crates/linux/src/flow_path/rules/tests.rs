@@ -187,8 +187,8 @@ fn refusing_rule_is_found_by_its_refusal() {
     let flow = flow();
     let prohibit = rule((100, 0, libc::RTN_PROHIBIT), [0; 2], 0, |m| m);
     let rules = list([prohibit]);
-    let find = |destiny| rules.find(&packet(&flow), |rule| rule.refuses_with(destiny));
-    assert_eq!(find(Destiny::Prohibited).map(|rule| rule.priority), Some(100));
-    assert_eq!(find(Destiny::Unreachable), None);
-    assert_eq!(find(Destiny::NoRoute), None);
+    let find = |verdict| rules.find(&packet(&flow), |rule| rule.refuses_with(verdict));
+    assert_eq!(find(Verdict::Prohibited).map(|rule| rule.priority), Some(100));
+    assert_eq!(find(Verdict::Unreachable), None);
+    assert_eq!(find(Verdict::NoRoute), None);
 }
