@@ -151,12 +151,15 @@ impl FlowPath {
             table: None,
             route: None,
         };
+        let mut own_source = None;
         for _ in 0..ATTEMPTS {
-            if path.ask(&mut netlink)? {
+            if path.ask(&mut netlink, &mut own_source)? {
                 break;
             }
         }
         path.find_rule(&mut netlink)?;
+        // Only now: the kernel has looked at rules and hash without it.
+        path.flow.source = path.flow.source.or(own_source);
         path.check_forwarding(&netlink);
         Ok(path)
     }
@@ -179,8 +182,13 @@ impl FlowPath {
         question(&self.flow, self.incoming, self.mark, flags | table)
     }
 
-    /// Asks for the next hop and for the whole route; whether both answers are of one moment.
-    fn ask(&mut self, netlink: &mut Connection) -> Result<bool, FlowRouteError> {
+    /// Asks for the next hop and for the whole route, and for the source that this host gives its packets; whether both
+    /// answers are of one moment.
+    fn ask(
+        &mut self,
+        netlink: &mut Connection,
+        own_source: &mut Option<IpAddr>,
+    ) -> Result<bool, FlowRouteError> {
         let answers = netlink.ask("find the route of a flow", self.question(0));
         let answer = match answers {
             Ok(answers) => Answer::decode(answers.iter(), self.flow.destination)?,
@@ -204,9 +212,7 @@ impl FlowPath {
         let Some(whole) = whole else { return Ok(false) };
         let is_same = whole.table == answer.table && whole.has(&answer.verdict);
         self.route = Some(whole.matched(netlink, self.flow.destination.is_ipv6())?);
-        if self.flow.source.is_none() {
-            self.flow.source = answer.source;
-        }
+        *own_source = answer.source;
         Ok(is_same)
     }
 

@@ -59,8 +59,14 @@ impl<K: Kernel> Desk<'_, K> {
         let node = self.driver.node();
         let packets = view.as_ref().map(|view| packets(view, &claims));
         let on = interface.map(|id| node.interface_name(id)).unwrap_or_default();
-        let warnings =
-            Warnings { path: &path, on: &on, view: view.as_ref(), elsewhere: &elsewhere }.list();
+        let warnings = Warnings {
+            asked: &asked,
+            path: &path,
+            on: &on,
+            view: view.as_ref(),
+            elsewhere: &elsewhere,
+        }
+        .list();
         Ok(value(PathAnswer {
             flow: shown_flow(request, &path, node),
             outcome: outcome(path.verdict),

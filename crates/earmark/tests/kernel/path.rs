@@ -205,6 +205,8 @@ pub(crate) fn link_of_real_packets_is_named() -> Outcome {
     // Without both ports the answer is not that of the flow, and says so.
     let answer = path(&fork.router, PathRequest { from: Some("10.0.1.5:0".parse()?), ..asked()? })?;
     expect(&answer, answer.warnings.iter().any(|warning| warning.contains("--sport N")))?;
+    let own = path(&fork.router, PathRequest::new(TO.parse()?))?;
+    expect(&own, own.warnings.iter().any(|warning| warning.contains("--from ADDRESS")))?;
     // Kept routes of reservations were not asked for.
     check(asked_of_flows(&fork.router)? == asked_before, "no kept route was asked for")
 }
@@ -219,6 +221,7 @@ pub(crate) fn rules_by_source_and_mark_are_followed() -> Outcome {
         "route add 10.0.9.0/29 via 10.0.2.2",
         "route add 10.0.9.0/29 via 10.0.3.2 table 200",
         "route add default via 10.0.3.2 table 300",
+        "rule add prio 80 from 10.0.2.1 lookup main",
         "rule add prio 90 from 10.0.1.6 goto 95",
         "rule add prio 92 from 10.0.1.6 lookup 200",
         "rule add prio 95 nop",
@@ -259,6 +262,13 @@ pub(crate) fn rules_by_source_and_mark_are_followed() -> Outcome {
     expect(&prohibited, prohibited.outcome == PathOutcome::Prohibited)?;
     let rule = prohibited.rule.as_ref().ok_or("no rule")?;
     expect(&prohibited, (rule.priority, &*rule.action) == (104, "prohibit"))?;
+    // This host's own packets: rules see no source before one is chosen, or the one that a socket is bound to.
+    let own = path(&fork.router, PathRequest::new(TO.parse()?))?;
+    let priority = |answer: &PathAnswer| answer.rule.as_ref().map(|rule| rule.priority);
+    expect(&own, own.flow.source == Some("10.0.2.1".parse()?) && priority(&own) == Some(32_766))?;
+    let from = Some("10.0.2.1:4000".parse()?);
+    let bound = path(&fork.router, PathRequest { from, ..PathRequest::new(TO.parse()?) })?;
+    expect(&bound, bound.flow.incoming.is_none() && priority(&bound) == Some(80))?;
     // From another interface the rule by `eth0` is none of it.
     let elsewhere = PathRequest { incoming: Some("eth1".into()), ..asked()? };
     let answer = path(&fork.router, elsewhere)?;

@@ -1,7 +1,7 @@
 //! What an operator should look at in the path of a flow.
 
 use earmark_core::Rate;
-use earmark_linux::{FlowOnLink, FlowPath};
+use earmark_linux::{FlowOnLink, FlowPath, PathQuestion};
 
 use super::super::protocol::ElsewhereRow;
 use crate::describe;
@@ -20,6 +20,7 @@ fn named(other: &ElsewhereRow) -> String {
 
 /// What the warnings are made of.
 pub(super) struct Warnings<'a> {
+    pub(super) asked: &'a PathQuestion,
     pub(super) path: &'a FlowPath,
     /// The name of the interface that the packets leave by; empty where they do not.
     pub(super) on: &'a str,
@@ -29,7 +30,7 @@ pub(super) struct Warnings<'a> {
 
 impl Warnings<'_> {
     pub(super) fn list(&self) -> Vec<String> {
-        let Warnings { path, on, view, elsewhere } = *self;
+        let Warnings { asked, path, on, view, elsewhere } = *self;
         let mut list = Vec::new();
         if !elsewhere.is_empty() {
             let leave = match view {
@@ -77,6 +78,12 @@ impl Warnings<'_> {
         } else if is_asked_whole && path.flow.destination_port == 0 {
             list.push(
                 "no destination port is named: reservations for ports are not looked for"
+                    .to_owned(),
+            );
+        }
+        if policy.is_some() && asked.flow.source.is_none() {
+            list.push(
+                "the next hop depends on the source, to which a socket of this host may be bound or not: name it (--from ADDRESS)"
                     .to_owned(),
             );
         }
