@@ -406,7 +406,7 @@ impl Boomerang {
     }
 
     /// The half session that a claim is behind, if it is one of ours and still there.
-    fn half_of(&self, claim: ClaimId, owner: Owner) -> Option<(Index, usize)> {
+    pub(crate) fn half_of(&self, claim: ClaimId, owner: Owner) -> Option<(Index, usize)> {
         let session = self.store.sessions.get(owner.block as usize)?;
         let same = |&slot: &usize| {
             let half = session.half_at(slot);

@@ -3,7 +3,7 @@
 
 use core::net::IpAddr;
 
-use earmark_core::admission::ClaimId;
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::{Flow, InterfaceId, Rate, Time};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 
@@ -95,6 +95,18 @@ impl Boomerang {
         self.session_view(index, self.store.session(index))
     }
 
+    /// The session that a claim is behind, and which of its directions.
+    pub fn reservation_of(
+        &self,
+        claim: ClaimId,
+        owner: Owner,
+    ) -> Option<(SessionView, Direction, HalfView)> {
+        let (index, slot) = self.half_of(claim, owner)?;
+        let session = self.store.session(index);
+        let half = half_view(&session.half_at(slot))?;
+        Some((self.session_view(index, session)?, Direction::of_slot(slot), half))
+    }
+
     /// All sessions of this host's own.
     pub fn loops(&self) -> impl Iterator<Item = LoopView> {
         self.loops.list.iter().map(|(_, state)| LoopView {
@@ -111,22 +123,23 @@ impl Boomerang {
 
     fn session_view(&self, index: Index, session: &Session) -> Option<SessionView> {
         let (keys, shape): (Keys, Shape) = self.keys_of(index)?;
-        let view = |half: &Half| {
-            half.is_there().then(|| HalfView {
-                interface: half.interface,
-                rate: Rate::from_bps(half.rate.into()),
-                expires_at: half.expires_at,
-                claim: half.claim,
-            })
-        };
         Some(SessionView {
             selector: Selector::of_keys(&keys, &shape),
             initiator: self.store.initiator(index),
-            forward: view(session.half(Direction::Forward)),
-            reverse: view(session.half(Direction::Reverse)),
+            forward: half_view(session.half(Direction::Forward)),
+            reverse: half_view(session.half(Direction::Reverse)),
             links: (0..session.slots()).filter(|&slot| session.half_at(slot).is_there()).count(),
             locked: session.flags & flag::LOCKED != 0,
             offloaded: session.flags & flag::OFFLOADED != 0,
         })
     }
+}
+
+fn half_view(half: &Half) -> Option<HalfView> {
+    half.is_there().then(|| HalfView {
+        interface: half.interface,
+        rate: Rate::from_bps(half.rate.into()),
+        expires_at: half.expires_at,
+        claim: half.claim,
+    })
 }

@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 
 use crate::control::protocol::{
     AggregateRow, ApplicationRow, Keep, LinkRow, Listen, Listing, NeighborRow, Notice, Opened,
-    Problem, ProblemCode, Release, Released, Request, ReservationRow, Response, Rows, Send,
-    SessionRow, Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
+    PathAnswer, PathRequest, Problem, ProblemCode, Release, Released, Request, ReservationRow,
+    Response, Rows, Send, SessionRow, Show, Trace, TraceBegun, VERSION, Version, Versions, Watch,
+    Watching,
 };
 
 /// Why the daemon could not be asked, or said no.
@@ -182,6 +183,11 @@ impl Client {
     /// is `Traced`.
     pub fn trace(&mut self, request: Trace) -> Result<TraceBegun, ClientError> {
         self.call(&Request::Trace(request))
+    }
+
+    /// Where a flow goes from the daemon's node, and what its packets get.
+    pub fn path(&mut self, request: PathRequest) -> Result<PathAnswer, ClientError> {
+        self.call(&Request::Path(request))
     }
 
     /// Ends an application.

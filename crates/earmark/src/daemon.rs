@@ -210,7 +210,7 @@ fn node(
     match prepare(config, &present, &mut system, &mut node_config) {
         Ok(recorder) => {
             info!(node = %node_config.name, seed = node_config.seed, "the node");
-            system.show_flow_routes(flow_routes.counters());
+            system.show_flow_routes(flow_routes.counters(), config.marks.clone());
             let mut driver = Driver::new(node_config, system, recorder);
             driver.ask_for_flows(Box::new(flow_routes));
             Ok((driver, Findings { mirror, initial, adopted }))

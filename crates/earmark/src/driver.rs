@@ -27,7 +27,7 @@ use tracing::{debug, info, warn};
 
 use crate::record::Recorder;
 
-pub use kernel::{Arrival, Kernel, SendFailure, TrafficControlFailure};
+pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
 
 /// What the driver counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

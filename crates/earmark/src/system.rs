@@ -1,10 +1,13 @@
 //! The Linux kernel behind the driver's effects: the signalling socket and traffic control together.
 
+mod counters;
+mod error;
+mod plan;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
@@ -12,17 +15,21 @@ use earmark_core::{
     Connect, ConnectionId, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent, Time,
 };
 use earmark_linux::{
-    Adopted, Deviation, Enforcement, FlowRouteCounters, Gist, InterfaceError, InterfaceName,
-    InterfaceSignalling, LinkPlan, Monitor, Reconciliation, SignallingSocket, TcError,
-    TrafficControl, Yessir,
+    Adopted, Deviation, Enforcement, FlowClaim, FlowPath, FlowRouteCounters, Gist, InterfaceError,
+    InterfaceName, InterfaceSignalling, MarkRule, Monitor, PathQuestion, Reconciliation,
+    SignallingSocket, TcError, TrafficControl, Yessir,
 };
 use earmark_node::{EnforcementRow, TrafficRow};
 use tracing::{debug, warn};
 
 use crate::config::{Capacity, InterfaceConfig};
-use crate::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
+use crate::driver::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
 use crate::short_cut::{self, ShortCut};
 use crate::streams::Streams;
+use counters::TrafficControlCounters;
+use error::failure;
+pub(crate) use error::with_cause;
+pub(crate) use plan::plan;
 
 /// Flows that one audit looks at.
 const FLOWS_PER_AUDIT: usize = 2_000;
@@ -45,26 +52,9 @@ pub(crate) struct System {
     groups: BTreeMap<IpAddr, u32>,
     /// What the kernel was asked of flows.
     flow_routes: Arc<FlowRouteCounters>,
+    /// The marks of packets, as the settings tell them.
+    marks: Vec<MarkRule>,
     counters: TrafficControlCounters,
-}
-
-/// What happened to traffic control, beside what the node asked for: that the driver counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct TrafficControlCounters {
-    /// Flows found reserved by an earlier daemon.
-    adopted: u64,
-    /// Those of them that nobody claimed in time, and that were taken back.
-    reaped: u64,
-    /// Times that the kernel was compared with the plan.
-    reconciliations: u64,
-    /// Things without an owner that such a comparison removed.
-    removed: u64,
-    /// Things that it found missing or altered and put right.
-    restored: u64,
-    /// Reservations, or whole links, that were found not to be enforced.
-    unenforced: u64,
-    /// Reservations and links of these that were put right.
-    enforced_again: u64,
 }
 
 impl System {
@@ -88,13 +78,18 @@ impl System {
             groups: BTreeMap::new(),
             accounted: BTreeSet::new(),
             flow_routes: Arc::default(),
+            marks: Vec::new(),
             counters,
         }
     }
 
-    /// Shows what is asked of flows.
-    pub(crate) fn show_flow_routes(&mut self, counters: Arc<FlowRouteCounters>) {
-        self.flow_routes = counters;
+    /// Shows what is asked of flows, and asks for people with these marks.
+    pub(crate) fn show_flow_routes(
+        &mut self,
+        counters: Arc<FlowRouteCounters>,
+        marks: Vec<MarkRule>,
+    ) {
+        (self.flow_routes, self.marks) = (counters, marks);
     }
 
     /// Lends the kernel a part of what can be reserved on each link, for sessions of Boomerang with an interval of at most
@@ -419,6 +414,35 @@ impl Kernel for System {
         Some(EnforcementRow { state: state.into(), reason, claims })
     }
 
+    fn flow_path(&mut self, asked: &PathQuestion) -> Result<FlowPath, LookupFailure> {
+        FlowPath::find(asked, &self.marks).map_err(|error| LookupFailure(with_cause(&error)))
+    }
+
+    fn flow_on_link(
+        &mut self,
+        interface: InterfaceId,
+        packets: &Flow,
+        limit: usize,
+    ) -> Result<LinkView, LookupFailure> {
+        if self.hands_off.contains(&interface) {
+            return Ok(LinkView::LeftAlone);
+        }
+        match self.traffic_control.flow_on_link(interface, packets, limit) {
+            Ok(on_link) => Ok(LinkView::Planned(on_link)),
+            Err(TcError::UnknownLink { .. }) => Ok(LinkView::TakesNoPart),
+            Err(error) => Err(LookupFailure(with_cause(&error))),
+        }
+    }
+
+    fn claims_elsewhere(
+        &self,
+        interface: Option<InterfaceId>,
+        packets: &Flow,
+        limit: usize,
+    ) -> Vec<(InterfaceId, FlowClaim)> {
+        self.traffic_control.claims_elsewhere(interface, packets, limit)
+    }
+
     fn join(&mut self, group: IpAddr) {
         *self.groups.entry(group).or_insert(0) += 1;
         if self.groups[&group] == 1 {
@@ -446,53 +470,8 @@ impl Kernel for System {
     }
 
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let socket = self.socket.counters();
-        let traffic_control = self.counters;
-        let streams = self.streams.counters();
-        let routes = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        vec![
-            ("streams", "connected", streams.connected),
-            ("streams", "accepted", streams.accepted),
-            ("streams", "refused", streams.refused),
-            ("streams", "not_authenticated", streams.not_authenticated),
-            ("streams", "half_open", streams.half_open),
-            ("streams", "backlog", streams.backlog),
-            ("socket", "received", socket.received),
-            ("socket", "malformed", socket.malformed),
-            ("socket", "overflowed", socket.overflowed),
-            ("socket", "sent", socket.sent),
-            ("socket", "no_room", socket.no_room),
-            ("socket", "passed_on", socket.passed_on),
-            ("flow_routes", "asked", routes(&self.flow_routes.asked)),
-            ("flow_routes", "no_route", routes(&self.flow_routes.no_route)),
-            ("flow_routes", "other_protocol", routes(&self.flow_routes.other_protocol)),
-            ("flow_routes", "malformed", routes(&self.flow_routes.malformed)),
-            ("flow_routes", "refused", routes(&self.flow_routes.refused)),
-            ("traffic_control", "adopted", traffic_control.adopted),
-            ("traffic_control", "reaped", traffic_control.reaped),
-            ("traffic_control", "reconciliations", traffic_control.reconciliations),
-            ("traffic_control", "removed", traffic_control.removed),
-            ("traffic_control", "restored", traffic_control.restored),
-            ("traffic_control", "unenforced", traffic_control.unenforced),
-            ("traffic_control", "enforced_again", traffic_control.enforced_again),
-        ]
+        self.list_counters()
     }
-}
-
-/// The plan of one interface's traffic control; `None` where its queues must be left alone.
-pub(crate) fn plan(
-    interface: InterfaceId,
-    config: &InterfaceConfig,
-    capacity: Capacity,
-) -> Option<LinkPlan> {
-    Some(LinkPlan {
-        queues: config.queues.plan()?,
-        pool: config.classes,
-        pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
-        best_effort_queue: config.queue_packets,
-        services: config.services.clone(),
-        ..LinkPlan::new(interface, capacity.bandwidth, capacity.reservable)
-    })
 }
 
 /// A membership that cannot be had, on an interface without that family for instance, leaves the others alone.
@@ -507,25 +486,4 @@ fn membership(group: IpAddr, interface: InterfaceId, outcome: io::Result<()>) {
         ),
         _ => debug!(%error, %group, %interface, "group membership"),
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failure(error: TcError) -> TrafficControlFailure {
-    TrafficControlFailure { errno: error.errno(), text: with_cause(&error) }
-}
-
-/// An error and what caused it, in one line, each once.
-pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let words = error.to_string();
-        // Some errors say their cause themselves.
-        if !text.ends_with(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        cause = error.source();
-    }
-    text
 }

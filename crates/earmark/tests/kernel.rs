@@ -20,6 +20,8 @@ mod nsis;
 mod offload;
 #[path = "kernel/outcomes.rs"]
 mod outcomes;
+#[path = "kernel/path.rs"]
+mod path;
 
 use std::net::UdpSocket;
 use std::process::{Command, ExitCode};
@@ -146,7 +148,16 @@ fn main() -> ExitCode {
             queues_that_are_taken_over_void_reservations,
         ),
     ];
-    let by_flow: [Test; 6] = [
+    let by_flow: [Test; 15] = [
+        ("path_of_plain_route_is_told", path::plain_route_is_told),
+        ("path_of_ipv6_is_told", path::ipv6_is_told),
+        ("path_names_the_link_of_real_packets", path::link_of_real_packets_is_named),
+        ("path_follows_rules_by_source_and_mark", path::rules_by_source_and_mark_are_followed),
+        ("path_that_is_refused_is_said", path::refusals_are_said),
+        ("path_names_the_governing_claim", path::claims::governing_claim_is_named),
+        ("path_warns_of_reservation_elsewhere", path::claims::reservation_elsewhere_is_warned_of),
+        ("path_names_a_foreign_qdisc", path::claims::foreign_qdisc_is_named),
+        ("path_of_malformed_question_is_rejected", path::malformed_questions_are_rejected),
         ("rsvp_is_on_the_link_of_its_flow", flow_routes::rsvp_is_on_the_link_of_its_flow),
         ("rsvp_is_on_the_link_of_its_ipv6_flow", flow_routes::rsvp_is_on_the_link_of_its_ipv6_flow),
         (

@@ -22,8 +22,8 @@ const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
 const RTA_FLOWLABEL: u16 = 31;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 
 /// The mark of some packets, as the firewall of this host gives it before they are routed. What is not named is not
 /// looked at.
@@ -44,7 +44,12 @@ pub struct MarkRule {
 }
 
 impl MarkRule {
-    fn fits(&self, flow: &Flow, incoming: Option<InterfaceId>, netlink: &Connection) -> bool {
+    pub(crate) fn fits(
+        &self,
+        flow: &Flow,
+        incoming: Option<InterfaceId>,
+        netlink: &Connection,
+    ) -> bool {
         let within = |range: Option<Prefix>, address: Option<IpAddr>| {
             range.is_none_or(|range| address.is_some_and(|address| range.contains(address)))
         };
@@ -146,7 +151,8 @@ impl FlowRoutes {
         incoming: Option<InterfaceId>,
     ) -> Result<Option<Hop>, FlowRouteError> {
         let rule = self.marks.iter().find(|rule| rule.fits(flow, incoming, &self.connection));
-        let message = question(flow, incoming, rule.map(|rule| rule.mark));
+        // Without `RTM_F_FIB_MATCH`, with which the kernel tells the whole route.
+        let message = question(flow, incoming, rule.map(|rule| rule.mark), 0);
         match self.connection.ask("find the route of a flow", message) {
             Ok(answers) => hop_of(flow, answers.iter()).map(Some),
             Err(error) if is_no_route(&error) => Ok(None),
@@ -157,7 +163,7 @@ impl FlowRoutes {
 
 /// Whether the kernel says that packets would find no route either: there is none, or one that says so; or they come in
 /// where they should not. What is wrong with a question the kernel explains.
-fn is_no_route(error: &NetlinkError) -> bool {
+pub(crate) fn is_no_route(error: &NetlinkError) -> bool {
     let NetlinkError::Refused { source, explanation, .. } = error else { return false };
     let no_route = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
     explanation.is_none() && source.raw_os_error().is_some_and(|errno| no_route.contains(&errno))
@@ -190,8 +196,13 @@ impl FlowResolver for FlowRoutes {
     }
 }
 
-/// Asks for one next hop: without `RTM_F_FIB_MATCH`, with which the kernel tells the whole route.
-fn question(flow: &Flow, incoming: Option<InterfaceId>, mark: Option<u32>) -> Message {
+/// Asks for the route of a flow, with these flags (`RTM_F_...`).
+pub(crate) fn question(
+    flow: &Flow,
+    incoming: Option<InterfaceId>,
+    mark: Option<u32>,
+    flags: u32,
+) -> Message {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(a) => a.octets().to_vec(),
         IpAddr::V6(a) => a.octets().to_vec(),
@@ -201,6 +212,7 @@ fn question(flow: &Flow, incoming: Option<InterfaceId>, mark: Option<u32>) -> Me
     let destination = octets(flow.destination);
     header[1] = destination.len() as u8 * 8;
     header[2] = flow.source.map_or(0, |_| header[1]);
+    header[8..].copy_from_slice(&flags.to_ne_bytes());
     let mut message =
         Message::new(libc::RTM_GETROUTE, 0).fixed(&header).attribute(libc::RTA_DST, &destination);
     if let Some(source) = flow.source {

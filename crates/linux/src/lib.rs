@@ -15,6 +15,7 @@
 mod bpf_object;
 pub mod capabilities;
 pub mod clock;
+mod flow_path;
 mod flow_routes;
 pub mod frames;
 pub mod inbox;
@@ -30,6 +31,9 @@ pub mod signalling_socket;
 mod sys;
 pub mod traffic_control;
 
+pub use flow_path::{
+    FlowPath, MatchedRoute, MatchedRule, NextHop, NextHopGroup, PathQuestion, Verdict, table_name,
+};
 pub use flow_routes::{FlowRouteCounters, FlowRouteError, FlowRoutes, MarkRule};
 pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
@@ -41,6 +45,7 @@ pub use signalling_socket::{
 };
 pub use sys::{cycles, heap, sightings};
 pub use traffic_control::{
-    Adopted, Changed, ClassifierChoice, Deviation, Enforcement, Fault, LinkPlan, Monitor, Queues,
-    Reconciliation, ServicePlan, Statistics, TcError, TrafficControl,
+    Adopted, Changed, ClassifierChoice, Deviation, Enforcement, Fault, FlowClaim, FlowOnLink,
+    KernelEntry, KernelPlace, LinkPlan, Monitor, Precedence, Queues, Reconciliation, ServicePlan,
+    Statistics, TcError, TrafficControl,
 };

@@ -29,6 +29,8 @@ mod gist;
 mod interception;
 #[path = "kernel/interface.rs"]
 mod interface;
+#[path = "kernel/lookup.rs"]
+mod lookup;
 #[path = "kernel/mirror.rs"]
 mod mirror;
 #[path = "kernel/namespaces.rs"]
@@ -138,6 +140,12 @@ fn main() -> ExitCode {
         trial("enforcement: changes by others are told", enforcement::changes_by_others),
         trial("enforcement: silent changes are found", enforcement::silent_changes),
         trial("enforcement: a foreign qdisc is named", enforcement::foreign_qdisc),
+        trial(
+            "enforcement: a repair beside a foreign qdisc",
+            enforcement::repair_beside_a_foreign_qdisc,
+        ),
+        trial("lookup: shared claims and many", lookup::shared_and_many),
+        trial("lookup: links without classes", lookup::without_classes),
         trial("control traffic: forwarded", control_traffic::forwarded),
         trial("control traffic: RSVP of strangers", control_traffic::rsvp_of_strangers),
         trial("classes: any rate is what it should be", classes::any_rate),
@@ -154,6 +162,7 @@ fn main() -> ExitCode {
     trials.extend(with_both("flood: a restart disturbs nobody", flood::restart));
     trials.extend(with_both("flood: signalling gets through", flood::signalling));
     trials.extend(with_both("claims: strangers take nothing", claims::strangers));
+    trials.extend(with_both("lookup: claims of every width", lookup::claims_of_every_width));
     trials.extend(with_both("control traffic: hellos pass a flood", control_traffic::hellos));
     trials.extend(with_both("control traffic: services by DSCP", control_traffic::services));
     trials.extend(with_both("traffic control: the unclaimed is reaped", traffic_control::reaping));

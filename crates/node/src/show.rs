@@ -1,6 +1,7 @@
 //! What a node shows of itself: rows for listings. Daemons write them, clients read them.
 
 mod boomerang;
+mod claim;
 mod gist;
 mod nsis;
 mod yessir;

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::admission::ClaimId;
+use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{SenderTemplate, Session, Style};
@@ -137,19 +137,27 @@ impl Rsvp {
 
     /// All reservation requests.
     pub fn reservations(&self) -> impl Iterator<Item = ReservationView> {
-        self.store.rsbs.iter().map(|(_, rsb)| {
-            let tcsb = self.store.tcsb(rsb.tcsb);
-            ReservationView {
-                session: self.store.session_key(tcsb.holder),
-                style: self.store.style(tcsb.holder),
-                filters: self.filters_of_request(rsb),
-                flowspec: rsb.flowspec,
-                outgoing: tcsb.outgoing,
-                next_hop: self.store.neighbor_of(rsb.hop).map(|(_, hop)| hop.address),
-                expires_at: rsb.expires_at,
-                claim: tcsb.claim,
-            }
-        })
+        self.store.rsbs.iter().map(|(_, rsb)| self.reservation_view(rsb))
+    }
+
+    /// The reservation that a claim is behind; of requests that are merged into one, the first.
+    pub fn reservation_of(&self, claim: ClaimId, owner: Owner) -> Option<ReservationView> {
+        let rsb = self.store.rsbs_of(self.block_of(claim, owner)?).next()?;
+        Some(self.reservation_view(self.store.rsb(rsb)))
+    }
+
+    fn reservation_view(&self, rsb: &Rsb) -> ReservationView {
+        let tcsb = self.store.tcsb(rsb.tcsb);
+        ReservationView {
+            session: self.store.session_key(tcsb.holder),
+            style: self.store.style(tcsb.holder),
+            filters: self.filters_of_request(rsb),
+            flowspec: rsb.flowspec,
+            outgoing: tcsb.outgoing,
+            next_hop: self.store.neighbor_of(rsb.hop).map(|(_, hop)| hop.address),
+            expires_at: rsb.expires_at,
+            claim: tcsb.claim,
+        }
     }
 
     /// For whom a request is.

@@ -203,7 +203,7 @@ impl Yessir {
     }
 
     /// The leg that holds a claim, if it is one of ours and still there.
-    fn leg_behind(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
+    pub(crate) fn leg_behind(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let leg = self.store.legs.get(owner.block as usize)?;
         (owner.protocol == Protocol::Yessir && leg.claim == Some(claim)).then_some(owner.block)
     }

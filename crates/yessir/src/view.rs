@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use earmark_core::admission::{ClaimId, Demand};
+use earmark_core::admission::{ClaimId, Demand, Owner};
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::yessir::Style;
 
@@ -86,6 +86,19 @@ impl Yessir {
     /// What is known of a stream.
     pub fn session(&self, stream: &Stream) -> Option<SessionView> {
         self.store.find(stream).map(|index| self.session_view(index))
+    }
+
+    /// The stream that a claim is behind, and its place among the links of the stream; of streams that share, the first.
+    pub fn reservation_of(&self, claim: ClaimId, owner: Owner) -> Option<(SessionView, usize)> {
+        let place = |index: Index| {
+            let session = self.session_view(index);
+            let leg = session.legs.iter().position(|leg| leg.claim == Some(claim))?;
+            Some((session, leg))
+        };
+        match self.store.leg(self.leg_behind(claim, owner)?).holder {
+            Holder::Session(index) => place(index),
+            Holder::Pool(pool) => self.store.pool(pool).members.iter().copied().find_map(place),
+        }
     }
 
     /// All applications of this host, in order.

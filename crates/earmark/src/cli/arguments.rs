@@ -3,13 +3,14 @@
 mod clear;
 mod light;
 mod nsis;
+mod path;
 mod values;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use earmark_core::Rate;
 use earmark_rsvp::policy::Identity;
 
@@ -20,6 +21,7 @@ use earmark_core::amounts::{parse_duration, parse_octets};
 pub(super) use clear::ClearOptions;
 pub(super) use light::{LoopOptions, StreamOptions};
 pub(super) use nsis::{NsisOptions, PingOptions};
+pub(super) use path::PathOptions;
 pub(super) use values::Sharing;
 use values::{endpoint, flow_label, ip_protocol, sender};
 
@@ -57,6 +59,7 @@ Then, on the receiver (10.0.2.2 here) and on the sender, in this order:
 
 And anywhere on the path:
   earmark show reservations
+  earmark show path 10.0.2.2:5001 --from 10.0.1.2:4000   # where this flow goes from here, and what it gets
   earmark trace 10.0.2.2:5001                       # hop by hop, from the receiver to the sender
 
 Exit status: 0 success, 1 error, 2 wrong usage, 3 reservation refused, 4 nobody answered in time,
@@ -81,7 +84,7 @@ what waits for a restart, and a file with a mistake changes nothing.")]
     #[command(subcommand)]
     Config(ConfigCommand),
     /// List what the daemon knows: sessions, reservations, links, neighbors, aggregates,
-    /// routing state, associations, applications or counters.
+    /// routing state, associations, applications or counters; or where one flow goes, and what it gets.
     #[command(after_help = "\
 Examples:
   earmark show sessions          # senders that were announced (path state)
@@ -90,12 +93,14 @@ Examples:
   earmark show applications      # what was opened on this host; `earmark release` ends it
   earmark show routing-state     # of NSIS: which node is next for each session, and how good that is
   earmark show associations      # of NSIS: connections with other nodes
+  earmark show path 10.0.2.2:5001 --from 10.0.1.1:4000   # where a flow goes from here, and what its packets get
   earmark show counters --json")]
     Show {
-        /// What to list.
-        what: What,
-        /// Show at most so many rows [default: 10000].
-        #[arg(long, value_name = "N")]
+        /// What to show.
+        #[command(subcommand)]
+        what: Show,
+        /// Show at most so many rows [default: 10000; of `path` 100].
+        #[arg(long, global = true, value_name = "N")]
         limit: Option<usize>,
     },
     /// Announce data that this host sends, so that receivers can reserve (RSVP Path).
@@ -259,7 +264,17 @@ pub(super) enum ConfigCommand {
     Example,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// What can be shown.
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum Show {
+    #[command(flatten)]
+    Listing(What),
+    /// Where a flow goes from this node, and what its packets get.
+    Path(PathOptions),
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(super) enum What {
     /// Senders that were announced (path state).
     Sessions,

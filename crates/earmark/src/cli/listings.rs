@@ -231,7 +231,7 @@ impl Row for ReservationRow {
 }
 
 /// Whether the packets get it, and how many claims there are on their flow.
-fn enforced(enforcement: Option<&EnforcementRow>) -> String {
+pub(super) fn enforced(enforcement: Option<&EnforcementRow>) -> String {
     let Some(EnforcementRow { state, reason, claims }) = enforcement else {
         return "-".to_owned();
     };
@@ -254,7 +254,7 @@ fn ways(outgoing: &[String], here: bool) -> String {
 }
 
 /// The senders that share a reservation, one a line.
-fn senders(senders: &[SenderName]) -> String {
+pub(super) fn senders(senders: &[SenderName]) -> String {
     if senders.is_empty() {
         return "all".to_owned();
     }

@@ -9,6 +9,7 @@ mod light;
 mod listings;
 mod nsis;
 mod outcome;
+mod path;
 mod reservations;
 mod service;
 mod trace;
@@ -22,7 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::client::ClientError;
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Show};
 
 /// How a command ended, as the exit status tells. Wrong usage is 2, by convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,12 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Config(what) => service::config(&what, &mut out),
         Command::Replay { file, keys } => service::replay(&file, keys.as_deref(), &mut out),
         Command::Decode { file } => service::decode(&file, &mut out),
-        Command::Show { what, limit } => listings::show(&mut connect()?, what, limit, &mut out),
+        Command::Show { what: Show::Listing(what), limit } => {
+            listings::show(&mut connect()?, what, limit, &mut out)
+        }
+        Command::Show { what: Show::Path(flow), limit } => {
+            path::show(&mut connect()?, &flow, limit, &mut out)
+        }
         Command::Send(options) => reservations::send(&mut connect()?, &options, &mut out),
         Command::Listen(options) => reservations::listen(&mut connect()?, &options, &mut out),
         Command::Reserve(options) => {

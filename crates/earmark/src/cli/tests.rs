@@ -88,11 +88,55 @@ fn addresses_may_lack_a_port_and_may_be_ipv6() {
 }
 
 #[test]
+fn flow_of_a_path_is_understood() {
+    let asked = |line: &str| {
+        let Command::Show { what: Show::Path(options), limit } = parse(line).unwrap().command
+        else {
+            panic!("not show path")
+        };
+        options.request(limit)
+    };
+    let line = "show path 10.0.2.2 --from 10.0.1.1 --ip-protocol tcp --sport 4000 --dport 80 --mark 0x7 \
+                --interface-in eth0 --limit 3";
+    let request = asked(line).unwrap();
+    assert_eq!(request.to, "10.0.2.2:80".parse().unwrap());
+    assert_eq!(request.from, Some("10.0.1.1:4000".parse().unwrap()));
+    assert_eq!((request.ip_protocol, request.mark, request.limit), (6, Some(7), Some(3)));
+    assert_eq!(request.incoming.as_deref(), Some("eth0"));
+    let ports = asked("show path 10.0.2.2:80 --from 10.0.1.1:4000 --dport 80").unwrap();
+    assert_eq!((ports.to, ports.from), (request.to, request.from));
+    assert_eq!((ports.ip_protocol, ports.mark, ports.limit), (17, None, None));
+    let own = asked("show --limit 3 path 2001:db8::2 --sport 4000").unwrap();
+    assert_eq!(own.from, Some("[::]:4000".parse().unwrap()));
+    assert_eq!((own.to.port(), own.limit), (0, Some(3)));
+    let conflict = asked("show path 10.0.2.2:80 --dport 81").unwrap_err();
+    assert_eq!(conflict, "10.0.2.2:80 names port 80, and --dport names 81");
+    assert!(asked("show path localhost").unwrap().to.ip().is_loopback());
+}
+
+#[test]
+fn listings_may_be_limited_before_and_behind() {
+    for line in ["show --limit 7 routing-state", "show routing-state --limit 7"] {
+        let Command::Show { what: Show::Listing(what), limit } = parse(line).unwrap().command
+        else {
+            panic!("not a listing")
+        };
+        assert_eq!((what, limit), (What::RoutingState, Some(7)));
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for line in [
         "",
         "show",
         "show colours",
+        "show path",
+        "show path 10.0.2.2 --ip-protocol ospf",
+        "show path 10.0.2.2 --dport 99999",
+        "show path 10.0.2.2 --mark red",
+        "show path 10.0.2.2 --interface-in eth0",
+        "show path 10.0.2.2 --flow-label 0",
         "send --to 10.0.2.2:5001",
         "send --rate 2Mbit",
         "send --to 10.0.2.2:5001 --rate 2MB",

@@ -62,7 +62,7 @@ pub(super) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
 }
 
 /// A flow label is a number of 20 bits that is not zero (RFC 6437), of IPv6.
-fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
+pub(super) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
     if !address.is_ipv6() {
         return Err(rejected(
             format!("{address} is of IPv4, which has no flow labels"),

@@ -3,6 +3,7 @@
 mod answers;
 mod light;
 mod nsis;
+mod path;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,6 +21,7 @@ pub use earmark_node::{
 };
 pub use light::*;
 pub use nsis::*;
+pub use path::*;
 
 /// The version of this protocol. It grows when a client or daemon of the version before would misunderstand something,
 /// not when there is something new to ask for.
@@ -71,6 +73,8 @@ pub enum Request {
     Watch(Watch),
     /// Ask the nodes on a sender's way what they know of it (RFC 2745); answered by [`TraceBegun`], then events.
     Trace(Trace),
+    /// Tell where a flow goes from this node, and what its packets get; answered by [`PathAnswer`].
+    Path(PathRequest),
     /// Tell what is spoken; answered by [`Versions`].
     Version(Version),
 }

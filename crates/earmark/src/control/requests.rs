@@ -101,6 +101,7 @@ impl<K: Kernel> Desk<'_, K> {
             Request::Expect(request) => self.expect(&request),
             Request::Statistics(request) => self.statistics(request),
             Request::Trace(request) => self.trace(&request),
+            Request::Path(request) => self.path(&request),
             Request::Version(_) => Ok(value(Versions {
                 protocol: VERSION,
                 earmark: env!("CARGO_PKG_VERSION").to_owned(),

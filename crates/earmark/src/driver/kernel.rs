@@ -9,6 +9,7 @@ use earmark_core::{
     Connect, ConnectionId, Datagram, Flow, Installation, InterfaceId, Outgoing, Rate, StreamEvent,
     Time,
 };
+use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, PathQuestion};
 use earmark_node::{EnforcementRow, TrafficRow};
 
 /// What effects need of the system.
@@ -105,6 +106,34 @@ pub trait Kernel {
     fn enforcement(&self, _claim: ClaimId) -> Option<EnforcementRow> {
         None
     }
+    /// Where the packets of a flow go from here. Nothing that is kept changes by it.
+    ///
+    /// # Errors
+    /// The system cannot say.
+    fn flow_path(&mut self, _asked: &PathQuestion) -> Result<FlowPath, LookupFailure> {
+        Err(LookupFailure("this system cannot be asked for the route of a flow".to_owned()))
+    }
+    /// How the packets of a flow stand on a link, with so many of the claims that they match.
+    ///
+    /// # Errors
+    /// The system cannot say.
+    fn flow_on_link(
+        &mut self,
+        _interface: InterfaceId,
+        _packets: &Flow,
+        _limit: usize,
+    ) -> Result<LinkView, LookupFailure> {
+        Ok(LinkView::TakesNoPart)
+    }
+    /// Claims on other links, each with its link, that packets of a flow would match there; as many as are wanted.
+    fn claims_elsewhere(
+        &self,
+        _interface: Option<InterfaceId>,
+        _packets: &Flow,
+        _limit: usize,
+    ) -> Vec<(InterfaceId, FlowClaim)> {
+        Vec::new()
+    }
     /// Hears what is sent to a group, on all interfaces that take part; until it was left as often as joined.
     fn join(&mut self, group: IpAddr);
     /// Undoes one [`Kernel::join`].
@@ -137,4 +166,20 @@ pub struct TrafficControlFailure {
     pub errno: u16,
     /// The same for people.
     pub text: String,
+}
+
+/// Why the system could not say how a flow stands.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LookupFailure(pub String);
+
+/// How a flow stands on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkView {
+    /// The link's queues are ours.
+    Planned(FlowOnLink),
+    /// The link takes part, and its queues are left alone: what is reserved is only counted.
+    LeftAlone,
+    /// Nothing is ever reserved there.
+    TakesNoPart,
 }

@@ -9,7 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use earmark::client::Client;
-use earmark::control::protocol::{Attach, Establish, Expect, Listen, Loop, Opened, Request, Send};
+use earmark::control::protocol::{
+    Attach, Establish, Expect, Listen, Loop, Opened, PathRequest, Request, Send,
+};
 use earmark_core::Rate;
 use earmark_linux::link;
 use earmark_node::ReservationRow;
@@ -47,10 +49,10 @@ type Ends = (SocketAddr, SocketAddr);
 type Rows = BTreeMap<Ends, (String, u64)>;
 
 /// `sender` -- `router` == `receiver`, with 10.0.9.0/29 behind both links.
-struct Fork {
-    sender: Host,
-    router: Host,
-    receiver: Host,
+pub(crate) struct Fork {
+    pub(crate) sender: Host,
+    pub(crate) router: Host,
+    pub(crate) receiver: Host,
     flows: Vec<Ends>,
     sockets: Vec<UdpSocket>,
 }
@@ -194,7 +196,7 @@ fn each_policy(protocol: Speaks) -> Outcome {
 }
 
 impl Fork {
-    fn new() -> Result<Fork, Failed> {
+    pub(crate) fn new() -> Result<Fork, Failed> {
         let (sender, router, receiver) = (Host::new("s")?, Host::new("r")?, Host::new("t")?);
         for host in [&sender, &router, &receiver] {
             for (key, value) in [
@@ -251,7 +253,7 @@ impl Fork {
     }
 
     /// Runs `ip` in the router.
-    fn ip(&self, command: &str) -> Outcome {
+    pub(crate) fn ip(&self, command: &str) -> Outcome {
         let run = || Command::new("ip").args(command.split_whitespace()).output();
         let output = self.router.namespace.run_in(run)??;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -259,7 +261,7 @@ impl Fork {
     }
 
     /// Flows of this kind over IPv6: fd01::/64 at the sender, fd02::/64 and fd03::/64 on the links, fd09::/64 behind them.
-    fn add_ipv6(&mut self) -> Outcome {
+    pub(crate) fn add_ipv6(&mut self) -> Outcome {
         for (host, name, addresses) in [
             (&self.sender, "eth0", &(1..=7).map(|n| format!("fd01::{n}")).collect::<Vec<_>>()),
             (&self.router, "eth0", &vec!["fd01::ff".into()]),
@@ -381,7 +383,27 @@ impl Fork {
             });
             Ok(grown.then_some(after))
         })?;
+        self.check_paths(protocol, &carried, &what)?;
         Ok(["eth1", "eth2"].map(|name| carried.values().filter(|(link, _)| link == name).count()))
+    }
+
+    /// The daemon tells the link that carries a flow, and whose reservation its packets get there, of some flows.
+    fn check_paths(&self, protocol: Speaks, carried: &Rows, what: &str) -> Outcome {
+        let mut client = self.router.client()?;
+        for (&(from, to), (link, _)) in carried.iter().step_by(FLOWS / 8) {
+            let asked = PathRequest { from: Some(from), ..PathRequest::new(to) };
+            let answer = client.path(asked)?;
+            let governing = answer.claims.first().and_then(|claim| claim.reservation.as_ref());
+            let is_it = governing.is_some_and(|row| {
+                of_flow(row, protocol)
+                    .is_some_and(|(ends, on, _)| (ends, &on) == ((from, to), link))
+            });
+            let is_reserved =
+                answer.packets.as_ref().is_some_and(|packets| packets.get == "reserved");
+            let told = format!("{what}, {from} -> {to}: {answer:#?}");
+            check(answer.interface.as_ref() == Some(link) && is_it && is_reserved, &told)?;
+        }
+        Ok(())
     }
 
     /// The kernel was asked about as often as something changed, and never in vain.
@@ -396,7 +418,7 @@ impl Fork {
 }
 
 /// Settings of a daemon that takes part on these interfaces.
-fn settings(names: &[&str]) -> String {
+pub(crate) fn settings(names: &[&str]) -> String {
     let mut text = String::from(
         "[boomerang]\nrefresh = \"1s\"\n[yessir]\nrefresh = \"1s\"\n[nsis]\nrefresh = \"1s\"\n",
     );

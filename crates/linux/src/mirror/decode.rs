@@ -17,7 +17,7 @@ pub(super) const ROUTE_HEADER: usize = 12;
 const NEXT_HOP_HEADER: usize = 8;
 /// Flags of a next hop that leads nowhere now: its device is down (`RTNH_F_DEAD`), or lost its carrier
 /// (`RTNH_F_LINKDOWN`).
-const NEXT_HOP_UNUSABLE: u8 = 1 | 16;
+pub(crate) const NEXT_HOP_UNUSABLE: u8 = 1 | 16;
 
 /// Families of multicast forwarding entries (Linux: `rtnetlink.h`).
 pub(super) const RTNL_FAMILY_IPMR: i32 = 128;
@@ -279,9 +279,9 @@ fn interfaces(paths: &Attribute<'_>) -> Result<Vec<InterfaceId>, NetlinkError> {
 
 /// A next hop at the start of a list: its header, its attributes, what follows it. Inner `None` at the end of the list,
 /// outer `None` where its length is wrong.
-type NextHop<'a> = (&'a [u8; NEXT_HOP_HEADER], &'a [u8], &'a [u8]);
+pub(crate) type NextHop<'a> = (&'a [u8; NEXT_HOP_HEADER], &'a [u8], &'a [u8]);
 
-fn next_hop(list: &[u8]) -> Option<Option<NextHop<'_>>> {
+pub(crate) fn next_hop(list: &[u8]) -> Option<Option<NextHop<'_>>> {
     let Some(header) = list.first_chunk::<NEXT_HOP_HEADER>() else {
         return Some(None);
     };
@@ -319,7 +319,7 @@ fn usable_path(
 }
 
 /// A gateway of another family than the route (`struct rtvia`): the family in two octets, then the address.
-fn via(attribute: &Attribute<'_>) -> Result<Option<IpAddr>, NetlinkError> {
+pub(crate) fn via(attribute: &Attribute<'_>) -> Result<Option<IpAddr>, NetlinkError> {
     let malformed = || attribute.malformed("gateway");
     let (family, address) = attribute.value.split_first_chunk().ok_or_else(malformed)?;
     match i32::from(u16::from_ne_bytes(*family)) {
@@ -330,7 +330,7 @@ fn via(attribute: &Attribute<'_>) -> Result<Option<IpAddr>, NetlinkError> {
     }
 }
 
-pub(super) fn ip_address(attribute: &Attribute<'_>) -> Result<IpAddr, NetlinkError> {
+pub(crate) fn ip_address(attribute: &Attribute<'_>) -> Result<IpAddr, NetlinkError> {
     octets_to_address(attribute.value).ok_or_else(|| attribute.malformed("IP address"))
 }
 

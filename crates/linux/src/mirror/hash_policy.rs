@@ -49,6 +49,15 @@ impl HashPolicy {
     }
 }
 
+/// `fib_multipath_hash_policy` of a family as it is now, in the network namespace of the calling thread; `None` where the
+/// kernel has no such setting.
+pub(crate) fn multipath_policy(ipv6: bool) -> Option<u8> {
+    let file = File::open(SETTINGS[if ipv6 { FIRST_OF_IPV6 } else { 0 }]).ok()?;
+    let text = read(&file);
+    let end = text.iter().position(|octet| !octet.is_ascii_digit())?;
+    str::from_utf8(&text[..end]).ok()?.parse().ok()
+}
+
 fn read(file: &File) -> [u8; LENGTH] {
     let mut text = [0; LENGTH];
     // What cannot be read has not changed as far as anybody can tell.

@@ -30,13 +30,14 @@ use earmark_core::{InterfaceId, MulticastRoute, Prefix, Route};
 
 use crate::link::interface_header;
 use crate::netlink::{Answers, Connection, Heard, Message, NetlinkError, Subscription};
-pub(crate) use decode::route_answer;
 use decode::{Address, Link, RTNL_FAMILY_IP6MR, RTNL_FAMILY_IPMR};
+pub(crate) use decode::{NEXT_HOP_UNUSABLE, ip_address, next_hop, route_answer, via};
 use hash_policy::HashPolicy;
-use next_hops::{
-    NEXT_HOP_HEADER, NHA_ID, NextHopObject, RTM_GETNEXTHOP, RTM_GETNEXTHOPBUCKET, bucket_hash,
-};
-use rules::{RULE_HEADER, Rules};
+pub(crate) use hash_policy::multipath_policy;
+pub(crate) use next_hops::{NEXT_HOP_HEADER, NHA_ID, NextHopObject, RTM_GETNEXTHOP};
+use next_hops::{RTM_GETNEXTHOPBUCKET, bucket_hash};
+pub(crate) use rules::RULE_HEADER;
+use rules::Rules;
 use tables::{MulticastKey, Stale, Tables, enter_address, with_addresses};
 
 /// Room for announcements, octets: some ten thousand routes.

@@ -13,14 +13,14 @@ use crate::netlink::{Answers, NetlinkError, Received};
 
 pub(super) const RTM_NEWNEXTHOP: u16 = 104;
 pub(super) const RTM_DELNEXTHOP: u16 = 105;
-pub(super) const RTM_GETNEXTHOP: u16 = 106;
+pub(crate) const RTM_GETNEXTHOP: u16 = 106;
 pub(super) const RTM_GETNEXTHOPBUCKET: u16 = 118;
 /// Octets of `struct nhmsg`.
-pub(super) const NEXT_HOP_HEADER: usize = 8;
+pub(crate) const NEXT_HOP_HEADER: usize = 8;
 /// Octets of `struct nexthop_grp`.
 const MEMBER: usize = 8;
 
-pub(super) const NHA_ID: u16 = 1;
+pub(crate) const NHA_ID: u16 = 1;
 const NHA_GROUP: u16 = 2;
 const NHA_GROUP_TYPE: u16 = 3;
 const NHA_OIF: u16 = 5;
@@ -35,18 +35,18 @@ const RESILIENT: u16 = 1;
 
 /// An object that routes can name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct NextHopObject {
+pub(crate) struct NextHopObject {
     pub(super) id: u32,
     interface: Option<InterfaceId>,
     gateway: Option<IpAddr>,
     /// Members with their weights, of a group.
     members: Option<Vec<(u32, u16)>>,
     /// Number of buckets of a resilient group.
-    pub(super) buckets: Option<u16>,
+    pub(crate) buckets: Option<u16>,
 }
 
 impl NextHopObject {
-    pub(super) fn decode(message: &Received<'_>) -> Result<Option<NextHopObject>, NetlinkError> {
+    pub(crate) fn decode(message: &Received<'_>) -> Result<Option<NextHopObject>, NetlinkError> {
         message.fixed(NEXT_HOP_HEADER, "nexthop")?;
         let mut object =
             NextHopObject { id: 0, interface: None, gateway: None, members: None, buckets: None };
@@ -82,7 +82,7 @@ impl NextHopObject {
         Ok((object.id != 0).then_some(object))
     }
 
-    pub(super) fn is_group(&self) -> bool {
+    pub(crate) fn is_group(&self) -> bool {
         self.members.is_some()
     }
 

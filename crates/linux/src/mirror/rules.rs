@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::netlink::{Answers, NetlinkError, Received};
 
 /// Octets of `struct fib_rule_hdr`.
-pub(super) const RULE_HEADER: usize = 12;
+pub(crate) const RULE_HEADER: usize = 12;
 /// `FR_ACT_TO_TBL`.
 const TO_TABLE: u8 = 1;
 /// Attributes (`FRA_...`) that do not narrow a rule down.

@@ -25,6 +25,10 @@ pub(super) struct AdoptedFlow {
 }
 
 impl AdoptedFlow {
+    pub(super) fn rate(&self) -> Rate {
+        self.rate
+    }
+
     pub(super) fn standing(&self) -> Standing {
         Standing {
             holder: Holder::Adopted,

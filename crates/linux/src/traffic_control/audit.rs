@@ -83,6 +83,11 @@ impl Faults {
         }
     }
 
+    /// Why nothing of a link is enforced now.
+    pub(super) fn of_link(&self, interface: InterfaceId) -> Option<&str> {
+        self.links.get(&interface).map(String::as_str)
+    }
+
     pub(super) fn forget_link(&mut self, interface: InterfaceId) {
         self.links.remove(&interface);
     }
@@ -123,7 +128,7 @@ impl TrafficControl {
     pub fn claims_beside(&self, claim: ClaimId) -> usize {
         let installed = self.claims.get(&claim);
         let flow = installed.and_then(|installed| Some((installed.interface, installed.flow?)));
-        flow.and_then(|key| self.flows.get(&key)).map_or(0, |claims| claims.iter().count())
+        flow.and_then(|key| self.flows.get(&key)).map_or(0, FlowClaims::len)
     }
 
     /// Looks whether the classifier is attached to each link, and whether the next so many flows are as they should be in

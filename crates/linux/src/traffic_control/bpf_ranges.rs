@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use earmark_core::{Flow, InterfaceId};
+use earmark_core::{Flow, InterfaceId, Prefix};
 
 use super::entry::{ENTRY, Entry};
 use super::flow_maps::{FLOW, key, unkey};
@@ -41,7 +41,7 @@ pub(super) struct Ranges {
 
 /// A mask: what ranges that differ in their values only have in common. In the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Mask {
+pub(super) struct Mask {
     openness: u32,
     is_ipv4: bool,
     destination_open: u8,
@@ -163,7 +163,19 @@ impl Ranges {
 }
 
 impl Mask {
-    fn of(flow: &Flow) -> Mask {
+    /// Before and behind all others.
+    pub(super) const FIRST: Mask = Mask {
+        openness: 0,
+        is_ipv4: false,
+        destination_open: 0,
+        source_open: 0,
+        has_port: false,
+        has_protocol: false,
+    };
+    pub(super) const LAST: Mask = Mask { openness: u32::MAX, ..Mask::FIRST };
+
+    /// The mask of a range.
+    pub(super) fn of(flow: &Flow) -> Mask {
         Mask {
             openness: flow.openness(),
             is_ipv4: flow.destination.is_ipv4(),
@@ -172,6 +184,28 @@ impl Mask {
             has_port: flow.destination_port != 0,
             has_protocol: flow.protocol != 0,
         }
+    }
+
+    /// The range under this mask that the packets of a flow are in; `None` where they lack what it looks at.
+    pub(super) fn range_around(&self, flow: &Flow) -> Option<Flow> {
+        if flow.destination.is_ipv4() != self.is_ipv4
+            || (self.has_port && flow.destination_port == 0)
+        {
+            return None;
+        }
+        let all = if self.is_ipv4 { 32 } else { 128 };
+        let masked = |address, open: u8| Prefix::new(address, all - open);
+        let source = match self.source_open {
+            128 => None,
+            open => Some(masked(flow.source?, open).address()),
+        };
+        Some(Flow {
+            source,
+            source_open: if source.is_some() { self.source_open } else { 0 },
+            protocol: if self.has_protocol { flow.protocol } else { 0 },
+            destination_port: if self.has_port { flow.destination_port } else { 0 },
+            ..Flow::to_range(masked(flow.destination, self.destination_open))
+        })
     }
 
     /// Family, open bits, what else is looked at.
@@ -248,6 +282,14 @@ mod tests {
             assert_eq!(unname(name, unkey(values)), (InterfaceId(3), flow));
             let masked = range.iter().zip(mask.entry()).take(FLOW).all(|(v, m)| v & m == *v);
             assert!(masked, "{flow:?}");
+            let inside = Flow {
+                source: flow.source.or(Some(flow.destination)),
+                protocol: if protocol == 0 { 17 } else { protocol },
+                destination_port: if destination_port == 0 { 9 } else { destination_port },
+                source_port: 7,
+                ..flow
+            };
+            assert_eq!(mask.range_around(&inside), Some(flow), "of a packet in it");
         }
     }
 }

@@ -248,14 +248,9 @@ impl FlowTable for BpfTable {
         wanted == found
     }
 
-    fn is_in_place(
-        &mut self,
-        interface: InterfaceId,
-        flow: &Flow,
-        wanted: &Entry,
-    ) -> Result<bool, TcError> {
+    fn entry(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Option<Entry>, TcError> {
         let found = self.get(interface, flow).map_err(failed("read a flow"))?;
-        Ok(found.is_some_and(|found| Entry::parse(&found) == *wanted))
+        Ok(found.map(|found| Entry::parse(&found)))
     }
 
     fn counters(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Statistics, TcError> {

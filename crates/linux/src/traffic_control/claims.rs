@@ -132,7 +132,16 @@ impl FlowClaims {
         }
     }
 
-    /// All claims.
+    /// How many claims there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            FlowClaims::None => 0,
+            FlowClaims::One(_) => 1,
+            FlowClaims::Many(many) => many.own.len() + many.shared.len(),
+        }
+    }
+
+    /// All claims, those of the flow's own first; of each sort the best first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Standing> {
         let (one, many) = match self {
             FlowClaims::None => (None, None),
@@ -222,6 +231,7 @@ mod tests {
                 prop_assert_eq!(claims.own(), best(false));
                 prop_assert_eq!(claims.shared(), best(true));
                 prop_assert_eq!(claims.iter().count(), model.len());
+                prop_assert_eq!(claims.len(), model.len());
                 prop_assert_eq!(claims.is_empty(), model.is_empty());
             }
         }

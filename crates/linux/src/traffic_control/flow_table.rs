@@ -72,7 +72,13 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
         interface: InterfaceId,
         flow: &Flow,
         wanted: &Entry,
-    ) -> Result<bool, TcError>;
+    ) -> Result<bool, TcError> {
+        let found = self.entry(interface, flow)?;
+        Ok(found.is_some_and(|found| self.is_right(interface, flow, wanted, &found)))
+    }
+
+    /// What the kernel has of a flow; what it had at the last comparison, if it cannot be asked for one.
+    fn entry(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Option<Entry>, TcError>;
 
     /// What went to the claim that a flow leads to.
     fn counters(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Statistics, TcError> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use earmark_core::{Flow, InterfaceId};
 
+use super::bpf_ranges::Mask;
+
 /// Kinds that name a source; those of any source follow, in the same order.
 const KINDS_OF_ANY_SOURCE: u32 = 6;
 /// The kind of all ranges.
@@ -30,11 +32,16 @@ fn kind(flow: &Flow) -> u32 {
 pub(super) struct Kinds {
     /// By link, family (0 for IPv4) and kind.
     counts: BTreeMap<(InterfaceId, usize, u32), u32>,
+    /// Ranges of each mask: whoever looks for those of a flow looks up one for each mask.
+    masks: BTreeMap<(InterfaceId, Mask), u32>,
 }
 
 impl Kinds {
     /// One flow more; whether it is the first of its kind.
     pub(super) fn enter(&mut self, interface: InterfaceId, flow: &Flow) -> bool {
+        if flow.is_range() {
+            *self.masks.entry((interface, Mask::of(flow))).or_default() += 1;
+        }
         let count = self.counts.entry(Kinds::key(interface, flow)).or_default();
         *count += 1;
         *count == 1
@@ -42,6 +49,15 @@ impl Kinds {
 
     /// One flow less.
     pub(super) fn leave(&mut self, interface: InterfaceId, flow: &Flow) {
+        let mask = flow.is_range().then(|| (interface, Mask::of(flow)));
+        if let Some(key) = mask
+            && let Some(count) = self.masks.get_mut(&key)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.masks.remove(&key);
+            }
+        }
         let key = Kinds::key(interface, flow);
         if let Some(count) = self.counts.get_mut(&key) {
             *count -= 1;
@@ -61,8 +77,38 @@ impl Kinds {
         kinds
     }
 
+    /// The flows of a link that the packets of a flow may match, in the order in which the classifier looks them up: the most
+    /// specific first. One for each kind and mask that the link has.
+    pub(super) fn around(&self, interface: InterfaceId, packets: &Flow) -> Vec<Flow> {
+        let Flow { destination_port: to, source_port: from, flow_label: label, .. } = *packets;
+        let kinds = self.of(interface)[usize::from(!packets.destination.is_ipv4())];
+        let named =
+            [(to, from, 0), (to, 0, label), (to, 0, 0), (0, from, 0), (0, 0, label), (0, 0, 0)];
+        let flows = [packets.source, None].into_iter().flat_map(|source| {
+            named.map(|(destination_port, source_port, flow_label)| Flow {
+                source,
+                destination_port,
+                source_port,
+                flow_label,
+                ..*packets
+            })
+        });
+        // What a packet has not has made two kinds the same.
+        let mut around: Vec<Flow> = Vec::new();
+        for flow in flows {
+            if kinds & 1 << kind(&flow) != 0 && !around.contains(&flow) {
+                around.push(flow);
+            }
+        }
+        let all = (interface, Mask::FIRST)..=(interface, Mask::LAST);
+        let masks = self.masks.range(all).map(|((_, mask), _)| mask);
+        around.extend(masks.filter_map(|mask| mask.range_around(packets)));
+        around
+    }
+
     /// Forgets a link.
     pub(super) fn forget(&mut self, interface: InterfaceId) {
+        self.masks.retain(|(on, _), _| *on != interface);
         self.counts.retain(|(on, ..), _| *on != interface);
     }
 
@@ -86,6 +132,38 @@ mod tests {
             destination_open: 0,
             source_open: 0,
         }
+    }
+
+    #[test]
+    fn flows_around_packets_are_those_that_the_link_has() {
+        let link = InterfaceId(3);
+        let packets = flow("10.0.0.9", Some("10.0.0.1"), (5, 6), 0);
+        let range = Flow::to_range("10.0.0.0/8".parse().expect("a prefix"));
+        let narrow = Flow {
+            source: packets.source,
+            ..Flow::to_range("10.0.0.9/32".parse().expect("a prefix"))
+        };
+        let claimed = [
+            packets,
+            flow("10.0.0.9", Some("10.0.0.1"), (5, 0), 0),
+            flow("10.0.0.9", None, (5, 0), 0),
+            flow("10.0.0.9", None, (0, 0), 0),
+            narrow,
+            range,
+        ];
+        let mut kinds = Kinds::default();
+        for flow in claimed.iter().rev() {
+            kinds.enter(link, flow);
+        }
+        kinds.enter(InterfaceId(4), &Flow::to_range("10.0.0.0/9".parse().expect("a prefix")));
+        assert_eq!(kinds.around(link, &packets), claimed);
+        let portless = Flow { destination_port: 0, source_port: 0, ..packets };
+        assert_eq!(kinds.around(link, &portless), claimed[3..], "no kind that names a port");
+        kinds.leave(link, &range);
+        assert_eq!(kinds.around(link, &packets), claimed[..5]);
+        kinds.forget(link);
+        assert_eq!(kinds.around(link, &packets), []);
+        assert_eq!(kinds.around(InterfaceId(4), &packets).len(), 1);
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod kernel;
 mod kinds;
 mod link;
 mod link_repair;
+mod lookup;
 mod monitor;
 mod place;
 mod plan;
@@ -60,6 +61,7 @@ use place::{Place, Tools};
 pub use audit::{Deviation, Enforcement, Fault};
 pub use clear::clear;
 pub use error::TcError;
+pub use lookup::{FlowClaim, FlowOnLink, KernelEntry, KernelPlace, Precedence};
 pub use monitor::{Changed, Monitor};
 pub use plan::{LinkPlan, MAX_SERVICES, Queues, ServicePlan};
 

@@ -71,6 +71,7 @@ impl TrafficControl {
         self.links.remove(&interface);
         self.claims.retain(|_, installed| installed.interface != interface);
         self.flows.retain(|(on, _), _| *on != interface);
+        self.kinds.forget(interface);
         self.clear(interface)
     }
 

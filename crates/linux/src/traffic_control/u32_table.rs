@@ -40,6 +40,14 @@ struct Filter {
     handle: u32,
 }
 
+impl Filter {
+    /// What it leads to; u32 filters have no buckets.
+    fn entry(&self) -> Entry {
+        let own = Guarantee { bucket: BucketParameters::NONE, class: self.class };
+        Entry { own: Some(own), ..Entry::default() }
+    }
+}
+
 /// The classifier.
 #[derive(Debug)]
 pub(super) struct U32Table {
@@ -301,11 +309,11 @@ impl FlowTable for U32Table {
             self.refresh(interface)?;
         }
         let entries = self.filters.iter();
-        let entry = |class| Entry {
-            own: Some(Guarantee { bucket: BucketParameters::NONE, class }),
-            ..Entry::default()
-        };
-        Ok(entries.map(|(&(on, flow), filter)| (on, flow, entry(filter.class))).collect())
+        Ok(entries.map(|(&(on, flow), filter)| (on, flow, filter.entry())).collect())
+    }
+
+    fn entry(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Option<Entry>, TcError> {
+        Ok(self.filters.get(&(interface, *flow)).map(Filter::entry))
     }
 
     fn is_right(&self, interface: InterfaceId, flow: &Flow, _: &Entry, found: &Entry) -> bool {

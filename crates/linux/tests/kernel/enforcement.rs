@@ -7,7 +7,7 @@ use earmark_linux::{
     TrafficControl,
 };
 
-use crate::support::{Line, eventually, flow, installation, meddle, tc_header};
+use crate::support::{Line, eventually, flow, installation, meddle, plan, tc_header};
 
 const ROOT: u32 = u32::MAX;
 const OUR_ROOT: u32 = 0xea4d_0000;
@@ -113,4 +113,43 @@ pub(crate) fn foreign_qdisc() {
     meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, 0x10000, ROOT)));
     line.router.run_in(|| control.reconcile_queues(&links)).expect("inside").expect("compared");
     assert_eq!(control.enforcement(claim.claim), Some(Enforcement::Enforced));
+}
+
+/// What the audit puts right on one link says nothing of another, on which somebody else's qdisc is.
+pub(crate) fn repair_beside_a_foreign_qdisc() {
+    let line = Line::new();
+    // The audit goes through the links in the order of their numbers.
+    assert!(line.inward < line.outward);
+    let plans = [plan(line.inward), plan(line.outward)];
+    let open = |plans: &[LinkPlan]| {
+        let opened = line.router.run_in(|| TrafficControl::open(plans, ClassifierChoice::Bpf));
+        opened.expect("inside").expect("traffic control").0
+    };
+    let mut control = open(&plans);
+    let foreign = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
+    let repaired = installation(&line, 2, flow(6_001, 5_000), Rate::from_mbps(1));
+    let repaired = earmark_core::Installation { interface: line.inward, ..repaired };
+    for claim in [&foreign, &repaired] {
+        control.install(claim).expect("installed");
+    }
+    meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
+    let queue = Message::new(36, 0x500).fixed(&tc_header(line.outward, 0x10000, ROOT));
+    meddle(&line.router, queue.text(1, "pfifo").u32(2, 9));
+    let links = [line.inward, line.outward].into();
+    let found =
+        line.router.run_in(|| control.reconcile_queues(&links)).expect("inside").expect("compared");
+    assert_eq!(found.foreign, [(line.outward, "pfifo".to_owned())]);
+
+    // Another daemon, of the other link only, takes the classifier out there.
+    let stranger = open(&plans[..1]);
+    line.router.run_in(|| stranger.teardown()).expect("inside").expect("taken out");
+    let found = line.router.run_in(|| control.audit(0)).expect("inside").expect("looked");
+    let classifier =
+        Deviation { interface: line.inward, reservation: None, fault: Fault::Classifier };
+    assert_eq!(found, [classifier], "put right on the one link");
+    match control.enforcement(foreign.claim) {
+        Some(Enforcement::Unenforced(reason)) => assert!(reason.contains("pfifo"), "{reason}"),
+        other => panic!("the fault of the other link is forgotten: {other:?}"),
+    }
+    assert_eq!(control.enforcement(repaired.claim), Some(Enforcement::Enforced));
 }

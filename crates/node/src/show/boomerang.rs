@@ -63,7 +63,7 @@ impl Node {
     }
 
     /// The packets of the reverse direction go the other way round.
-    fn boomerang_half(
+    pub(super) fn boomerang_half(
         &self,
         selector: &Selector,
         direction: Direction,

@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    fn nsis_reservation(
+    pub(super) fn nsis_reservation(
         &self,
         session: &SessionView,
         claim: ClaimId,

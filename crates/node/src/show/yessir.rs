@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    fn yessir_leg(
+    pub(super) fn yessir_leg(
         &self,
         session: &SessionView,
         leg: &LegView,

@@ -243,7 +243,7 @@ impl QosNslp {
     }
 
     /// The session that holds a claim, if it is one of ours and still there.
-    fn holder(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
+    pub(super) fn holder(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let session = self.store.sessions.get(owner.block as usize)?;
         (owner.protocol == Protocol::Nsis && session.claim == Some(claim)).then_some(owner.block)
     }

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use earmark_core::admission::{ClaimId, Demand};
+use earmark_core::admission::{ClaimId, Demand, Owner};
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::gist::{PathCoupled, SessionId};
 use earmark_wire::qos_nslp::iana::MessageType;
@@ -74,6 +74,11 @@ impl QosNslp {
     /// The session of this name.
     pub fn session(&self, session: SessionId) -> Option<SessionView> {
         self.store.find(session).map(|index| self.view(index))
+    }
+
+    /// The session that holds a claim.
+    pub fn reservation_of(&self, claim: ClaimId, owner: Owner) -> Option<SessionView> {
+        self.holder(claim, owner).map(|index| self.view(index))
     }
 
     fn view(&self, index: Index) -> SessionView {

@@ -1,0 +1,103 @@
+//! What `earmark show path` is told.
+
+use std::net::{IpAddr, SocketAddr};
+
+use clap::Args;
+
+use super::values::{endpoint, flow_label, host, ip_protocol};
+use crate::control::protocol::PathRequest;
+
+/// What `earmark show path` is told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  earmark show path 10.0.2.2                                       # what this host sends there, without ports
+  earmark show path 10.0.2.2:5001 --from 10.0.1.1:4000             # a flow that passes this router
+  earmark show path 10.0.2.2 --from 10.0.1.1 --ip-protocol tcp --sport 4000 --dport 80
+  earmark show path 10.0.2.2 --from 10.0.1.1 --interface-in eth0 --dport 5001 --mark 7 --json
+
+The kernel is asked where packets of the flow go, through which policy rule, table and route; with several next hops the
+hash policy is shown that chose. Below stand the claims that the packets match on that interface, in the order in which they are
+asked (`governs`: first of all; `next`: if those before have no room; `stands by`: when a better one ends), and then what the
+kernel's tables hold for them now. A reservation on another interface is warned of. Nothing is changed, and routes that
+are kept for reservations are not disturbed.
+
+Without --from it is a flow of this host itself; the address is the one that the kernel gives its packets. Packets of another
+host are taken to come in where the routes to their source lead, unless --interface-in says otherwise. Without --mark the mark is that of the
+settings ([[mark]]). Port 0, or none, is that of a packet without ports: reservations for ports are not looked for.")]
+pub(in crate::cli) struct PathOptions {
+    /// Where the flow goes: an address or a name, with its port or without.
+    #[arg(value_name = "DESTINATION", value_parser = destination)]
+    to: SocketAddr,
+    /// Where it comes from, with its port or without [default: this host].
+    #[arg(long, value_name = "ADDRESS", value_parser = endpoint)]
+    from: Option<SocketAddr>,
+    /// IP protocol of the flow: udp, tcp or a number.
+    #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
+    ip_protocol: u8,
+    /// Source port.
+    #[arg(long, value_name = "PORT")]
+    sport: Option<u16>,
+    /// Destination port.
+    #[arg(long, value_name = "PORT")]
+    dport: Option<u16>,
+    /// IPv6 flow label of its packets.
+    #[arg(long, value_name = "LABEL", value_parser = flow_label)]
+    flow_label: Option<u32>,
+    /// Mark that the firewall gives its packets: 7 or 0x7.
+    #[arg(long, value_name = "N", value_parser = mark)]
+    mark: Option<u32>,
+    /// Interface that its packets come in through; needs --from.
+    #[arg(long, value_name = "NAME", requires = "from")]
+    interface_in: Option<String>,
+}
+
+impl PathOptions {
+    /// What the daemon is asked; an error where the options contradict each other.
+    pub(in crate::cli) fn request(&self, limit: Option<usize>) -> Result<PathRequest, String> {
+        let to = with_port(self.to, self.dport, "--dport")?;
+        let from = match (self.from, self.sport) {
+            (Some(from), port) => Some(with_port(from, port, "--sport")?),
+            // The unspecified address is that of this host.
+            (None, Some(port)) => {
+                let any = if to.is_ipv4() { [0; 4].into() } else { IpAddr::from([0; 16]) };
+                Some(SocketAddr::new(any, port))
+            }
+            (None, None) => None,
+        };
+        Ok(PathRequest {
+            from,
+            flow_label: self.flow_label,
+            ip_protocol: self.ip_protocol,
+            incoming: self.interface_in.clone(),
+            mark: self.mark,
+            limit,
+            ..PathRequest::new(to)
+        })
+    }
+}
+
+/// Reads an address or a name, each with a port or without.
+fn destination(text: &str) -> Result<SocketAddr, String> {
+    let is_bare_name = !text.contains(':') && text.parse::<IpAddr>().is_err();
+    if is_bare_name { host(text).map(|host| SocketAddr::new(host, 0)) } else { endpoint(text) }
+}
+
+fn with_port(end: SocketAddr, port: Option<u16>, option: &str) -> Result<SocketAddr, String> {
+    match (end.port(), port) {
+        (0, Some(port)) => Ok(SocketAddr::new(end.ip(), port)),
+        (named, Some(port)) if named != port => {
+            Err(format!("{end} names port {named}, and {option} names {port}"))
+        }
+        _ => Ok(end),
+    }
+}
+
+/// Reads `7` or `0x7`.
+fn mark(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "a mark is a number of 32 bits: 7 or 0x7".to_owned())
+}

@@ -1,0 +1,22 @@
+//! From an interface's settings to the plan of its traffic control.
+
+use earmark_core::{InterfaceId, Rate};
+use earmark_linux::LinkPlan;
+
+use crate::config::{Capacity, InterfaceConfig};
+
+/// The plan of one interface's traffic control; `None` where its queues must be left alone.
+pub(crate) fn plan(
+    interface: InterfaceId,
+    config: &InterfaceConfig,
+    capacity: Capacity,
+) -> Option<LinkPlan> {
+    Some(LinkPlan {
+        queues: config.queues.plan()?,
+        pool: config.classes,
+        pool_limit: config.classes.max(LinkPlan::new(interface, Rate::ZERO, Rate::ZERO).pool_limit),
+        best_effort_queue: config.queue_packets,
+        services: config.services.clone(),
+        ..LinkPlan::new(interface, capacity.bandwidth, capacity.reservable)
+    })
+}

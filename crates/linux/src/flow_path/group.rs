@@ -1,0 +1,32 @@
+//! What a nexthop object is that a route names.
+
+use crate::mirror::{NEXT_HOP_HEADER, NHA_ID, NextHopObject, RTM_GETNEXTHOP};
+use crate::netlink::{Connection, Message, NetlinkError};
+
+/// A group of nexthop objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHopGroup {
+    /// Number of buckets of a resilient group, whose buckets choose the next hop; `None`: the hash alone does.
+    pub buckets: Option<u16>,
+}
+
+impl NextHopGroup {
+    /// The group of this number; `None` where the object is a single next hop, or has gone.
+    pub(super) fn find(
+        netlink: &mut Connection,
+        id: u32,
+    ) -> Result<Option<NextHopGroup>, NetlinkError> {
+        let message = Message::new(RTM_GETNEXTHOP, 0).fixed(&[0; NEXT_HOP_HEADER]).u32(NHA_ID, id);
+        let answers = match netlink.ask("read a nexthop object", message) {
+            Ok(answers) => answers,
+            Err(error) if error.is(libc::ENOENT) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        for message in &answers {
+            if let Some(object) = NextHopObject::decode(&message?)? {
+                return Ok(object.is_group().then_some(NextHopGroup { buckets: object.buckets }));
+            }
+        }
+        Ok(None)
+    }
+}
