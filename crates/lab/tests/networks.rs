@@ -33,6 +33,8 @@ mod passage;
 mod qos;
 #[path = "networks/rates.rs"]
 mod rates;
+#[path = "networks/readme.rs"]
+mod readme;
 #[path = "networks/reduction.rs"]
 mod reduction;
 #[path = "networks/stream.rs"]
@@ -42,17 +44,22 @@ mod unicast;
 #[path = "networks/yessir.rs"]
 mod yessir;
 
+use std::process::ExitCode;
+
 use earmark_lab::testbed;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 type Outcome = Result<(), Failed>;
 type Test = fn() -> Outcome;
 
-fn main() {
+fn main() -> ExitCode {
+    if readme::is_command() {
+        return earmark::cli::main();
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 34] = [
+    let tests: [(&str, Test); 35] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -93,6 +100,7 @@ fn main() {
             forwarding::flood_takes_nothing_from_a_flow_within_its_rate,
         ),
         ("rates_sessions_of_every_protocol_stand", rates::sessions_of_every_protocol_stand),
+        ("readme_commands_have_the_outcomes_shown", readme::commands_have_the_outcomes_shown),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),
@@ -117,5 +125,5 @@ fn main() {
     for (name, test, missing) in with_tools {
         trials.push(trial((name, test), obstacle.as_ref().or(missing.as_ref())));
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
