@@ -27,6 +27,8 @@ mod multicast;
 mod net;
 #[path = "networks/nsis.rs"]
 mod nsis;
+#[path = "networks/ospf.rs"]
+mod ospf;
 #[path = "networks/passage.rs"]
 mod passage;
 #[path = "networks/qos.rs"]
@@ -109,7 +111,7 @@ fn main() -> ExitCode {
     };
     let mut trials: Vec<Trial> =
         tests.into_iter().map(|test| trial(test, obstacle.as_ref())).collect();
-    let with_tools: [(&str, Test, Option<String>); 3] = [
+    let with_tools: [(&str, Test, Option<String>); 4] = [
         ("messages_can_be_read", captured::messages_can_be_read_over_ipv4, captured::obstacle()),
         (
             "messages_can_be_read_over_ipv6",
@@ -121,6 +123,7 @@ fn main() -> ExitCode {
             ffmpeg::a_stream_of_ffmpeg_is_measured,
             ffmpeg::obstacle(),
         ),
+        ("ospf_adjacency_survives_a_flood", ospf::adjacency_survives_a_flood, ospf::obstacle()),
     ];
     for (name, test, missing) in with_tools {
         trials.push(trial((name, test), obstacle.as_ref().or(missing.as_ref())));

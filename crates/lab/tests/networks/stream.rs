@@ -26,7 +26,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub(crate) const STREAM: Shape =
     Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 };
 /// What it has to stand against.
-const FLOOD: Shape =
+pub(crate) const FLOOD: Shape =
     Shape { rate: Rate::from_mbps(20), packet_octets: 1_400, bucket_octets: 64_000 };
 
 /// A stream on its way.
@@ -68,6 +68,22 @@ impl Stream {
     /// Starts a flood from one host to another.
     pub(crate) fn flood(net: &Net, from: &str, to: &str, ipv4: bool) -> Result<Stream, Failed> {
         start(net, FLOOD, [0, FLOOD_PORT], from, net.address(to, ipv4), &[to])
+    }
+
+    /// Starts a flood of a shape from one host to a port of another, with a DSCP.
+    pub(crate) fn marked_flood(
+        net: &Net,
+        (shape, dscp): (Shape, u32),
+        from: &str,
+        (to, port): (&str, u16),
+    ) -> Result<Stream, Failed> {
+        let to_address = net.address(to, true);
+        let sink = Sink::start(listen(net, to, to_address, port)?)?;
+        let own = SocketAddr::new(net.address(from, true), 0);
+        let socket = net.namespace(from).run_in(|| bind(own))??;
+        SockRef::from(&socket).set_tos_v4(dscp << 2)?;
+        socket.connect(SocketAddr::new(to_address, port))?;
+        Ok(Stream { shape, source: Source::start(socket, shape, LONG)?, sinks: vec![sink] })
     }
 
     /// Ends it: what became of it at each of its sinks.
