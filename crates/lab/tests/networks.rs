@@ -27,12 +27,16 @@ mod multicast;
 mod net;
 #[path = "networks/nsis.rs"]
 mod nsis;
+#[path = "networks/ospf.rs"]
+mod ospf;
 #[path = "networks/passage.rs"]
 mod passage;
 #[path = "networks/qos.rs"]
 mod qos;
 #[path = "networks/rates.rs"]
 mod rates;
+#[path = "networks/readme.rs"]
+mod readme;
 #[path = "networks/reduction.rs"]
 mod reduction;
 #[path = "networks/stream.rs"]
@@ -42,17 +46,22 @@ mod unicast;
 #[path = "networks/yessir.rs"]
 mod yessir;
 
+use std::process::ExitCode;
+
 use earmark_lab::testbed;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 type Outcome = Result<(), Failed>;
 type Test = fn() -> Outcome;
 
-fn main() {
+fn main() -> ExitCode {
+    if readme::is_command() {
+        return earmark::cli::main();
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 34] = [
+    let tests: [(&str, Test); 35] = [
         ("each_branch_of_a_group_has_what_its_receiver_asked", multicast::branches_over_ipv4),
         ("each_branch_of_an_ipv6_group_has_what_its_receiver_asked", multicast::branches_over_ipv6),
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
@@ -93,6 +102,7 @@ fn main() {
             forwarding::flood_takes_nothing_from_a_flow_within_its_rate,
         ),
         ("rates_sessions_of_every_protocol_stand", rates::sessions_of_every_protocol_stand),
+        ("readme_commands_have_the_outcomes_shown", readme::commands_have_the_outcomes_shown),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),
@@ -101,7 +111,7 @@ fn main() {
     };
     let mut trials: Vec<Trial> =
         tests.into_iter().map(|test| trial(test, obstacle.as_ref())).collect();
-    let with_tools: [(&str, Test, Option<String>); 3] = [
+    let with_tools: [(&str, Test, Option<String>); 4] = [
         ("messages_can_be_read", captured::messages_can_be_read_over_ipv4, captured::obstacle()),
         (
             "messages_can_be_read_over_ipv6",
@@ -113,9 +123,10 @@ fn main() {
             ffmpeg::a_stream_of_ffmpeg_is_measured,
             ffmpeg::obstacle(),
         ),
+        ("ospf_adjacency_survives_a_flood", ospf::adjacency_survives_a_flood, ospf::obstacle()),
     ];
     for (name, test, missing) in with_tools {
         trials.push(trial((name, test), obstacle.as_ref().or(missing.as_ref())));
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -33,7 +33,8 @@
 //! # Validation
 //! The figures of the demo (loss without, none with a reservation) are asserted here and in network namespaces by the
 //! same script; see `earmark-lab`. Signalling with losses, duplicates, overtaking and restarts is compared with a plain
-//! model of RFC 2205's merging in `tests/merging`.
+//! model of RFC 2205's merging in `tests/merging`. Claims on one flow by all four protocols are compared with a plain model of
+//! what each packet gets in `tests/claims`.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -20,7 +20,7 @@ mod callgrind;
 pub mod chain;
 mod components;
 mod engines;
-mod keys;
+pub mod keys;
 pub mod passing;
 pub mod ping;
 pub mod profile;

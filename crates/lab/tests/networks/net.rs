@@ -50,8 +50,13 @@ impl Net {
         self.testbed.namespace(self.index(node))
     }
 
+    /// The control socket of a node's daemon.
+    pub(crate) fn control(&self, node: &str) -> PathBuf {
+        self.testbed.control(self.index(node))
+    }
+
     pub(crate) fn client(&self, node: &str) -> Result<Client, Failed> {
-        Ok(Client::connect(self.testbed.control(self.index(node)))?)
+        Ok(Client::connect(self.control(node))?)
     }
 
     pub(crate) fn kill_daemon(&mut self, node: &str) -> Result<(), Failed> {

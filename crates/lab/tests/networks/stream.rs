@@ -1,5 +1,6 @@
 //! Measured streams through a network: one source, any number of sinks.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use earmark_core::{Rate, Time};
 use earmark_lab::traffic::{self, Shape, Sink, Source};
 use earmark_sim::Trace;
 use libtest_mimic::Failed;
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::net::Net;
 
@@ -52,9 +53,37 @@ impl Stream {
         start(net, STREAM, ports, from, to, at)
     }
 
+    /// Starts a stream of any shape between two ports.
+    pub(crate) fn shaped(
+        net: &Net,
+        shape: Shape,
+        ports: [u16; 2],
+        from: &str,
+        to: IpAddr,
+        at: &[&str],
+    ) -> Result<Stream, Failed> {
+        start(net, shape, ports, from, to, at)
+    }
+
     /// Starts a flood from one host to another.
     pub(crate) fn flood(net: &Net, from: &str, to: &str, ipv4: bool) -> Result<Stream, Failed> {
         start(net, FLOOD, [0, FLOOD_PORT], from, net.address(to, ipv4), &[to])
+    }
+
+    /// Starts a flood of a shape from one host to a port of another, with a DSCP.
+    pub(crate) fn marked_flood(
+        net: &Net,
+        (shape, dscp): (Shape, u32),
+        from: &str,
+        (to, port): (&str, u16),
+    ) -> Result<Stream, Failed> {
+        let to_address = net.address(to, true);
+        let sink = Sink::start(listen(net, to, to_address, port)?)?;
+        let own = SocketAddr::new(net.address(from, true), 0);
+        let socket = net.namespace(from).run_in(|| bind(own))??;
+        SockRef::from(&socket).set_tos_v4(dscp << 2)?;
+        socket.connect(SocketAddr::new(to_address, port))?;
+        Ok(Stream { shape, source: Source::start(socket, shape, LONG)?, sinks: vec![sink] })
     }
 
     /// Ends it: what became of it at each of its sinks.
@@ -98,13 +127,18 @@ fn start(
     to: IpAddr,
     at: &[&str],
 ) -> Result<Stream, Failed> {
+    let own = SocketAddr::new(net.address(from, to.is_ipv4()), source_port);
     let mut sinks = Vec::new();
     for host in at {
-        sinks.push(Sink::start(listen(net, host, to, port)?)?);
+        let socket = listen(net, host, to, port)?;
+        if source_port != 0 && !to.is_multicast() {
+            // Other streams may end at the port, too.
+            net.namespace(host).run_in(|| socket.connect(own))??;
+        }
+        sinks.push(Sink::start(socket)?);
     }
-    let own = SocketAddr::new(net.address(from, to.is_ipv4()), source_port);
     let interface = net.interface(from, "eth0")?;
-    let socket = net.namespace(from).run_in(|| UdpSocket::bind(own))??;
+    let socket = net.namespace(from).run_in(|| bind(own))??;
     if to.is_multicast() {
         let socket = SockRef::from(&socket);
         match own.ip() {
@@ -122,6 +156,14 @@ fn start(
     Ok(Stream { shape, source: Source::start(socket, shape, LONG)?, sinks })
 }
 
+/// A bound socket. Several may have the port: sinks of different sources, and the source of the way back.
+fn bind(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&at.into())?;
+    Ok(socket.into())
+}
+
 /// A socket of a host that hears what is sent to an address of it, or to a group, which it joins.
 fn listen(net: &Net, host: &str, to: IpAddr, port: u16) -> Result<UdpSocket, Failed> {
     let any: IpAddr = match to {
@@ -130,7 +172,7 @@ fn listen(net: &Net, host: &str, to: IpAddr, port: u16) -> Result<UdpSocket, Fai
     };
     let interface = net.interface(host, "eth0")?;
     let own = net.address(host, to.is_ipv4());
-    let socket = net.namespace(host).run_in(|| UdpSocket::bind((any, port)))??;
+    let socket = net.namespace(host).run_in(|| bind(SocketAddr::new(any, port)))??;
     match (to, own) {
         (IpAddr::V4(group), IpAddr::V4(own)) if to.is_multicast() => {
             socket.join_multicast_v4(&group, &own)?;

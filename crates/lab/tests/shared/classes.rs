@@ -7,8 +7,14 @@ use earmark_linux::netlink::{Connection, Message, NetlinkError};
 use earmark_linux::netns::Namespace;
 use libtest_mimic::Failed;
 
-/// Minor numbers below are those of the link, of best effort and of signalling; those from here on, of the pool.
+/// Minor numbers below are those of the link and of its fixed classes; those from here on, of the pool.
 const POOL: u32 = 0x10;
+/// Minor number of the class of signalling, which the host's own control traffic leaves with.
+#[allow(dead_code, reason = "not every test looks there")]
+pub(crate) const SIGNALLING: u32 = 3;
+/// Minor number of the class of control traffic that is forwarded.
+#[allow(dead_code, reason = "not every test looks there")]
+pub(crate) const CONTROL: u32 = 5;
 
 /// One class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,14 +22,24 @@ pub(crate) struct Class {
     pub(crate) handle: u32,
     /// What it is assured of.
     pub(crate) rate: Rate,
-    /// What went through it.
+    /// Octets that went through it.
     pub(crate) octets: u64,
+    /// Packets that went through it.
+    pub(crate) packets: u32,
 }
 
 /// The classes of the pool of an interface in a namespace, reserved or parked, by handle.
 pub(crate) fn pool(namespace: &Namespace, index: u32) -> Result<Vec<Class>, Failed> {
     let classes = namespace.run_in(|| classes_of(index))??;
     Ok(classes.into_values().filter(|class| class.handle & 0xffff >= POOL).collect())
+}
+
+/// One of the fixed classes of an interface in a namespace.
+#[allow(dead_code, reason = "not every test looks there")]
+pub(crate) fn fixed(namespace: &Namespace, index: u32, minor: u32) -> Result<Class, Failed> {
+    let classes = namespace.run_in(|| classes_of(index))??;
+    let class = classes.into_values().find(|class| class.handle & 0xffff == minor);
+    class.ok_or_else(|| format!("there is no class {minor:#x}").into())
 }
 
 /// Asks for all classes of an interface in the namespace of this thread (`rtnetlink.h`, `pkt_sched.h`, `gen_stats.h`).
@@ -49,8 +65,10 @@ fn classes_of(index: u32) -> Result<BTreeMap<u32, Class>, NetlinkError> {
             for inner in attribute.nested().flatten() {
                 match (attribute.kind, inner.kind) {
                     (STATISTICS, BASIC) => {
-                        let [a, b, c, d, e, f, g, h, ..]: [u8; 12] = inner.array("counters")?;
+                        let [a, b, c, d, e, f, g, h, i, j, k, l]: [u8; 12] =
+                            inner.array("counters")?;
                         class.octets = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+                        class.packets = u32::from_ne_bytes([i, j, k, l]);
                     }
                     // `struct tc_htb_opt` begins with a `struct tc_ratespec`, whose rate is at its end: octets a second.
                     (OPTIONS, PARAMETERS) => {

@@ -1,4 +1,4 @@
-//! Keys for the daemons of a measurement with TLS: one pair for each node, and a list of all, bare as of RFC 7250.
+//! Keys for daemons that talk by TLS: one pair for each node, and a list of all, bare as of RFC 7250.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -7,15 +7,18 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use rcgen::KeyPair;
 
-/// A directory of keys that are good for one measurement; it goes when this is dropped.
+/// A directory of keys for one network; dropping the value removes it.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub struct Keys {
     directory: PathBuf,
 }
 
 impl Keys {
     /// Makes a pair for each of these nodes.
-    pub(super) fn make<'n>(network: &str, nodes: impl Iterator<Item = &'n str>) -> Result<Keys> {
+    ///
+    /// # Errors
+    /// The temporary directory cannot be written; no key can be made.
+    pub fn make<'n>(network: &str, nodes: impl Iterator<Item = &'n str>) -> Result<Keys> {
         let directory = std::env::temp_dir().join(format!("{network}-keys"));
         let failed = || format!("cannot make keys in {}", directory.display());
         DirBuilder::new().mode(0o700).create(&directory).with_context(failed)?;
@@ -31,7 +34,7 @@ impl Keys {
     }
 
     /// The table `[nsis.tls]` of a node.
-    pub(super) fn settings(&self, node: &str) -> String {
+    pub fn settings(&self, node: &str) -> String {
         let directory = self.directory.display();
         format!(
             "[nsis.tls]\nby = \"keys\"\nkey = \"{directory}/{node}.key\"\n\

@@ -1,0 +1,240 @@
+//! A real routing protocol beside a flood: the OSPF adjacency of two BIRDs, one on each router.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use earmark_core::Rate;
+use earmark_lab::traffic::Shape;
+use earmark_scenario::topology::DEMO;
+use libtest_mimic::Failed;
+
+use crate::Outcome;
+use crate::classes::{self, CONTROL, Class, SIGNALLING};
+use crate::net::{Net, REFRESH, wait_for};
+use crate::stream::{FLOOD, Stream, loss, watch};
+
+/// Debian's path, which is not in everybody's PATH.
+const BIRD: &str = "/usr/sbin/bird";
+const BIRDC: &str = "/usr/sbin/birdc";
+/// Ends BIRD with this program, however that ends.
+const SETPRIV: &str = "setpriv";
+
+/// The routers, and their interfaces on the core link.
+const ROUTERS: [(&str, &str); 2] = [("r1", "eth1"), ("r2", "eth0")];
+/// OSPFv2 and OSPFv3, as the configuration calls them.
+const INSTANCES: [&str; 2] = ["ospf4", "ospf6"];
+const HELLO: Duration = Duration::from_secs(1);
+const DEAD: Duration = Duration::from_secs(4);
+/// How long the flood has to last.
+const FLOODED: Duration = Duration::from_secs(3 * DEAD.as_secs() + 1);
+/// How long an adjacency may take to come up, and to break where nothing keeps it.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Class selector 6, network control.
+const CS6: u32 = 48;
+/// Two of these in each direction fill the links of the hosts, and five times the core link.
+const RATE: Rate = Rate::from_mbps(25);
+const HOST_LINK: &str = "40Mbit";
+/// Control traffic that is forwarded has 1 % of the core link, and a quarter of a second of that at once.
+const CONTROL_RATE: u64 = 100_000;
+const CONTROL_BURST: Duration = Duration::from_millis(250);
+
+/// Why BIRD cannot be tested with, if so.
+pub(crate) fn obstacle() -> Option<String> {
+    let is_there = |program: &&str| {
+        let mut command = Command::new(program);
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok()
+    };
+    let missing = [BIRD, BIRDC, SETPRIV, "tc"].into_iter().find(|program| !is_there(program))?;
+    Some(format!("{missing} is not installed"))
+}
+
+/// Between routers with Earmark's queues the adjacencies of OSPFv2 and OSPFv3 stay Full while floods fill every link in both
+/// directions, half of them marked as network control. Between the same routers whose links only have the same rate, the same
+/// floods break an adjacency.
+pub(crate) fn adjacency_survives_a_flood() -> Outcome {
+    let net = up("ospf", "")?;
+    let birds = Birds::start(&net, "ospf")?;
+    birds.await_full()?;
+    let changes = birds.state_changes()?;
+    assert!(changes.iter().all(|&count| count > 0), "BIRD logs no changes of state");
+    let before = counters(&net)?;
+
+    let floods = start_floods(&net)?;
+    let begun = watch(Duration::from_millis(300));
+    let started = Instant::now();
+    while started.elapsed() < FLOODED {
+        std::thread::sleep(HELLO / 2);
+        let full = birds.are_full()?;
+        assert!(full, "{:?} into the flood: {}", started.elapsed(), birds.neighbors()?);
+    }
+    let after = counters(&net)?;
+    for flood in floods {
+        let lost = loss(&flood.stop()?[0], begun, FLOODED);
+        assert!(lost > 0.3, "the core link is not full: a flood lost {lost}");
+    }
+    assert_eq!(birds.state_changes()?, changes, "neighbors have changed their state");
+    assert!(birds.are_full()?);
+    for ((before, after), (router, _)) in before.into_iter().zip(after).zip(ROUTERS) {
+        let [hellos, marked] = [0, 1].map(|class: usize| Class {
+            octets: after[class].octets - before[class].octets,
+            packets: after[class].packets - before[class].packets,
+            ..after[class]
+        });
+        // A hello of each version each second, and some updates; the flood would be tens of thousands.
+        let sent = 2 * (FLOODED - HELLO).as_secs();
+        let signalling = u64::from(hellos.packets);
+        assert!((sent..10 * sent).contains(&signalling), "{router}: {hellos:?} as signalling");
+        let most = CONTROL_RATE * (FLOODED + CONTROL_BURST * 8).as_millis() as u64 / 8_000; // a minute
+        assert!((1..most).contains(&marked.octets), "{router}: {marked:?} as control traffic");
+    }
+    drop((birds, net));
+    floods_break_it_without_queues()
+}
+
+/// The counter-proof: without Earmark's queues, hellos wait and get lost in one queue with everything else.
+fn floods_break_it_without_queues() -> Outcome {
+    let net = up("ospf-plain", "queues = \"none\"\n")?;
+    for (router, interface) in ROUTERS {
+        // Counted in packets: a queue that counts octets has room for a hello where it has none for a packet of the flood.
+        for qdisc in [
+            "root handle 1: tbf rate 10mbit burst 5kb limit 1mb",
+            "parent 1: handle 2: pfifo limit 50",
+        ] {
+            let mut tc = net.namespace(router).command("tc")?;
+            tc.args(["qdisc", "add", "dev", interface]).args(qdisc.split(' '));
+            let status = tc.status()?;
+            assert!(status.success(), "tc {qdisc}: {status}");
+        }
+    }
+    let birds = Birds::start(&net, "ospf-plain")?;
+    birds.await_full()?;
+    let floods = start_floods(&net)?;
+    wait_for("the flood breaks an adjacency", PATIENCE, || Ok((!birds.are_full()?).then_some(())))?;
+    floods.into_iter().try_for_each(|flood| flood.stop().map(drop))
+}
+
+/// The demo's network with IPv6, and with slower links of the hosts.
+fn up(name: &str, interface: &str) -> Result<Net, Failed> {
+    let topology = DEMO.replace("100Mbit", HOST_LINK);
+    assert_ne!(topology, DEMO);
+    Net::with(&format!("ipv6 = true\n{topology}"), name, REFRESH, |options| {
+        options.settings.interface = interface.to_owned();
+    })
+}
+
+/// Unmarked and marked, there and back.
+fn start_floods(net: &Net) -> Result<Vec<Stream>, Failed> {
+    let shape = Shape { rate: RATE, ..FLOOD };
+    let mut floods = Vec::new();
+    for (from, to) in [("h1", "h2"), ("h2", "h1")] {
+        for (dscp, port) in [(0, 5_009), (CS6, 5_010)] {
+            floods.push(Stream::marked_flood(net, (shape, dscp), from, (to, port))?);
+        }
+    }
+    Ok(floods)
+}
+
+/// What has left each router towards the other so far: as signalling, and as control traffic that is forwarded.
+fn counters(net: &Net) -> Result<Vec<[Class; 2]>, Failed> {
+    let of_router = |(router, interface)| {
+        let index = net.interface(router, interface)?.0;
+        let class = |minor| classes::fixed(net.namespace(router), index, minor);
+        Ok([class(SIGNALLING)?, class(CONTROL)?])
+    };
+    ROUTERS.into_iter().map(of_router).collect()
+}
+
+/// A BIRD on each router. They exchange no routes, neither with each other nor with the kernel. Dropped, they are killed.
+struct Birds {
+    directory: PathBuf,
+    children: Vec<Child>,
+}
+
+impl Birds {
+    fn start(net: &Net, name: &str) -> Result<Birds, Failed> {
+        let directory = std::env::temp_dir().join(format!("earmark-{name}-{}", std::process::id()));
+        fs::create_dir(&directory)?;
+        let mut birds = Birds { directory, children: Vec::new() };
+        for (number, (router, interface)) in (1..).zip(ROUTERS) {
+            let file = |ending: &str| birds.directory.join(format!("{router}.{ending}"));
+            let (log, socket) = (file("log"), file("sock"));
+            fs::write(file("conf"), configuration(number, interface, &log))?;
+            let mut command = net.namespace(router).command(SETPRIV)?;
+            command.args(["--pdeathsig", "KILL", BIRD, "-f", "-c"]).arg(file("conf"));
+            command.arg("-s").arg(&socket).arg("-P").arg(file("pid"));
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            birds.children.push(command.spawn()?);
+            wait_for("BIRD serves", PATIENCE, || Ok(socket.exists().then_some(())))?;
+        }
+        Ok(birds)
+    }
+
+    fn await_full(&self) -> Outcome {
+        let full = wait_for("", PATIENCE, || Ok(self.are_full()?.then_some(())));
+        full.or_else(|_| Err(format!("no adjacency:\n{}", self.neighbors()?).into()))
+    }
+
+    /// Whether each router has its neighbor, by either version.
+    fn are_full(&self) -> Result<bool, Failed> {
+        let neighbors = self.neighbors()?;
+        Ok(neighbors.matches("Full/").count() == ROUTERS.len() * INSTANCES.len())
+    }
+
+    /// What all say of their neighbors.
+    fn neighbors(&self) -> Result<String, Failed> {
+        let mut text = String::new();
+        for (router, _) in ROUTERS {
+            for instance in INSTANCES {
+                let mut command = Command::new(BIRDC);
+                command.arg("-s").arg(self.directory.join(format!("{router}.sock")));
+                let output = command.args(["show", "ospf", "neighbors", instance]).output()?;
+                text += &format!("{router}: {}", String::from_utf8_lossy(&output.stdout));
+            }
+        }
+        Ok(text)
+    }
+
+    /// How often the state of a neighbor has changed, by router.
+    fn state_changes(&self) -> Result<Vec<usize>, Failed> {
+        let count = |(router, _)| {
+            let log = fs::read_to_string(self.directory.join(format!("{router}.log")))?;
+            Ok(log.matches("changed state from").count())
+        };
+        ROUTERS.into_iter().map(count).collect()
+    }
+}
+
+impl Drop for Birds {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // Both fail only where it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            eprintln!("cannot remove {}: {error}", self.directory.display());
+        }
+    }
+}
+
+/// OSPFv2 and OSPFv3 on one interface, and nothing of the kernel's tables.
+fn configuration(number: u8, interface: &str, log: &Path) -> String {
+    let log = log.display();
+    let (hello, dead) = (HELLO.as_secs(), DEAD.as_secs());
+    let instance = |name: &str, version: &str, channel: &str| {
+        format!(
+            "protocol ospf {version} {name} {{\n  debug {{ events }};\n  {channel} {{ import none; export none; }};\n  \
+             area 0 {{ interface \"{interface}\" {{ type ptp; hello {hello}; dead {dead}; }}; }};\n}}\n"
+        )
+    };
+    let [ospf4, ospf6] = INSTANCES;
+    format!(
+        "log \"{log}\" all;\nrouter id 192.0.2.{number};\nprotocol device {{ scan time 1; }}\n{}{}",
+        instance(ospf4, "v2", "ipv4"),
+        instance(ospf6, "v3", "ipv6")
+    )
+}
