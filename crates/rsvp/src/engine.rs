@@ -9,7 +9,7 @@ use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salv
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
-use crate::exchange::names::Name;
+use crate::exchange::names::MessageIdKey;
 use crate::exchange::unbundled;
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_neighbor;
@@ -32,7 +32,7 @@ impl Engine for Rsvp {
         out: &mut Effects<E>,
     ) {
         let before = out.len();
-        let mut turn = Turn { now, context, out, name: Name::NONE, owed: None };
+        let mut turn = Turn { now, context, out, name: MessageIdKey::NONE, owed: None };
         match input {
             Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram, None),
             // It has no connections.

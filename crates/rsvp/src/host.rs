@@ -14,7 +14,7 @@ use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
 };
 use crate::counters::DropReason;
-use crate::exchange::names::Name;
+use crate::exchange::names::MessageIdKey;
 use crate::instance::{Rsvp, Turn};
 use crate::path::PathFault;
 use crate::proxy::SenderProxy;
@@ -143,7 +143,7 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: Name::NONE,
+                name: MessageIdKey::NONE,
                 path_told: NONE,
                 resv_told: NONE,
                 path_refresh_at: Time::MAX,

@@ -14,7 +14,7 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
-use crate::exchange::names::Name;
+use crate::exchange::names::MessageIdKey;
 use crate::exchange::{Exchange, Letter};
 use crate::integrity::Integrity;
 use crate::limits::Throttle;
@@ -73,9 +73,9 @@ pub(crate) struct Turn<'t, 'c, E> {
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
     /// MESSAGE_ID of the message that is treated, if it has one and there is one.
-    pub(crate) name: Name,
+    pub(crate) name: MessageIdKey,
     /// The partner who made it, by what name, where it is to be acknowledged.
-    pub(crate) owed: Option<(Index, Name)>,
+    pub(crate) owed: Option<(Index, MessageIdKey)>,
 }
 
 impl Rsvp {

@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
-use crate::exchange::names::{Name, Named};
+use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
@@ -144,7 +144,7 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: Name::NONE,
+                name: MessageIdKey::NONE,
                 path_told: NONE,
                 resv_told: NONE,
                 path_refresh_at: Time::MAX,

@@ -17,7 +17,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::confirm::Wish;
-use crate::exchange::names::{Name, Named};
+use crate::exchange::names::{MessageIdKey, Named};
 use crate::exchange::{Letter, Sending};
 use crate::instance::{Rsvp, Turn};
 use crate::marking::{code_points, mark_upstream};
@@ -383,7 +383,7 @@ impl Rsvp {
                 Dropped::All => self.remove_request(before, rsb),
                 Dropped::Some => {
                     // Its next hop may not know, and remind of a request that is still for this sender, too.
-                    self.store.set_name(Named::new(Block::Reservation, rsb), Name::NONE);
+                    self.store.set_name(Named::new(Block::Reservation, rsb), MessageIdKey::NONE);
                     before = Some(rsb);
                 }
                 Dropped::None => {

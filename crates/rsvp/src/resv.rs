@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
 use crate::error::ResvFault;
-use crate::exchange::names::{Name, Named};
+use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
 use crate::path::{is_neighbor, is_unicast};
 use crate::state::{Block, Extra, Holder, Index, Kept, Origin};
@@ -38,7 +38,7 @@ impl Rsvp {
             return self.shared_resv_arrives(turn, datagram, resv, outgoing, expires_at);
         };
         if turn.name.is_some() && flows.iter().nth(1).is_some() {
-            turn.name = Name::NONE; // one name cannot stand for several states
+            turn.name = MessageIdKey::NONE; // one name cannot stand for several states
         }
         let budget = turn.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {

@@ -12,7 +12,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event, Filters};
 use crate::error::ResvFault;
-use crate::exchange::names::{Name, Named};
+use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_unicast;
 use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
@@ -116,7 +116,7 @@ impl Rsvp {
         found: usize,
     ) {
         if found != named || self.store.rsb(rsb).filters().len() != found {
-            turn.name = Name::NONE;
+            turn.name = MessageIdKey::NONE;
         }
         self.remember(turn, Named::new(Block::Reservation, rsb));
     }

@@ -22,7 +22,7 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
 use crate::api::Application;
-use crate::exchange::names::Name;
+use crate::exchange::names::MessageIdKey;
 use crate::policy::Grant;
 
 /// Objects that are kept to be carried on. Most blocks have none, so a thin pointer is what it takes.
@@ -141,7 +141,7 @@ pub(crate) struct Psb {
     /// When the state dies without a refresh; never, for a local sender.
     pub(crate) expires_at: Time,
     /// How PHOP named the Path that this says.
-    pub(crate) name: Name,
+    pub(crate) name: MessageIdKey,
     /// What the next hop has been told by Path, in the book of the exchange.
     pub(crate) path_told: Index,
     /// What PHOP has been told by Resv, likewise.
@@ -303,7 +303,7 @@ pub(crate) struct Rsb {
     /// When the state, or the first of its filters, dies without a refresh; never, for a local receiver.
     pub(crate) expires_at: Time,
     /// How NHOP named the Resv that this says.
-    pub(crate) name: Name,
+    pub(crate) name: MessageIdKey,
     pub(crate) timer: Option<TimerId>,
 }
 

@@ -19,7 +19,7 @@ use crate::api::{Application, Change, Event, Filters};
 use crate::confirm::Wish;
 use crate::error::ResvFault;
 use crate::exchange::Sending;
-use crate::exchange::names::Name;
+use crate::exchange::names::MessageIdKey;
 use crate::instance::{Rsvp, Turn};
 use crate::marking::code_points;
 use crate::merge::least_upper_bound;
@@ -332,7 +332,7 @@ impl Rsvp {
             flowspec: request.flowspec,
             extra: request.extra,
             expires_at: request.expires_at,
-            name: Name::NONE,
+            name: MessageIdKey::NONE,
             timer: None,
         });
         if request.expires_at < Time::MAX {

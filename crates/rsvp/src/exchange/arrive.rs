@@ -7,7 +7,7 @@ use earmark_core::{Datagram, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Message, MessageId};
 
 use super::book::{Standing, Subject};
-use super::names::{Name, Named};
+use super::names::{MessageIdKey, Named};
 use super::partner::LinkEnd;
 use super::send::Letter;
 use crate::api::Event;
@@ -67,7 +67,7 @@ impl Rsvp {
                 partner.refresh_ms = 0;
             }
             partner.refresh_ms = partner.refresh_ms.max(refresh_ms);
-            turn.name = Name::from(id);
+            turn.name = MessageIdKey::from(id);
             if id.flags & MessageId::ACK_DESIRED != 0 {
                 self.acknowledge(turn.now, index, AcknowledgementKind::Ack, turn.name);
                 turn.owed = Some((index, turn.name));
@@ -91,7 +91,7 @@ impl Rsvp {
         now: Time,
         index: Index,
         kind: AcknowledgementKind,
-        name: Name,
+        name: MessageIdKey,
     ) {
         let Some(partner) = self.exchange.partners.get_mut(index) else { return };
         if !partner.note(kind, name.epoch, name.id) {
@@ -232,7 +232,7 @@ impl Rsvp {
 
     /// Whether the message being treated was made before the one that named this block.
     #[inline]
-    pub(crate) fn is_overtaken<E>(&self, turn: &Turn<'_, '_, E>, block: Name) -> bool {
+    pub(crate) fn is_overtaken<E>(&self, turn: &Turn<'_, '_, E>, block: MessageIdKey) -> bool {
         turn.name.is_some() && turn.name.is_before(block)
     }
 
@@ -252,7 +252,7 @@ impl Rsvp {
         bundle: &Bundle<'_>,
     ) {
         for payload in bundle.iter() {
-            (turn.name, turn.owed) = (Name::NONE, None);
+            (turn.name, turn.owed) = (MessageIdKey::NONE, None);
             self.counters.reduction.unbundled += 1;
             self.message_arrives(turn, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }

@@ -12,30 +12,30 @@ use crate::state::{Block, Index};
 
 /// Epoch and Message_Identifier of a message; its maker is known from where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Name {
+pub(crate) struct MessageIdKey {
     /// 24 bits; [`Name::NONE`] has more.
     pub(crate) epoch: u32,
     pub(crate) id: u32,
 }
 
-impl Name {
+impl MessageIdKey {
     /// Of a message without MESSAGE_ID.
-    pub(crate) const NONE: Name = Name { epoch: u32::MAX, id: 0 };
+    pub(crate) const NONE: MessageIdKey = MessageIdKey { epoch: u32::MAX, id: 0 };
 
     pub(crate) fn is_some(self) -> bool {
-        self != Name::NONE
+        self != MessageIdKey::NONE
     }
 
     /// Whether a message of this name was made before one named `other`. Names of different epochs have no order
     /// (RFC 2961 section 4.5).
-    pub(crate) fn is_before(self, other: Name) -> bool {
+    pub(crate) fn is_before(self, other: MessageIdKey) -> bool {
         self.epoch == other.epoch && precedes(self.id, other.id)
     }
 }
 
-impl From<MessageId> for Name {
-    fn from(id: MessageId) -> Name {
-        Name { epoch: id.epoch, id: id.id }
+impl From<MessageId> for MessageIdKey {
+    fn from(id: MessageId) -> MessageIdKey {
+        MessageIdKey { epoch: id.epoch, id: id.id }
     }
 }
 
@@ -90,15 +90,15 @@ impl Names {
     pub(crate) fn find(
         &self,
         neighbor: Index,
-        name: Name,
-        name_of: impl Fn(Named) -> (Index, Name),
+        name: MessageIdKey,
+        name_of: impl Fn(Named) -> (Index, MessageIdKey),
     ) -> Option<Named> {
         let hash = hash(&self.hash, neighbor, name);
         self.blocks.find(hash, |&block| name_of(block) == (neighbor, name)).copied()
     }
 
     /// Enters a block under the name that it has by now.
-    pub(crate) fn insert(&mut self, block: Named, name_of: impl Fn(Named) -> (Index, Name)) {
+    pub(crate) fn insert(&mut self, block: Named, name_of: impl Fn(Named) -> (Index, MessageIdKey)) {
         let key = &self.hash;
         let of = |block: &Named| {
             let (neighbor, name) = name_of(*block);
@@ -108,7 +108,7 @@ impl Names {
     }
 
     /// Takes a block out that `neighbor` named so.
-    pub(crate) fn remove(&mut self, block: Named, neighbor: Index, name: Name) {
+    pub(crate) fn remove(&mut self, block: Named, neighbor: Index, name: MessageIdKey) {
         let hash = hash(&self.hash, neighbor, name);
         if let Ok(entry) = self.blocks.find_entry(hash, |&other| other == block) {
             entry.remove();
@@ -117,7 +117,7 @@ impl Names {
 }
 
 #[inline]
-fn hash(hash: &KeyedHash, neighbor: Index, name: Name) -> u64 {
+fn hash(hash: &KeyedHash, neighbor: Index, name: MessageIdKey) -> u64 {
     hash.of_two([u64::from(name.epoch) << 32 | u64::from(name.id), neighbor.into()])
 }
 
@@ -138,18 +138,18 @@ mod tests {
 
     #[test]
     fn names_of_different_epochs_have_no_order() {
-        let old = Name { epoch: 1, id: 5 };
-        assert!(old.is_before(Name { id: 6, ..old }) && !Name { id: 6, ..old }.is_before(old));
-        assert!(!old.is_before(Name { epoch: 2, id: 6 }));
-        assert!(!old.is_before(Name::NONE) && !Name::NONE.is_before(old));
+        let old = MessageIdKey { epoch: 1, id: 5 };
+        assert!(old.is_before(MessageIdKey { id: 6, ..old }) && !MessageIdKey { id: 6, ..old }.is_before(old));
+        assert!(!old.is_before(MessageIdKey { epoch: 2, id: 6 }));
+        assert!(!old.is_before(MessageIdKey::NONE) && !MessageIdKey::NONE.is_before(old));
     }
 
     #[test]
     fn a_block_is_found_by_its_name_and_its_neighbor_only() {
         let names = [
-            (3, Name { epoch: 1, id: 5 }),
-            (4, Name { epoch: 1, id: 5 }),
-            (3, Name { epoch: 2, id: 5 }),
+            (3, MessageIdKey { epoch: 1, id: 5 }),
+            (4, MessageIdKey { epoch: 1, id: 5 }),
+            (3, MessageIdKey { epoch: 2, id: 5 }),
         ];
         let name_of = |named: Named| names[named.block().1 as usize];
         let mut index = Names::new(KeyedHash::draw(&mut RandomStreams::new(1).stream("names")));

@@ -6,7 +6,7 @@ use core::time::Duration;
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshList, RefreshNames, Srefresh};
 
-use super::names::{Name, Named};
+use super::names::{MessageIdKey, Named};
 use super::send::Letter;
 use crate::instance::{Rsvp, Turn};
 use crate::refresh::to_neighbor;
@@ -88,7 +88,7 @@ impl Rsvp {
         let neighbor = self.store.find_neighbor(interface, address);
         let mut reminder = Reminder { neighbor, expires_at, last: None };
         for list in srefresh.lists {
-            let name = |id| Name { epoch: list.epoch, id };
+            let name = |id| MessageIdKey { epoch: list.epoch, id };
             match list.names {
                 RefreshNames::Messages(ids) => {
                     for id in ids {
@@ -124,7 +124,7 @@ impl Rsvp {
 
     /// Refreshes the state that a neighbour named so; gives whether there is any.
     #[inline]
-    fn refresh_named(&mut self, reminder: &mut Reminder, name: Name) -> bool {
+    fn refresh_named(&mut self, reminder: &mut Reminder, name: MessageIdKey) -> bool {
         let &mut Reminder { neighbor, expires_at, last } = reminder;
         let named = neighbor.and_then(|neighbor| self.store.find_named_after(last, neighbor, name));
         let Some(named) = named else {
@@ -151,7 +151,7 @@ impl Rsvp {
     }
 
     #[cold]
-    fn does_not_know<E>(&mut self, turn: &Turn<'_, '_, E>, partner: Index, name: Name) {
+    fn does_not_know<E>(&mut self, turn: &Turn<'_, '_, E>, partner: Index, name: MessageIdKey) {
         self.acknowledge(turn.now, partner, AcknowledgementKind::Nack, name);
     }
 }

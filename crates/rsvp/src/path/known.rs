@@ -9,7 +9,7 @@ use earmark_wire::rsvp::Path;
 use super::{Arrival, PathFault, bad_tspec, is_neighbor, not_allowed, too_large};
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::exchange::names::{Name, Named};
+use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
 use crate::way::Way;
@@ -152,7 +152,7 @@ impl Rsvp {
     fn change_hop<E>(&mut self, turn: &Turn<'_, '_, E>, index: Index, origin: Origin) {
         self.forget_asked(index);
         self.store.unblock_sender(index);
-        self.store.set_name(Named::new(Block::Sender, index), Name::NONE);
+        self.store.set_name(Named::new(Block::Sender, index), MessageIdKey::NONE);
         let old = self.store.psb(index).hop;
         self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
         self.store.part(old, Block::Sender);
