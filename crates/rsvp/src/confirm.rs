@@ -12,10 +12,10 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
 use crate::merge::{is_greater, least_upper_bound};
 use crate::pool::shared_flows;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::told as told_filters;
 use crate::state::{Holder, Index, Peer};
 use crate::way::{SenderData, Way};
@@ -123,10 +123,10 @@ impl Rsvp {
             neighbor: None,
             next_hop: by_flow.and_then(|hop| hop.gateway),
         };
-        let partner = self.exchange.partner_towards(turn, None, receiver, |context| {
+        let peer = self.refresh_reduction.peer_towards(turn, None, receiver, |context| {
             by_flow.or_else(|| context.routes.lookup(receiver))
         });
-        self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(confirmation));
+        self.send_once(turn, OutgoingMessage::new(how).past(peer), &Body::ResvConf(confirmation));
     }
 
     /// Sends a confirmation one hop further. It is rebuilt here, so that each hop can vouch for it.
@@ -152,16 +152,17 @@ impl Rsvp {
             }
         };
         let receiver = confirmation.confirm;
-        let partner = self.exchange.partner_towards(turn, Some(interface), receiver, |context| {
-            data.map_or_else(|| context.routes.lookup(receiver), |data| data.hop(context))
-        });
+        let peer =
+            self.refresh_reduction.peer_towards(turn, Some(interface), receiver, |context| {
+                data.map_or_else(|| context.routes.lookup(receiver), |data| data.hop(context))
+            });
         let link = turn.context.interfaces.by_id(interface);
         let own = link.and_then(|link| link.address_like(confirmation.confirm));
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface),
             // Whoever gets it named must know whom to acknowledge it to.
-            source: partner.and(own).unwrap_or(datagram.source),
+            source: peer.and(own).unwrap_or(datagram.source),
             destination: datagram.destination,
             ttl: datagram.ttl - 1,
             router_alert: true,
@@ -169,7 +170,7 @@ impl Rsvp {
             neighbor: None,
             next_hop: data.and_then(|data| data.next_hop(turn.context, interface)),
         };
-        self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(*confirmation));
+        self.send_once(turn, OutgoingMessage::new(how).past(peer), &Body::ResvConf(*confirmation));
     }
 
     /// The data whose reservation is confirmed, of the first sender that is known, where a confirmation goes to the

@@ -9,10 +9,10 @@ use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salv
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
-use crate::exchange::names::MessageIdKey;
-use crate::exchange::unbundled;
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_neighbor;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::refresh_reduction::unbundled;
 use crate::repair::Changed;
 use crate::state::TimerKind;
 
@@ -129,7 +129,7 @@ impl Rsvp {
         if datagram.encapsulated {
             self.encapsulating.insert(datagram.interface);
         }
-        self.front_arrives(turn, datagram, message);
+        self.receive_leading_objects(turn, datagram, message);
         match &message.body {
             Body::Path(path) => self.path_arrives(turn, datagram, message, path),
             Body::Resv(resv) => self.resv_arrives(turn, datagram, resv),
@@ -173,15 +173,15 @@ impl Rsvp {
         self.counters.receive(message.body.message_type());
         match &message.body {
             Body::Bundle(bundle) => {
-                self.bundle_arrives(turn, datagram, message.send_ttl, bundle);
+                self.receive_bundle(turn, datagram, message.send_ttl, bundle);
             }
-            Body::Ack => self.front_arrives(turn, datagram, message),
+            Body::Ack => self.receive_leading_objects(turn, datagram, message),
             Body::Srefresh(srefresh) => {
-                self.front_arrives(turn, datagram, message);
-                self.srefresh_arrives(turn, datagram, srefresh);
+                self.receive_leading_objects(turn, datagram, message);
+                self.receive_srefresh(turn, datagram, srefresh);
             }
             Body::Hello(hello) => {
-                self.front_arrives(turn, datagram, message);
+                self.receive_leading_objects(turn, datagram, message);
                 self.hello_arrives(turn, datagram, hello);
             }
             _ => self.unsupported_arrives(turn, datagram),
@@ -233,9 +233,9 @@ impl Rsvp {
                 TimerKind::Repair => self.repair_is_due(turn),
                 TimerKind::Departure => self.departures_are_due(turn),
                 TimerKind::Trace => self.trace_is_due(turn, timer.block),
-                TimerKind::Acknowledgement => self.answers_are_due(turn),
-                TimerKind::Retransmission => self.retries_are_due(turn),
-                TimerKind::Summary => self.summary_is_due(turn, timer.block),
+                TimerKind::Acknowledgement => self.acknowledgements_due(turn),
+                TimerKind::Retransmission => self.retransmissions_due(turn),
+                TimerKind::Summary => self.summary_due(turn, timer.block),
                 TimerKind::Hello => self.hello_is_due(turn, timer.block),
             }
         }

@@ -16,11 +16,11 @@ use earmark_wire::rsvp::{
 use crate::api::{Application, Event, Filters};
 use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
 use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
 use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::{filters_of, flowspec_of, told};
 use crate::state::{Blocked, Holder, Index, Origin, Peer};
 
@@ -72,7 +72,7 @@ impl Rsvp {
             return self.drop(turn, datagram, DropReason::NoState);
         };
         if error.error.node == datagram.source {
-            self.path_is_refused(turn, datagram, index);
+            self.refuse_path(turn, datagram, index);
         }
         let psb = self.store.psb(index);
         match self.store.origin(psb.hop) {
@@ -91,8 +91,9 @@ impl Rsvp {
                     return self.drop(turn, datagram, DropReason::TtlExpired);
                 };
                 let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
-                let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-                self.send_once(turn, letter, &Body::PathErr(*error));
+                let outgoing_message = OutgoingMessage::new(how)
+                    .to(self.refresh_reduction.peer(incoming, hop.address));
+                self.send_once(turn, outgoing_message, &Body::PathErr(*error));
             }
         }
     }
@@ -316,8 +317,9 @@ impl Rsvp {
         let carried = Carried::Objects(&explanation);
         let body = PathErr { session, error, carried, sender: Some(sender) };
         let how = self.to_neighbor(interface.id, node, to);
-        let letter = Letter::new(how).to(self.exchange.partner(interface.id, to));
-        self.send_once(turn, letter, &Body::PathErr(body));
+        let outgoing_message =
+            OutgoingMessage::new(how).to(self.refresh_reduction.peer(interface.id, to));
+        self.send_once(turn, outgoing_message, &Body::PathErr(body));
     }
 
     /// Answers a flow descriptor of a Resv that is refused.
@@ -335,7 +337,7 @@ impl Rsvp {
     ) {
         let style = flows.style();
         let scope = resv.scope.filter(|_| style == Style::Wildcard);
-        self.not_taken(turn);
+        self.withhold_acknowledgement(turn);
         self.send_resv_err(turn, outgoing, &resv.session, resv.hop, fault, scope, flows);
         if let Some(error) = self.local_spec(turn, outgoing, resv.hop.address, fault) {
             turn.out.notify(Event::Refused {
@@ -482,8 +484,9 @@ fn emit_resv_err<E>(
     let Some(address) = interface.address_like(to.address) else { return };
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
     let how = Outgoing { ttl, ..engine.to_neighbor(outgoing, address, to.address) };
-    let letter = Letter::new(how).to(engine.exchange.partner(outgoing, to.address));
-    engine.send_once(turn, letter, &Body::ResvErr(ResvErr { hop, ..*error }));
+    let outgoing_message =
+        OutgoingMessage::new(how).to(engine.refresh_reduction.peer(outgoing, to.address));
+    engine.send_once(turn, outgoing_message, &Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
 /// The TTL with which an error goes on. It shrinks from hop to hop, although each hop addresses it anew: where the hops

@@ -14,10 +14,10 @@ use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
 };
 use crate::counters::DropReason;
-use crate::exchange::names::MessageIdKey;
 use crate::instance::{Rsvp, Turn};
 use crate::path::PathFault;
 use crate::proxy::SenderProxy;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
 use crate::way::{SenderData, Way};
@@ -144,8 +144,8 @@ impl Rsvp {
                 previous: NONE,
                 tcsbs: NONE,
                 name: MessageIdKey::NONE,
-                path_told: NONE,
-                resv_told: NONE,
+                path_message_id: NONE,
+                resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
                 resv_refresh_at: Time::MAX,
                 timer: None,

@@ -14,12 +14,12 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
-use crate::exchange::names::MessageIdKey;
-use crate::exchange::{Exchange, Letter};
 use crate::integrity::Integrity;
 use crate::limits::Throttle;
 use crate::policy::Policy;
 use crate::proxy::SenderProxy;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::refresh_reduction::{OutgoingMessage, RefreshReduction};
 use crate::repair::Repairs;
 use crate::state::Index;
 use crate::store::Store;
@@ -41,7 +41,7 @@ pub struct Rsvp {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) applications: Applications,
-    pub(crate) exchange: Exchange,
+    pub(crate) refresh_reduction: RefreshReduction,
     pub(crate) counters: Counters,
     /// What follows from changed routes.
     pub(crate) repairs: Repairs,
@@ -74,7 +74,7 @@ pub(crate) struct Turn<'t, 'c, E> {
     pub(crate) out: &'t mut Effects<E>,
     /// MESSAGE_ID of the message that is treated, if it has one and there is one.
     pub(crate) name: MessageIdKey,
-    /// The partner who made it, by what name, where it is to be acknowledged.
+    /// The peer who made it, by what name, where it is to be acknowledged.
     pub(crate) owed: Option<(Index, MessageIdKey)>,
 }
 
@@ -87,7 +87,7 @@ impl Rsvp {
             diagnostics: Diagnostics::new(random),
             policy: Policy::new(&config.policy).map(Box::new),
             throttle: Throttle::default(),
-            exchange: Exchange::new(&config, random),
+            refresh_reduction: RefreshReduction::new(&config, random),
             announced: config.proxies.senders.iter().copied().map(Some).collect(),
             config,
             store: Store::new(&mut random.stream("rsvp/hash")),
@@ -120,7 +120,7 @@ impl Rsvp {
     /// Brings messages to one neighbour together into Bundles (RFC 2961 section 3): a last step over the effects of one
     /// input or of several, in their order. Left out, each message leaves by itself.
     pub fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) {
-        let bundled = self.exchange.bundle(interfaces, out);
+        let bundled = self.refresh_reduction.bundle(interfaces, out);
         self.counters.bundle(bundled);
     }
 
@@ -169,11 +169,17 @@ impl Rsvp {
     pub(crate) fn send_once<E>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        letter: Letter,
+        outgoing_message: OutgoingMessage,
         body: &Body<'_>,
     ) {
         let timers = &mut self.store.timers;
-        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, body);
+        self.refresh_reduction.send_reliably(
+            timers,
+            &mut self.counters,
+            turn,
+            outgoing_message,
+            body,
+        );
     }
 
     /// Throws a Path or Resv away whose state was not taken up, and so does not acknowledge it, unless a later one was.
@@ -185,7 +191,7 @@ impl Rsvp {
         reason: DropReason,
     ) {
         if reason != DropReason::Overtaken {
-            self.not_taken(turn);
+            self.withhold_acknowledgement(turn);
         }
         self.drop(turn, datagram, reason);
     }

@@ -14,8 +14,8 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
-use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{Rsvp, Turn};
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
 };
@@ -57,7 +57,7 @@ impl Rsvp {
             let way = Way::of_sender(turn.context, &data);
             let here = match way {
                 Way::Past => {
-                    self.not_taken(turn);
+                    self.withhold_acknowledgement(turn);
                     return self.relay(turn, datagram);
                 }
                 Way::None => return self.turn_away(turn, datagram, DropReason::NoRoute),
@@ -80,7 +80,7 @@ impl Rsvp {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
             Err(PathFault::Silent(reason)) => self.turn_away(turn, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
-                self.not_taken(turn);
+                self.withhold_acknowledgement(turn);
                 self.send_path_err(turn, datagram, path, code, value);
                 self.drop(turn, datagram, reason);
             }
@@ -122,7 +122,7 @@ impl Rsvp {
             return Err(too_much());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
-        let hop = self.store.meet(origin, Block::Sender, turn.now);
+        let hop = self.store.find_or_insert_hop(origin, Block::Sender, turn.now);
         let adspec = self.store.keep_adspec(hop, path.sender.adspec);
         let index = self.enter_sender(
             turn.now,
@@ -145,15 +145,15 @@ impl Rsvp {
                 previous: NONE,
                 tcsbs: NONE,
                 name: MessageIdKey::NONE,
-                path_told: NONE,
-                resv_told: NONE,
+                path_message_id: NONE,
+                resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
                 resv_refresh_at: Time::MAX,
                 timer: None,
             },
         );
         mark(Checkpoint::CreatePsb);
-        self.remember(turn, Named::new(Block::Sender, index));
+        self.remember(turn, NamedBlock::new(Block::Sender, index));
         self.notify_path_state(turn, index, Change::Created);
         self.tell_applications_of_sender(turn, index);
         self.path_refresh(turn, index);

@@ -17,12 +17,12 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::confirm::Wish;
-use crate::exchange::names::{MessageIdKey, Named};
-use crate::exchange::{Letter, Sending};
 use crate::instance::{Rsvp, Turn};
 use crate::marking::{code_points, mark_upstream};
 use crate::merge::is_greater;
 use crate::refresh::merge_carried;
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::refresh_reduction::{OutgoingMessage, Sending};
 use crate::state::{
     Asked, Block, Dropped, Filter, Holder, Index, Kept, NONE, Peer, Timer, TimerKind,
 };
@@ -125,7 +125,7 @@ impl Rsvp {
             let others_carried = old.is_some_and(|old| old.carried != new.carried);
             let other_objects = others_carried && new.told != NONE;
             let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
-            let again = manner.everyone && !self.exchange.is_listed(new.told);
+            let again = manner.everyone && !self.refresh_reduction.is_listed(new.told);
             if (news || again) && !hopeless {
                 let sending = if news { Sending::News } else { Sending::Refresh };
                 let confirm = wish.map(|wish| wish.receiver);
@@ -137,7 +137,7 @@ impl Rsvp {
             match new {
                 None if manner.patient => left.push(old),
                 None => {
-                    self.exchange.forget(old.told);
+                    self.refresh_reduction.forget(old.told);
                     self.take_back(turn, pool, &old, &old.filters, manner.carried);
                 }
                 Some(new)
@@ -199,7 +199,7 @@ impl Rsvp {
     /// What a pool asks for may be other than what it would like to, so it is not part of summaries for now.
     pub(crate) fn forget_shared(&mut self, pool: Index) {
         for asked in &mut self.store.pools[pool as usize].asked {
-            self.exchange.forget(core::mem::replace(&mut asked.told, NONE));
+            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
         }
     }
 
@@ -237,8 +237,8 @@ impl Rsvp {
         let Some((incoming, hop)) = self.store.neighbor_of(new.hop) else { return false };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return false };
         let Some(address) = interface.address_like(hop.address) else { return false };
-        let partner = self.exchange.partner(incoming, hop.address);
-        let message_id = self.name_shared(turn.now, pool, new, partner, confirm, sending);
+        let peer = self.refresh_reduction.peer(incoming, hop.address);
+        let message_id = self.assign_shared_message_id(turn.now, pool, new, peer, confirm, sending);
         self.scratch.clear();
         self.scratch.extend_from_slice(new.carried.octets());
         mark_upstream(&mut self.scratch, &self.config, turn.context, incoming);
@@ -254,8 +254,13 @@ impl Rsvp {
                 flows: shared_flows(style, Some(new.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            let letter = Letter::new(how).to(partner).named(message_id);
-            self.exchange.send(&mut self.counters, turn.out, letter, &Body::Resv(resv));
+            let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+            self.refresh_reduction.send(
+                &mut self.counters,
+                turn.out,
+                outgoing_message,
+                &Body::Resv(resv),
+            );
             if style == Style::Wildcard {
                 break;
             }
@@ -292,8 +297,9 @@ impl Rsvp {
                 flows: shared_flows(style, Some(old.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-            self.send_once(turn, letter, &Body::ResvTear(tear));
+            let outgoing_message =
+                OutgoingMessage::new(how).to(self.refresh_reduction.peer(incoming, hop.address));
+            self.send_once(turn, outgoing_message, &Body::ResvTear(tear));
             if style == Style::Wildcard {
                 break;
             }
@@ -304,7 +310,7 @@ impl Rsvp {
     pub(crate) fn schedule_pool(&mut self, now: Time, index: Index) {
         if self.store.pool(index).tcsbs == NONE {
             for asked in core::mem::take(&mut self.store.pool_mut(index).asked) {
-                self.exchange.forget(asked.told);
+                self.refresh_reduction.forget(asked.told);
             }
             return self.store.remove_pool(index);
         }
@@ -313,7 +319,7 @@ impl Rsvp {
             .pool(index)
             .asked
             .iter()
-            .filter(|asked| !self.exchange.is_listed(asked.told))
+            .filter(|asked| !self.refresh_reduction.is_listed(asked.told))
             .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
         // The shortest of their periods does for all of them.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
@@ -346,7 +352,7 @@ impl Rsvp {
         for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
             asked.filters.retain(|filter| *filter != template);
             // The hop may know the sender longer than this node; summaries would keep it alive there.
-            self.exchange.forget(core::mem::replace(&mut asked.told, NONE));
+            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
         }
         asked.retain(|asked| !asked.filters.is_empty());
         let gone = !asked.iter().any(|asked| asked.hop == hop);
@@ -383,7 +389,8 @@ impl Rsvp {
                 Dropped::All => self.remove_request(before, rsb),
                 Dropped::Some => {
                     // Its next hop may not know, and remind of a request that is still for this sender, too.
-                    self.store.set_name(Named::new(Block::Reservation, rsb), MessageIdKey::NONE);
+                    self.store
+                        .set_name(NamedBlock::new(Block::Reservation, rsb), MessageIdKey::NONE);
                     before = Some(rsb);
                 }
                 Dropped::None => {

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Application, Change, Event};
 use crate::error::ResvFault;
-use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, NONE, Origin};
 use crate::store::Known;
 use crate::traffic::Request;
@@ -131,7 +131,9 @@ impl Rsvp {
     /// Likewise, after the proxies have changed.
     pub(crate) fn answer_anew<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         self.answer_as_proxy(turn, index);
-        if !self.config.proxies.receivers.is_empty() && self.store.psb(index).path_told != NONE {
+        if !self.config.proxies.receivers.is_empty()
+            && self.store.psb(index).path_message_id != NONE
+        {
             // What is refused is tried again with each refresh, so there must be some.
             self.path_refresh(turn, index);
         }
@@ -249,8 +251,9 @@ impl Rsvp {
                 let sender = Some((template, Some(tspec)));
                 let body = PathErr { session, error, carried: Carried::NONE, sender };
                 let how = self.to_neighbor(incoming, node, hop.address);
-                let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-                self.send_once(turn, letter, &Body::PathErr(body));
+                let outgoing_message = OutgoingMessage::new(how)
+                    .to(self.refresh_reduction.peer(incoming, hop.address));
+                self.send_once(turn, outgoing_message, &Body::PathErr(body));
             }
         }
     }

@@ -14,9 +14,9 @@ use earmark_wire::rsvp::{
 };
 
 use crate::api::{Change, Event};
-use crate::exchange::{Letter, Sending};
 use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
 use crate::marking::mark_upstream;
+use crate::refresh_reduction::{OutgoingMessage, Sending};
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
@@ -81,7 +81,7 @@ impl Rsvp {
         outgoing: InterfaceId,
         sending: Sending,
     ) {
-        let (partner, message_id) = self.name_path(turn, index, outgoing, sending);
+        let (peer, message_id) = self.assign_path_message_id(turn, index, outgoing, sending);
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
@@ -107,11 +107,12 @@ impl Rsvp {
         });
         if self.encapsulating.contains(&outgoing) {
             // For hosts there that have no raw sockets; the others leave this one alone (RFC 2205 appendix C).
-            let letter = Letter::new(Outgoing { encapsulated: true, ..how }).named(message_id);
-            self.exchange.send(&mut self.counters, turn.out, letter, &body);
+            let outgoing_message =
+                OutgoingMessage::new(Outgoing { encapsulated: true, ..how }).named(message_id);
+            self.refresh_reduction.send(&mut self.counters, turn.out, outgoing_message, &body);
         }
-        let letter = Letter::new(how).past(partner).named(message_id);
-        self.exchange.send(&mut self.counters, turn.out, letter, &body);
+        let outgoing_message = OutgoingMessage::new(how).past(peer).named(message_id);
+        self.refresh_reduction.send(&mut self.counters, turn.out, outgoing_message, &body);
     }
 
     /// The TTL with which messages that follow a sender's data leave.
@@ -185,8 +186,8 @@ impl Rsvp {
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
         let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
-        let partner = self.exchange.partner(incoming, hop.address);
-        let message_id = self.name_resv(turn.now, index, partner, confirm, sending);
+        let peer = self.refresh_reduction.peer(incoming, hop.address);
+        let message_id = self.assign_resv_message_id(turn.now, index, peer, confirm, sending);
         let psb = self.store.psb(index);
         let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
         let requests = self
@@ -207,8 +208,13 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        let letter = Letter::new(how).to(partner).named(message_id);
-        self.exchange.send(&mut self.counters, turn.out, letter, &Body::Resv(resv));
+        let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+        self.refresh_reduction.send(
+            &mut self.counters,
+            turn.out,
+            outgoing_message,
+            &Body::Resv(resv),
+        );
         mark(Checkpoint::ResvRefresh);
     }
 
@@ -247,7 +253,7 @@ impl Rsvp {
     #[inline]
     pub(crate) fn schedule_resv(&mut self, now: Time, index: Index, reserved: bool) {
         let psb = self.store.psb(index);
-        let listed = self.exchange.is_listed(psb.resv_told);
+        let listed = self.refresh_reduction.is_listed(psb.resv_message_id);
         let at = match self.store.neighbor_of(psb.hop) {
             Some((incoming, _)) if reserved && !listed => self.next_refresh(now, incoming),
             _ => Time::MAX,
@@ -259,7 +265,7 @@ impl Rsvp {
     pub(crate) fn schedule_path_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
         let at = match psb.outgoing.as_slice().first() {
-            Some(&outgoing) if !self.exchange.is_listed(psb.path_told) => {
+            Some(&outgoing) if !self.refresh_reduction.is_listed(psb.path_message_id) => {
                 self.next_refresh(now, outgoing)
             }
             _ => Time::MAX,

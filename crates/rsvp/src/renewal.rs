@@ -79,7 +79,7 @@ impl Rsvp {
         self.config.proxies.receivers = proxies.receivers;
         self.speak_for(turn, &proxies.senders);
         if says_otherwise {
-            self.tell_everybody(turn.now);
+            self.resend_all_to_all_peers(turn.now);
         }
         if answers_otherwise {
             self.answers_change(turn.now);

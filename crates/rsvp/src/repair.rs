@@ -16,8 +16,8 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, SenderTemplate, Session};
 
 use crate::api::{Change, Event};
-use crate::exchange::Sending;
 use crate::instance::{Rsvp, Turn};
+use crate::refresh_reduction::Sending;
 use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Timer, TimerKind};
 use crate::tear::EndOfSender;
 use crate::way::{SenderData, Way};
@@ -173,7 +173,9 @@ impl Rsvp {
     fn repair_sender<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let before = self.store.psb(index).outgoing.clone();
         if !self.follow_route(turn, index) {
-            if self.has_another_next_hop(turn, index) || self.is_told_to_another(turn, index) {
+            if self.has_another_next_hop(turn, index)
+                || self.is_listed_for_another_peer(turn, index)
+            {
                 self.path_refresh(turn, index);
             }
             return;
@@ -256,8 +258,8 @@ impl Rsvp {
         let psb = self.store.psb_mut(index);
         psb.path_refresh_at = path_refresh_at;
         let left = core::mem::replace(&mut psb.outgoing, outgoing);
-        let told = core::mem::replace(&mut psb.path_told, NONE);
-        self.exchange.forget(told);
+        let told = core::mem::replace(&mut psb.path_message_id, NONE);
+        self.refresh_reduction.forget(told);
         for &interface in left.as_slice() {
             if !self.store.psb(index).outgoing.contains(interface) {
                 self.depart(turn.now, index, interface);

@@ -10,9 +10,9 @@ use earmark_wire::rsvp::{
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
 use crate::error::ResvFault;
-use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
 use crate::path::{is_neighbor, is_unicast};
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Extra, Holder, Index, Kept, Origin};
 use crate::traffic::Request;
 
@@ -82,7 +82,7 @@ impl Rsvp {
             && self.is_same_request(rsb, &flowspec, resv)
         {
             self.refresh_reservation(turn.now, rsb, expires_at);
-            self.remember(turn, Named::new(Block::Reservation, rsb));
+            self.remember(turn, NamedBlock::new(Block::Reservation, rsb));
             mark(Checkpoint::Refresh);
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Rsvp {
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
         mark(Checkpoint::CheckStyles);
         let rsb = self.reserve(turn, holder, known, request)?;
-        self.remember(turn, Named::new(Block::Reservation, rsb));
+        self.remember(turn, NamedBlock::new(Block::Reservation, rsb));
         Ok(())
     }
 

@@ -12,9 +12,9 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event, Filters};
 use crate::error::ResvFault;
-use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_unicast;
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
 use crate::store::Known;
 use crate::traffic::Request;
@@ -118,7 +118,7 @@ impl Rsvp {
         if found != named || self.store.rsb(rsb).filters().len() != found {
             turn.name = MessageIdKey::NONE;
         }
-        self.remember(turn, Named::new(Block::Reservation, rsb));
+        self.remember(turn, NamedBlock::new(Block::Reservation, rsb));
     }
 
     /// Makes or changes a shared reservation; gives the block of the request.

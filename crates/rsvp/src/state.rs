@@ -22,8 +22,8 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
 use crate::api::Application;
-use crate::exchange::names::MessageIdKey;
 use crate::policy::Grant;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 
 /// Objects that are kept to be carried on. Most blocks have none, so a thin pointer is what it takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,10 +142,10 @@ pub(crate) struct Psb {
     pub(crate) expires_at: Time,
     /// How PHOP named the Path that this says.
     pub(crate) name: MessageIdKey,
-    /// What the next hop has been told by Path, in the book of the exchange.
-    pub(crate) path_told: Index,
+    /// Entry of the Path to the next hop in `SentMessageIds`.
+    pub(crate) path_message_id: Index,
     /// What PHOP has been told by Resv, likewise.
-    pub(crate) resv_told: Index,
+    pub(crate) resv_message_id: Index,
     /// The one timer for all three.
     pub(crate) timer: Option<TimerId>,
 }
@@ -275,7 +275,7 @@ pub(crate) struct Asked {
     pub(crate) scope: Option<Vec<IpAddr>>,
     /// Objects of the requests behind it, which go with it.
     pub(crate) carried: Kept,
-    /// The entry of this in the book of the exchange.
+    /// Entry of the Resv in `SentMessageIds`.
     pub(crate) told: Index,
 }
 

@@ -13,8 +13,8 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{
     Block, Holder, Index, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind,
 };
@@ -131,7 +131,7 @@ impl Rsvp {
         match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
             Holder::Sender(psb) => {
                 let asked = self.asked_for(turn.now, psb);
-                let told = self.store.psb(psb).resv_told != NONE;
+                let told = self.store.psb(psb).resv_message_id != NONE;
                 let carries = told && !self.store.rsb(rsb).carried().is_empty();
                 self.withdraw(turn, rsb, change);
                 self.tell_upstream_of(turn, psb, asked, carried);
@@ -262,18 +262,25 @@ impl Rsvp {
         let tspec = Some(tspec);
         let body = Body::PathTear(PathTear { session, hop, carried, template, tspec });
         if self.encapsulating.contains(&outgoing) {
-            let letter = Letter::new(Outgoing { encapsulated: true, ..how });
-            self.exchange.send(&mut self.counters, turn.out, letter, &body);
+            let outgoing_message = OutgoingMessage::new(Outgoing { encapsulated: true, ..how });
+            self.refresh_reduction.send(&mut self.counters, turn.out, outgoing_message, &body);
         }
-        let partner = self.exchange.partner_towards(turn, Some(outgoing), destination, |context| {
-            match follows_data {
-                true => data.hop(context),
-                false => context.routes.lookup(destination),
-            }
-        });
-        let letter = Letter::new(how).past(partner);
+        let peer =
+            self.refresh_reduction.peer_towards(turn, Some(outgoing), destination, |context| {
+                match follows_data {
+                    true => data.hop(context),
+                    false => context.routes.lookup(destination),
+                }
+            });
+        let outgoing_message = OutgoingMessage::new(how).past(peer);
         let timers = &mut self.store.timers;
-        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, &body);
+        self.refresh_reduction.send_reliably(
+            timers,
+            &mut self.counters,
+            turn,
+            outgoing_message,
+            &body,
+        );
     }
 
     fn send_resv_tear<E>(
@@ -296,9 +303,10 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
+        let outgoing_message =
+            OutgoingMessage::new(how).to(self.refresh_reduction.peer(incoming, hop.address));
         self.forget_resv(index);
-        self.send_once(turn, letter, &Body::ResvTear(tear));
+        self.send_once(turn, outgoing_message, &Body::ResvTear(tear));
     }
 
     /// Takes the sender at a place out with all that hangs on it.
@@ -318,8 +326,8 @@ impl Rsvp {
         }
         self.notify_path_state(turn, index, change);
         let psb = self.store.remove_sender(place, index);
-        self.exchange.forget(psb.path_told);
-        self.exchange.forget(psb.resv_told);
+        self.refresh_reduction.forget(psb.path_message_id);
+        self.refresh_reduction.forget(psb.resv_message_id);
         self.store.part(psb.hop, Block::Sender);
         mark(Checkpoint::TearPsb);
     }

@@ -18,11 +18,11 @@ use earmark_wire::rsvp::{Carried, ErrorCode, FilterSpec, Session, SourceSelector
 use crate::api::{Application, Change, Event, Filters};
 use crate::confirm::Wish;
 use crate::error::ResvFault;
-use crate::exchange::Sending;
-use crate::exchange::names::MessageIdKey;
 use crate::instance::{Rsvp, Turn};
 use crate::marking::code_points;
 use crate::merge::least_upper_bound;
+use crate::refresh_reduction::Sending;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
 use crate::store::Known;
 
@@ -93,7 +93,7 @@ impl Rsvp {
         match holder {
             Holder::Sender(psb) => {
                 // Other objects wait for the next refresh, but what is refreshed in summaries has none.
-                let waits = self.store.psb(psb).resv_told == NONE;
+                let waits = self.store.psb(psb).resv_message_id == NONE;
                 let asked = asked.filter(|_| waits || !other_objects);
                 self.spread_reservation(turn, psb, tcsb, asked, wish);
             }
@@ -324,7 +324,7 @@ impl Rsvp {
             self.store.heard(peer, now);
             return index;
         }
-        let hop = self.store.meet(request.origin, Block::Reservation, now);
+        let hop = self.store.find_or_insert_hop(request.origin, Block::Reservation, now);
         let index = self.store.insert_rsb(Rsb {
             tcsb,
             next: NONE,

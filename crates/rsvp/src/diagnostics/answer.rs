@@ -9,8 +9,8 @@ use earmark_wire::rsvp::{Body, DiagResponse, Diagnosis, List, Message, Route, Rs
 use super::is_fresh;
 use super::response::Out;
 use crate::api::Event;
-use crate::exchange::Letter;
 use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Origin, key};
 use crate::way::Way;
 
@@ -99,8 +99,13 @@ impl Rsvp {
         };
         said.hop = RsvpHop { address: own, lih: hop.lih };
         let how = self.to_neighbor(interface, own, hop.address);
-        let letter = Letter::new(how);
-        self.exchange.send(&mut self.counters, turn.out, letter, &Body::Dreq(said)); // 9
+        let outgoing_message = OutgoingMessage::new(how);
+        self.refresh_reduction.send(
+            &mut self.counters,
+            turn.out,
+            outgoing_message,
+            &Body::Dreq(said),
+        ); // 9
     }
 
     /// The previous hop of a sender; `None` where the sender is on this host, or its previous hop cannot be reached.

@@ -11,10 +11,10 @@ use earmark_wire::udp;
 use super::own_address_towards;
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::exchange::Letter;
 use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
 use crate::path::is_neighbor;
 use crate::refresh::to_neighbor;
+use crate::refresh_reduction::OutgoingMessage;
 
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
@@ -76,8 +76,8 @@ impl Rsvp {
         // Whoever checks its digest takes this for the sending system (RFC 2747 section 4).
         let hop = RsvpHop { address: own, ..answer.hop };
         let answer = Body::Drep(Diagnosis { hop, ..*answer });
-        let letter = Letter::new(to_neighbor(own, target));
-        self.exchange.send(&mut self.counters, turn.out, letter, &answer);
+        let outgoing_message = OutgoingMessage::new(to_neighbor(own, target));
+        self.refresh_reduction.send(&mut self.counters, turn.out, outgoing_message, &answer);
         Ok(())
     }
 

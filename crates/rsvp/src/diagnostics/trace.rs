@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use super::{TraceEnd, TraceHop, own_address_towards};
 use crate::api::{Application, Event, Rejection};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_unicast;
 use crate::refresh::to_neighbor;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Timer, TimerKind, key};
 
 /// Traces at a time.
@@ -234,8 +234,13 @@ impl Rsvp {
         if turn.context.interfaces.is_local(last_hop) {
             self.answer(turn, &question, 0);
         } else {
-            let letter = Letter::new(to_neighbor(own, last_hop));
-            self.exchange.send(&mut self.counters, turn.out, letter, &Body::Dreq(question));
+            let outgoing_message = OutgoingMessage::new(to_neighbor(own, last_hop));
+            self.refresh_reduction.send(
+                &mut self.counters,
+                turn.out,
+                outgoing_message,
+                &Body::Dreq(question),
+            );
         }
     }
 

@@ -11,9 +11,9 @@ use super::sign::integrity_of;
 use super::{Integrity, Key, Secured};
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::exchange::Letter;
 use crate::instance::{Rsvp, Turn};
 use crate::refresh::to_neighbor;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Timer, TimerKind};
 
 impl Rsvp {
@@ -232,8 +232,8 @@ impl Rsvp {
             // Without a way there, it is tried again later.
             let Some(own) = own else { continue };
             let body = Body::IntegrityChallenge(challenge);
-            let letter = Letter::new(to_neighbor(own, neighbor));
-            self.exchange.send(&mut self.counters, turn.out, letter, &body);
+            let outgoing_message = OutgoingMessage::new(to_neighbor(own, neighbor));
+            self.refresh_reduction.send(&mut self.counters, turn.out, outgoing_message, &body);
         }
         let due = integrity.handshakes.next_due();
         let timers = &mut self.store.timers;

@@ -9,8 +9,8 @@ use earmark_wire::rsvp::Path;
 use super::{Arrival, PathFault, bad_tspec, is_neighbor, not_allowed, too_large};
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::exchange::names::{MessageIdKey, Named};
 use crate::instance::{Rsvp, Turn};
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
 use crate::way::Way;
 
@@ -142,7 +142,7 @@ impl Rsvp {
         psb.expires_at = arrival.expires_at;
         let peer = psb.hop;
         self.store.heard(peer, turn.now);
-        self.remember(turn, Named::new(Block::Sender, index));
+        self.remember(turn, NamedBlock::new(Block::Sender, index));
         if nearer || new_way {
             self.rearm_sender(index);
         }
@@ -152,9 +152,10 @@ impl Rsvp {
     fn change_hop<E>(&mut self, turn: &Turn<'_, '_, E>, index: Index, origin: Origin) {
         self.forget_asked(index);
         self.store.unblock_sender(index);
-        self.store.set_name(Named::new(Block::Sender, index), MessageIdKey::NONE);
+        self.store.set_name(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
         let old = self.store.psb(index).hop;
-        self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
+        self.store.psb_mut(index).hop =
+            self.store.find_or_insert_hop(origin, Block::Sender, turn.now);
         self.store.part(old, Block::Sender);
         self.refresh_resv_by_itself(turn.now, index);
     }
@@ -170,7 +171,7 @@ impl Rsvp {
             if news.adspec {
                 self.tell_applications_of_sender(turn, index);
             }
-            if self.store.psb(index).path_told != NONE {
+            if self.store.psb(index).path_message_id != NONE {
                 // With the next refresh would do, but what is refreshed in summaries has none.
                 self.path_refresh(turn, index);
             }

@@ -6,8 +6,8 @@ use earmark_core::timer::TimingWheel;
 use earmark_core::{Context, Effects, Hop, InterfaceId, Neighbor, Outgoing, Time};
 use earmark_wire::rsvp::{Body, List, Message, MessageId};
 
-use super::book::Subject;
-use super::{Copy, Exchange};
+use super::sent_message_ids::Subject;
+use super::{Copy, RefreshReduction};
 use crate::counters::Counters;
 use crate::instance::Turn;
 use crate::state::{Index, NONE, Timer, TimerKind};
@@ -31,62 +31,62 @@ pub(crate) enum Sending {
 
 /// Where a message goes, and what goes with it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct OutgoingMessage {
     how: Outgoing,
-    to: Addressee,
+    to: Receiver,
     message_id: Option<MessageId>,
 }
 
 /// Who gets a message.
 #[derive(Clone, Copy, Debug)]
-enum Addressee {
+enum Receiver {
     /// A neighbour that takes no part, or nobody knows who.
     Anybody,
-    /// A partner that takes up what is addressed to somebody further on.
+    /// A peer that takes up what is addressed to somebody further on.
     OnTheWay(Index),
-    /// A partner, by its own address, so that acknowledgements for it can go along.
-    Partner(Index),
+    /// A peer, by its own address, so that acknowledgements for it can go along.
+    Peer(Index),
 }
 
-impl Letter {
-    pub(crate) fn new(how: Outgoing) -> Letter {
-        Letter { how, to: Addressee::Anybody, message_id: None }
+impl OutgoingMessage {
+    pub(crate) fn new(how: Outgoing) -> OutgoingMessage {
+        OutgoingMessage { how, to: Receiver::Anybody, message_id: None }
     }
 
     /// It is addressed to this neighbour.
-    pub(crate) fn to(self, partner: Option<Index>) -> Letter {
-        Letter { to: partner.map_or(Addressee::Anybody, Addressee::Partner), ..self }
+    pub(crate) fn to(self, peer: Option<Index>) -> OutgoingMessage {
+        OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::Peer), ..self }
     }
 
     /// It passes this neighbour, who takes it up.
-    pub(crate) fn past(self, partner: Option<Index>) -> Letter {
-        Letter { to: partner.map_or(Addressee::Anybody, Addressee::OnTheWay), ..self }
+    pub(crate) fn past(self, peer: Option<Index>) -> OutgoingMessage {
+        OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::OnTheWay), ..self }
     }
 
-    pub(crate) fn named(self, message_id: Option<MessageId>) -> Letter {
-        Letter { message_id, ..self }
+    pub(crate) fn named(self, message_id: Option<MessageId>) -> OutgoingMessage {
+        OutgoingMessage { message_id, ..self }
     }
 
-    /// The partner that will acknowledge it.
+    /// The peer that will acknowledge it.
     fn receiver(&self) -> Option<Index> {
         match self.to {
-            Addressee::Anybody => None,
-            Addressee::OnTheWay(partner) | Addressee::Partner(partner) => Some(partner),
+            Receiver::Anybody => None,
+            Receiver::OnTheWay(peer) | Receiver::Peer(peer) => Some(peer),
         }
     }
 }
 
-impl Exchange {
+impl RefreshReduction {
     /// The neighbour at an address, if it takes part.
     #[inline]
-    pub(crate) fn partner(&self, interface: InterfaceId, address: IpAddr) -> Option<Index> {
-        let index = self.partners.find(interface, address)?;
-        self.partners.get(index).filter(|partner| partner.capable).map(|_| index)
+    pub(crate) fn peer(&self, interface: InterfaceId, address: IpAddr) -> Option<Index> {
+        let index = self.peers.find(interface, address)?;
+        self.peers.get(index).filter(|peer| peer.capable).map(|_| index)
     }
 
     /// The next neighbour on the way to an address, if it takes part, and is behind this interface, if one is given. `hop`
     /// finds the way.
-    pub(crate) fn partner_towards<E>(
+    pub(crate) fn peer_towards<E>(
         &self,
         turn: &Turn<'_, '_, E>,
         outgoing: Option<InterfaceId>,
@@ -101,16 +101,16 @@ impl Exchange {
         if outgoing.is_some_and(|outgoing| outgoing != hop.interface) {
             return None;
         }
-        self.partner(hop.interface, hop.gateway.unwrap_or(destination))
+        self.peer(hop.interface, hop.gateway.unwrap_or(destination))
     }
 
     /// Whether nobody takes part, so that nothing has to be looked up.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
-        self.partners.is_empty()
+        self.peers.is_empty()
     }
 
-    /// The MESSAGE_ID of a Path or Resv to `partner`, which is waited for if need be. `told` is its entry in the book.
+    /// The MESSAGE_ID of a Path or Resv to `peer`, which is waited for if need be. `told` is its entry in the book.
     #[allow(clippy::too_many_arguments)] // a message, whom to confirm it to, and where it waits
     pub(super) fn name(
         &mut self,
@@ -118,22 +118,22 @@ impl Exchange {
         now: Time,
         told: &mut Index,
         subject: Subject,
-        partner: Option<Index>,
+        peer: Option<Index>,
         confirm: Option<IpAddr>,
         sending: Sending,
     ) -> Option<MessageId> {
         let entry = *told;
-        if partner.is_none() {
+        if peer.is_none() {
             self.forget(entry);
             *told = NONE;
             return None;
         }
         let new = entry == NONE;
         *told = match sending {
-            _ if new => self.book.enter(subject),
+            _ if new => self.sent.insert(subject),
             Sending::News => {
                 self.open(entry);
-                self.book.renumber(entry);
+                self.sent.renumber(entry);
                 entry
             }
             Sending::Again(_) => {
@@ -143,26 +143,26 @@ impl Exchange {
             Sending::Refresh => entry,
         };
         let flags = if self.is_listed(*told) { 0 } else { MessageId::ACK_DESIRED };
-        let id = self.book.id(*told);
+        let id = self.sent.id(*told);
         match sending {
             Sending::News => self.wait(timers, now, 0, id, confirm),
             Sending::Again(stage) => self.wait(timers, now, stage, id, confirm),
             Sending::Refresh if new => self.wait(timers, now, 0, id, confirm),
             Sending::Refresh => {}
         }
-        Some(MessageId { flags, epoch: self.book.epoch(), id })
+        Some(MessageId { flags, epoch: self.sent.epoch(), id })
     }
 
-    /// The partner to which a message may travel together with others: the one that takes it up.
+    /// The peer to which a message may travel together with others: the one that takes it up.
     #[inline]
-    fn company(&mut self, letter: &Letter) -> Option<Neighbor> {
-        let partner = letter.receiver()?;
-        if !self.settings.bundle || letter.how.encapsulated {
+    fn bundle_neighbor(&mut self, message: &OutgoingMessage) -> Option<Neighbor> {
+        let peer = message.receiver()?;
+        if !self.settings.bundle || message.how.encapsulated {
             return None;
         }
-        let partner = self.partners.get(partner)?;
+        let peer = self.peers.get(peer)?;
         self.has_company = true;
-        Some(Neighbor { interface: partner.interface, address: partner.address })
+        Some(Neighbor { interface: peer.interface, address: peer.address })
     }
 
     /// Writes a message into the effects and counts it.
@@ -170,53 +170,53 @@ impl Exchange {
         &mut self,
         counters: &mut Counters,
         out: &mut Effects<E>,
-        mut letter: Letter,
+        mut message: OutgoingMessage,
         body: &Body<'_>,
     ) {
-        letter.how.neighbor = self.company(&letter);
-        let Letter { how, to, message_id } = letter;
+        message.how.neighbor = self.bundle_neighbor(&message);
+        let OutgoingMessage { how, to, message_id } = message;
         let flags = self.settings.flags();
         let mut message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
-        let partner = match to {
-            Addressee::Partner(partner) => self.partners.get_mut(partner),
-            Addressee::Anybody | Addressee::OnTheWay(_) => None,
+        let peer = match to {
+            Receiver::Peer(peer) => self.peers.get_mut(peer),
+            Receiver::Anybody | Receiver::OnTheWay(_) => None,
         };
         let mut taken = 0;
-        if let Some(partner) = &partner
-            && !partner.pending.is_empty()
+        if let Some(peer) = &peer
+            && !peer.pending.is_empty()
         {
             let room = SMALLEST_MTU.saturating_sub(HEADROOM + message.buffer_len());
-            taken = partner.pending.len().min(room / ACKNOWLEDGEMENT);
-            message.acknowledgements = List::Items(&partner.pending[..taken]);
+            taken = peer.pending.len().min(room / ACKNOWLEDGEMENT);
+            message.acknowledgements = List::Items(&peer.pending[..taken]);
         }
         // Only what is too long for one datagram (64 KiB of objects to be carried on) cannot be written.
         match message.emit(out.send(how, message.buffer_len())) {
             Ok(_) => counters.send(message.body.message_type()),
             Err(_) => return out.take_back(),
         }
-        if let Some(partner) = partner {
-            partner.pending.drain(..taken);
+        if let Some(peer) = peer {
+            peer.pending.drain(..taken);
         }
     }
 
-    /// Sends a message that has no state behind it: with a number, and again and again if need be, to a partner; once to
+    /// Sends a message that has no state behind it: with a number, and again and again if need be, to a peer; once to
     /// anybody else.
     pub(crate) fn send_reliably<E>(
         &mut self,
         timers: &mut TimingWheel<Timer>,
         counters: &mut Counters,
         turn: &mut Turn<'_, '_, E>,
-        letter: Letter,
+        message: OutgoingMessage,
         body: &Body<'_>,
     ) {
-        let partner = letter.receiver();
-        if partner.is_none() || self.copies.len() >= self.settings.max_copies as usize {
-            return self.send(counters, turn.out, letter, body);
+        let peer = message.receiver();
+        if peer.is_none() || self.copies.len() >= self.settings.max_copies as usize {
+            return self.send(counters, turn.out, message, body);
         }
-        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.book.epoch(), self.book.number());
+        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.number());
         let message_id = Some(MessageId { flags, epoch, id });
-        self.send(counters, turn.out, Letter { message_id, ..letter }, body);
-        let how = Outgoing { neighbor: self.company(&letter), ..letter.how };
+        self.send(counters, turn.out, OutgoingMessage { message_id, ..message }, body);
+        let how = Outgoing { neighbor: self.bundle_neighbor(&message), ..message.how };
         let flags = self.settings.flags();
         let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
@@ -243,7 +243,8 @@ impl Exchange {
 
     /// Sees to it that the first message that waits is looked at in time.
     pub(super) fn arm_retries(&mut self, timers: &mut TimingWheel<Timer>) {
-        let due = if self.forgetful.is_empty() { self.retries.due() } else { Some(Time::ZERO) };
+        let due =
+            if self.peers_to_resend.is_empty() { self.retries.due() } else { Some(Time::ZERO) };
         let Some(due) = due else { return };
         let due = due.max(self.next_burst);
         match self.retry_timer {

@@ -1,17 +1,17 @@
-//! The names that one neighbour is to be told in summary refreshes, in rounds.
+//! The MESSAGE_IDs that one neighbour gets in summary refreshes, in rounds.
 //!
-//! The numbers stand one behind the other, as an Srefresh has them, so that a message is a copy of a piece. A cursor
-//! divides those that this round has told from those that it has still to tell. What leaves in the middle is replaced
-//! from the side that it was on, so that nobody is left out of a round; what comes is told in this round yet.
+//! Identifiers stand one behind the other, as in an Srefresh, so that a message is a copy of a slice. A cursor divides the
+//! identifiers that this round has sent from those that it has still to send. A removed one is replaced from its own side of the
+//! cursor, so that a round leaves none out. A new one is sent in this round.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::{Time, growth};
 
-/// Names in rounds. A name is a Message_Identifier of ours; its place is an index that its owner keeps.
+/// Message_Identifiers in rounds. The owner of an identifier keeps its position.
 #[derive(Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct SummaryRefreshList {
     ids: Vec<u32>,
     /// Where this round stands: those before it are told.
     cursor: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Roster {
     round_ends: Time,
 }
 
-impl Roster {
+impl SummaryRefreshList {
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
@@ -61,7 +61,7 @@ impl Roster {
 
     /// The next names to tell, `most` of them at most; they count as told. A round that is over gives none until the
     /// next begins.
-    pub(crate) fn tell(&mut self, most: usize) -> &[u32] {
+    pub(crate) fn next_chunk(&mut self, most: usize) -> &[u32] {
         let start = self.cursor;
         self.cursor = self.ids.len().min(start + most.max(1));
         &self.ids[start..self.cursor]
@@ -110,20 +110,20 @@ mod tests {
 
     #[test]
     fn a_round_is_spread_over_its_time() {
-        let mut roster = Roster::default();
+        let mut list = SummaryRefreshList::default();
         let start = Time::from_secs(100);
-        roster.begin_round(start, 30 * SECOND);
+        list.begin_round(start, 30 * SECOND);
         (0..25).for_each(|id| {
-            roster.push(id);
+            list.push(id);
         });
-        assert_eq!(roster.due(start, 10), start + 30 * SECOND / 4);
-        assert_eq!(roster.tell(10).len(), 10);
-        assert_eq!(roster.tell(10).len(), 10);
-        assert_eq!(roster.tell(10), [20, 21, 22, 23, 24]);
-        assert!(roster.tell(10).is_empty());
-        assert_eq!(roster.due(start + 20 * SECOND, 10), start + 30 * SECOND);
-        assert!(!roster.round_is_over(start + 29 * SECOND));
-        assert!(roster.round_is_over(start + 30 * SECOND));
+        assert_eq!(list.due(start, 10), start + 30 * SECOND / 4);
+        assert_eq!(list.next_chunk(10).len(), 10);
+        assert_eq!(list.next_chunk(10).len(), 10);
+        assert_eq!(list.next_chunk(10), [20, 21, 22, 23, 24]);
+        assert!(list.next_chunk(10).is_empty());
+        assert_eq!(list.due(start + 20 * SECOND, 10), start + 30 * SECOND);
+        assert!(!list.round_is_over(start + 29 * SECOND));
+        assert!(list.round_is_over(start + 30 * SECOND));
     }
 
     proptest! {
@@ -133,39 +133,39 @@ mod tests {
             at_first in 0..20u32,
             steps in proptest::collection::vec((0..3u8, any::<u16>()), 0..80),
         ) {
-            let mut roster = Roster::default();
+            let mut list = SummaryRefreshList::default();
             let mut places = BTreeMap::new();
             let mut next = 0;
-            let mut enter = |roster: &mut Roster, places: &mut BTreeMap<u32, u32>| {
-                places.insert(next, roster.push(next));
+            let mut enter = |list: &mut SummaryRefreshList, places: &mut BTreeMap<u32, u32>| {
+                places.insert(next, list.push(next));
                 next += 1;
             };
             for _ in 0..at_first {
-                enter(&mut roster, &mut places);
+                enter(&mut list, &mut places);
             }
-            roster.begin_round(Time::ZERO, SECOND);
+            list.begin_round(Time::ZERO, SECOND);
             let mut told = std::vec::Vec::new();
             for (step, number) in steps {
                 match step {
-                    0 => enter(&mut roster, &mut places),
+                    0 => enter(&mut list, &mut places),
                     1 if !places.is_empty() => {
                         let nth = usize::from(number) % places.len();
                         let (&id, &place) = places.iter().nth(nth).expect("it is one of them");
                         places.remove(&id);
-                        for (moved, place) in roster.remove(id, place).into_iter().flatten() {
+                        for (moved, place) in list.remove(id, place).into_iter().flatten() {
                             places.insert(moved, place);
                         }
                     }
-                    _ => told.extend_from_slice(roster.tell(usize::from(number) % 4)),
+                    _ => told.extend_from_slice(list.next_chunk(usize::from(number) % 4)),
                 }
             }
-            told.extend_from_slice(roster.tell(1_000));
+            told.extend_from_slice(list.next_chunk(1_000));
             let once: BTreeSet<u32> = told.iter().copied().collect();
             prop_assert_eq!(once.len(), told.len(), "told twice");
             prop_assert!(places.keys().all(|id| once.contains(id)));
-            prop_assert_eq!(roster.len(), places.len());
+            prop_assert_eq!(list.len(), places.len());
             for (&id, &place) in &places {
-                prop_assert_eq!(roster.ids[place as usize], id);
+                prop_assert_eq!(list.ids[place as usize], id);
             }
         }
     }

@@ -46,28 +46,30 @@ pub(crate) fn precedes(a: u32, b: u32) -> bool {
 
 /// A state block that a message named: its kind in the highest bit, its index in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named(u32);
+pub(crate) struct NamedBlock(u32);
 
-impl Named {
+impl NamedBlock {
     const RESERVATION: u32 = 1 << 31;
 
-    pub(crate) fn new(block: Block, index: Index) -> Named {
+    pub(crate) fn new(block: Block, index: Index) -> NamedBlock {
         match block {
-            Block::Sender => Named(index),
-            Block::Reservation => Named(index | Named::RESERVATION),
+            Block::Sender => NamedBlock(index),
+            Block::Reservation => NamedBlock(index | NamedBlock::RESERVATION),
         }
     }
 
     /// The block of the same kind behind it, if there is one.
-    pub(crate) fn next(self) -> Named {
-        Named(self.0 & Named::RESERVATION | (self.0 & !Named::RESERVATION).wrapping_add(1))
+    pub(crate) fn next(self) -> NamedBlock {
+        NamedBlock(
+            self.0 & NamedBlock::RESERVATION | (self.0 & !NamedBlock::RESERVATION).wrapping_add(1),
+        )
     }
 
     pub(crate) fn block(self) -> (Block, Index) {
-        if self.0 & Named::RESERVATION == 0 {
+        if self.0 & NamedBlock::RESERVATION == 0 {
             (Block::Sender, self.0)
         } else {
-            (Block::Reservation, self.0 & !Named::RESERVATION)
+            (Block::Reservation, self.0 & !NamedBlock::RESERVATION)
         }
     }
 }
@@ -75,14 +77,14 @@ impl Named {
 /// From (neighbour, name) to the block: one entry a block that has a name. Neighbours choose the keys, so they are hashed
 /// by a [`KeyedHash`]. The names themselves stand in the blocks; nothing here is ever walked.
 #[derive(Debug)]
-pub(crate) struct Names {
-    blocks: HashTable<Named>,
+pub(crate) struct MessageIdIndex {
+    blocks: HashTable<NamedBlock>,
     hash: KeyedHash,
 }
 
-impl Names {
-    pub(crate) fn new(hash: KeyedHash) -> Names {
-        Names { blocks: HashTable::new(), hash }
+impl MessageIdIndex {
+    pub(crate) fn new(hash: KeyedHash) -> MessageIdIndex {
+        MessageIdIndex { blocks: HashTable::new(), hash }
     }
 
     /// The block that `neighbor` named so; `name_of` tells the key of a block.
@@ -91,16 +93,20 @@ impl Names {
         &self,
         neighbor: Index,
         name: MessageIdKey,
-        name_of: impl Fn(Named) -> (Index, MessageIdKey),
-    ) -> Option<Named> {
+        name_of: impl Fn(NamedBlock) -> (Index, MessageIdKey),
+    ) -> Option<NamedBlock> {
         let hash = hash(&self.hash, neighbor, name);
         self.blocks.find(hash, |&block| name_of(block) == (neighbor, name)).copied()
     }
 
     /// Enters a block under the name that it has by now.
-    pub(crate) fn insert(&mut self, block: Named, name_of: impl Fn(Named) -> (Index, MessageIdKey)) {
+    pub(crate) fn insert(
+        &mut self,
+        block: NamedBlock,
+        name_of: impl Fn(NamedBlock) -> (Index, MessageIdKey),
+    ) {
         let key = &self.hash;
-        let of = |block: &Named| {
+        let of = |block: &NamedBlock| {
             let (neighbor, name) = name_of(*block);
             hash(key, neighbor, name)
         };
@@ -108,7 +114,7 @@ impl Names {
     }
 
     /// Takes a block out that `neighbor` named so.
-    pub(crate) fn remove(&mut self, block: Named, neighbor: Index, name: MessageIdKey) {
+    pub(crate) fn remove(&mut self, block: NamedBlock, neighbor: Index, name: MessageIdKey) {
         let hash = hash(&self.hash, neighbor, name);
         if let Ok(entry) = self.blocks.find_entry(hash, |&other| other == block) {
             entry.remove();
@@ -139,7 +145,10 @@ mod tests {
     #[test]
     fn names_of_different_epochs_have_no_order() {
         let old = MessageIdKey { epoch: 1, id: 5 };
-        assert!(old.is_before(MessageIdKey { id: 6, ..old }) && !MessageIdKey { id: 6, ..old }.is_before(old));
+        assert!(
+            old.is_before(MessageIdKey { id: 6, ..old })
+                && !MessageIdKey { id: 6, ..old }.is_before(old)
+        );
         assert!(!old.is_before(MessageIdKey { epoch: 2, id: 6 }));
         assert!(!old.is_before(MessageIdKey::NONE) && !MessageIdKey::NONE.is_before(old));
     }
@@ -151,17 +160,18 @@ mod tests {
             (4, MessageIdKey { epoch: 1, id: 5 }),
             (3, MessageIdKey { epoch: 2, id: 5 }),
         ];
-        let name_of = |named: Named| names[named.block().1 as usize];
-        let mut index = Names::new(KeyedHash::draw(&mut RandomStreams::new(1).stream("names")));
+        let name_of = |named: NamedBlock| names[named.block().1 as usize];
+        let mut index =
+            MessageIdIndex::new(KeyedHash::draw(&mut RandomStreams::new(1).stream("names")));
         for (block, _) in names.iter().enumerate() {
-            index.insert(Named::new(Block::Reservation, block as Index), name_of);
+            index.insert(NamedBlock::new(Block::Reservation, block as Index), name_of);
         }
         for (block, &(neighbor, name)) in names.iter().enumerate() {
-            let found = index.find(neighbor, name, name_of).map(Named::block);
+            let found = index.find(neighbor, name, name_of).map(NamedBlock::block);
             assert_eq!(found, Some((Block::Reservation, block as Index)));
         }
         assert_eq!(index.find(4, names[2].1, name_of), None);
-        index.remove(Named::new(Block::Reservation, 0), 3, names[0].1);
+        index.remove(NamedBlock::new(Block::Reservation, 0), 3, names[0].1);
         assert_eq!(index.find(3, names[0].1, name_of), None);
         assert_eq!(index.blocks.len(), 2);
     }

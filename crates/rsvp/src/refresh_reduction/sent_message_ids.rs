@@ -1,7 +1,7 @@
-//! What neighbours have been told under which name: one entry for each Path or Resv that stands.
+//! MESSAGE_IDs that this node has sent: one entry for each Path or Resv that a neighbour has.
 //!
-//! Numbers are given out in rising order for as long as the node lives, under one epoch (RFC 2961 section 4.5). An entry
-//! changes its number whenever something new is said, so that acknowledgements of what was said before mean nothing.
+//! Identifiers rise for as long as the node runs, under one epoch (RFC 2961 section 4.5). An entry gets a new identifier with each
+//! change of its state, so that an acknowledgement of the state before means nothing.
 
 use alloc::vec::Vec;
 
@@ -21,28 +21,28 @@ pub(crate) enum Subject {
     Shared(Index),
 }
 
-/// How far the news has come.
+/// Whether the neighbour has acknowledged an entry's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum DeliveryState {
     /// Not acknowledged; it is sent again, or was until there was no hope left.
     Open,
-    /// Acknowledged by this partner, and in its roster, at this place.
+    /// Acknowledged by this peer, and in its summary refresh list.
     Listed {
         /// Who acknowledged it.
-        partner: Index,
-        /// Where in its roster.
+        peer: Index,
+        /// Position in the list.
         place: u32,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Entry {
     /// In a vacant entry the next vacant one.
     id: u32,
     /// A [`Subject`], the kind in the two highest bits.
     subject: u32,
-    partner: Index,
-    /// In the roster of the partner; [`OPEN`] in none, [`VACANT`] where this is no entry.
+    peer: Index,
+    /// Position in the peer's summary refresh list; [`OPEN`] in none, [`VACANT`] where this is no entry.
     place: u32,
 }
 
@@ -53,9 +53,9 @@ const RESV: u32 = 1 << 30;
 const SHARED: u32 = 2 << 30;
 const KINDS: u32 = 3 << 30;
 
-/// All entries; see the module's text.
+/// All entries.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct SentMessageIds {
     epoch: u32,
     next: u32,
     /// The first number that was given out.
@@ -63,17 +63,17 @@ pub(crate) struct Book {
     /// Whether all numbers have been given out once, so that one may still be in use when it is its turn again.
     has_wrapped: bool,
     /// Entries and vacant ones; a slab's would be larger by half.
-    entries: Vec<Told>,
+    entries: Vec<Entry>,
     /// First of the vacant ones.
     vacant: Index,
     /// From number to entry. We choose the numbers, so any spreading of them will do.
     by_id: HashTable<Index>,
 }
 
-impl Book {
+impl SentMessageIds {
     /// A book of the epoch in the low 24 bits of `seed`, whose numbers begin with its high half.
-    pub(crate) fn new(seed: u64) -> Book {
-        Book {
+    pub(crate) fn new(seed: u64) -> SentMessageIds {
+        SentMessageIds {
             epoch: seed as u32 & 0x00ff_ffff,
             next: (seed >> 32) as u32,
             first: (seed >> 32) as u32,
@@ -102,14 +102,14 @@ impl Book {
     }
 
     /// Enters news about `subject` under a new number.
-    pub(crate) fn enter(&mut self, subject: Subject) -> Index {
+    pub(crate) fn insert(&mut self, subject: Subject) -> Index {
         let id = self.number();
         let subject = match subject {
             Subject::Path(sender) => sender,
             Subject::Resv(sender) => sender | RESV,
             Subject::Shared(pool) => pool | SHARED,
         };
-        let told = Told { id, subject, partner: 0, place: OPEN };
+        let told = Entry { id, subject, peer: 0, place: OPEN };
         let entry = match self.entries.get_mut(self.vacant as usize) {
             Some(vacant) => {
                 let next = core::mem::replace(vacant, told).id;
@@ -137,7 +137,7 @@ impl Book {
     pub(crate) fn remove(&mut self, entry: Index) {
         self.unindex(entry);
         let told = &mut self.entries[entry as usize];
-        debug_assert_eq!(told.place, OPEN, "it stands in the book, and in no roster");
+        debug_assert_eq!(told.place, OPEN, "the entry is open");
         (told.id, told.place) = (self.vacant, VACANT);
         self.vacant = entry;
     }
@@ -160,16 +160,16 @@ impl Book {
         }
     }
 
-    pub(crate) fn standing(&self, entry: Index) -> Standing {
-        let Told { partner, place, .. } = self.entries[entry as usize];
-        if place == OPEN { Standing::Open } else { Standing::Listed { partner, place } }
+    pub(crate) fn delivery_state(&self, entry: Index) -> DeliveryState {
+        let Entry { peer, place, .. } = self.entries[entry as usize];
+        if place == OPEN { DeliveryState::Open } else { DeliveryState::Listed { peer, place } }
     }
 
-    pub(crate) fn set_standing(&mut self, entry: Index, standing: Standing) {
+    pub(crate) fn set_delivery_state(&mut self, entry: Index, standing: DeliveryState) {
         let told = &mut self.entries[entry as usize];
         match standing {
-            Standing::Open => told.place = OPEN,
-            Standing::Listed { partner, place } => (told.partner, told.place) = (partner, place),
+            DeliveryState::Open => told.place = OPEN,
+            DeliveryState::Listed { peer, place } => (told.peer, told.place) = (peer, place),
         }
     }
 
@@ -199,10 +199,10 @@ mod tests {
 
     #[test]
     fn an_entry_is_found_by_its_latest_number_only() {
-        let mut book = Book::new(0xffff_fffe_0012_3456);
+        let mut book = SentMessageIds::new(0xffff_fffe_0012_3456);
         assert_eq!(book.epoch(), 0x12_3456);
-        let path = book.enter(Subject::Path(9));
-        let resv = book.enter(Subject::Resv(9));
+        let path = book.insert(Subject::Path(9));
+        let resv = book.insert(Subject::Resv(9));
         let (first, second) = (book.id(path), book.id(resv));
         assert_eq!((first, second), (0xffff_fffe, 0xffff_ffff));
         assert_eq!(book.renumber(path), 0, "numbers wrap");
@@ -213,15 +213,15 @@ mod tests {
         assert_eq!((book.subject(path), book.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
         book.remove(resv);
         assert_eq!(book.find(second), None);
-        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| book.enter(subject));
+        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| book.insert(subject));
         assert_eq!(entries, [resv, 2], "what is vacant is used first");
         assert_eq!(book.subject(resv), Subject::Shared(1));
     }
 
     #[test]
     fn a_number_that_still_stands_is_passed_over() {
-        let mut book = Book::new(5 << 32);
-        let entry = book.enter(Subject::Path(0));
+        let mut book = SentMessageIds::new(5 << 32);
+        let entry = book.insert(Subject::Path(0));
         assert_eq!(book.number(), 6);
         book.next = 4; // after 2^32 of them
         assert_eq!([book.number(), book.number()], [4, 6]);
@@ -230,6 +230,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_small() {
-        assert!(size_of::<Told>() <= 16);
+        assert!(size_of::<Entry>() <= 16);
     }
 }

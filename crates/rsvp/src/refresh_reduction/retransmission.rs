@@ -17,7 +17,7 @@ const KEPT: usize = 1_024;
 
 /// One message that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct Unacknowledged {
     due: Time,
     /// Its Message_Identifier.
     pub(crate) id: u32,
@@ -35,18 +35,18 @@ pub(crate) enum Stage {
 }
 
 #[derive(Debug)]
-pub(crate) struct Retries {
-    urgent: VecDeque<Waiting>,
+pub(crate) struct RetransmissionQueue {
+    urgent: VecDeque<Unacknowledged>,
     /// Queue of each stage, and how long it waits.
-    stages: Vec<(Duration, VecDeque<Waiting>)>,
+    stages: Vec<(Duration, VecDeque<Unacknowledged>)>,
     len: usize,
 }
 
-impl Retries {
-    pub(crate) fn new(settings: &Retransmission) -> Retries {
+impl RetransmissionQueue {
+    pub(crate) fn new(settings: &Retransmission) -> RetransmissionQueue {
         let stages =
             (0..settings.transmissions).map(|stage| (settings.wait(stage), VecDeque::new()));
-        Retries { urgent: VecDeque::new(), stages: stages.collect(), len: 0 }
+        RetransmissionQueue { urgent: VecDeque::new(), stages: stages.collect(), len: 0 }
     }
 
     /// How many wait, or have not yet been found to wait no longer.
@@ -57,14 +57,14 @@ impl Retries {
     /// A message was sent at `now`, for the first time at stage 0.
     pub(crate) fn wait(&mut self, now: Time, stage: u8, id: u32, confirm: Option<IpAddr>) {
         if let Some((wait, queue)) = self.stages.get_mut(usize::from(stage)) {
-            queue.push_back(Waiting { due: now + *wait, id, confirm });
+            queue.push_back(Unacknowledged { due: now + *wait, id, confirm });
             self.len += 1;
         }
     }
 
     /// A message must be sent, as soon as it is its turn.
-    pub(crate) fn urge(&mut self, now: Time, id: u32) {
-        self.urgent.push_back(Waiting { due: now, id, confirm: None });
+    pub(crate) fn send_now(&mut self, now: Time, id: u32) {
+        self.urgent.push_back(Unacknowledged { due: now, id, confirm: None });
         self.len += 1;
     }
 
@@ -80,7 +80,7 @@ impl Retries {
     }
 
     /// Takes out one that is due. What a neighbour asked for goes first.
-    pub(crate) fn pop(&mut self, now: Time) -> Option<(Stage, Waiting)> {
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(Stage, Unacknowledged)> {
         let taken = match self.urgent.pop_front() {
             Some(item) => (Stage::Urgent, item),
             None => {
@@ -111,8 +111,10 @@ mod tests {
     /// RFC 2961 section 6.2: Rf 500 ms, Rl 3, Delta 1, so at 0, 500 and 1 500 ms, and given up at 3 500 ms.
     #[test]
     fn waits_double_from_one_transmission_to_the_next() {
-        let mut retries =
-            Retries::new(&Retransmission { transmissions: 3, ..Retransmission::default() });
+        let mut retries = RetransmissionQueue::new(&Retransmission {
+            transmissions: 3,
+            ..Retransmission::default()
+        });
         let (mut now, start) = (Time::from_secs(1), Time::from_secs(1));
         retries.wait(now, 0, 7, None);
         let mut seen = alloc::vec![];
@@ -132,14 +134,16 @@ mod tests {
 
     #[test]
     fn the_first_due_comes_first_but_for_what_is_urgent() {
-        let mut retries =
-            Retries::new(&Retransmission { transmissions: 3, ..Retransmission::default() });
+        let mut retries = RetransmissionQueue::new(&Retransmission {
+            transmissions: 3,
+            ..Retransmission::default()
+        });
         let at = Time::from_millis;
         retries.wait(at(0), 1, 1, None); // due at 1000
         retries.wait(at(100), 0, 2, None); // due at 600
         retries.wait(at(101), 0, 3, None); // due at 601
         assert_eq!(retries.pop(at(599)), None);
-        retries.urge(at(600), 4);
+        retries.send_now(at(600), 4);
         let mut order = alloc::vec![];
         while let Some((_, item)) = retries.pop(at(1_000)) {
             order.push(item.id);

@@ -13,7 +13,7 @@ use earmark_core::timer::TimerId;
 use earmark_core::{Datagram, Outgoing, Time};
 use earmark_wire::rsvp::{Body, Hello, HelloKind};
 
-use super::send::Letter;
+use super::send::OutgoingMessage;
 use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{Rsvp, Turn};
@@ -72,12 +72,12 @@ impl Rsvp {
     /// A neighbour shows that it takes part: it is asked for signs of life, if any neighbour is.
     pub(super) fn greet(&mut self, now: Time, index: Index) {
         let Some(interval) = self.config.hello.interval else { return };
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        if partner.hello.timer.is_none() {
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        if peer.hello.timer.is_none() {
             let timer = Timer { kind: TimerKind::Hello, block: index };
             // At once, but not in step with others.
-            let delay = self.exchange.jitter.uniform(Duration::ZERO, interval);
-            partner.hello.timer = Some(self.store.timers.arm(now + delay, timer));
+            let delay = self.refresh_reduction.jitter.uniform(Duration::ZERO, interval);
+            peer.hello.timer = Some(self.store.timers.arm(now + delay, timer));
         }
     }
 
@@ -88,14 +88,14 @@ impl Rsvp {
         index: Index,
     ) {
         let now = turn.now;
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        partner.hello.timer = None;
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        peer.hello.timer = None;
         let Some(interval) = self.config.hello.interval else { return };
         let interval = interval.max(SHORTEST);
         let patience =
             Duration::try_from_secs_f64(interval.as_secs_f64() * self.config.hello.lost_after)
                 .unwrap_or(Duration::MAX);
-        let hello = &mut partner.hello;
+        let hello = &mut peer.hello;
         let silent = hello.theirs != 0 && now.since(hello.heard) > patience;
         let asked = hello.asked.is_some_and(|asked| now.since(asked) < interval);
         let timer = Timer { kind: TimerKind::Hello, block: index };
@@ -115,13 +115,13 @@ impl Rsvp {
         hello: &Hello,
     ) {
         let most = self.config.reduction.max_partners as usize;
-        let partners = &mut self.exchange.partners;
-        let Some(index) = partners.meet(datagram.interface, datagram.source, most) else {
+        let peers = &mut self.refresh_reduction.peers;
+        let Some(index) = peers.find_or_insert(datagram.interface, datagram.source, most) else {
             return self.drop(turn, datagram, DropReason::Limit);
         };
-        let Some(partner) = partners.get_mut(index) else { return };
-        partner.heard = turn.now;
-        let state = &mut partner.hello;
+        let Some(peer) = peers.get_mut(index) else { return };
+        peer.heard = turn.now;
+        let state = &mut peer.hello;
         let request = hello.kind == HelloKind::Request;
         if request {
             state.asked = Some(turn.now);
@@ -137,14 +137,14 @@ impl Rsvp {
         if restarted || mistaken {
             self.lose_neighbor(turn, index);
         }
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        let state = &mut partner.hello;
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        let state = &mut peer.hello;
         let first = state.theirs == 0 && state.heard != Time::ZERO;
         state.theirs = hello.source_instance;
         state.heard = turn.now;
         if first {
             // It is back, and may have lost what it was told.
-            self.tell_again(turn.now, index);
+            self.resend_all(turn.now, index);
         }
         if request {
             self.send_hello(turn, index, HelloKind::Ack, Some(datagram));
@@ -154,15 +154,14 @@ impl Rsvp {
 
     /// Communication with a neighbour is lost: what it says next is a new beginning.
     fn lose_neighbor<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
-        let instance = self.exchange.instances.next_u64() as u32 | 1;
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        let hello = &mut partner.hello;
+        let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        let hello = &mut peer.hello;
         // A number that differs from the last one, and is not zero.
         hello.mine = if instance == hello.mine { instance ^ 2 } else { instance };
         hello.theirs = 0;
         hello.wrong = 0;
-        turn.out
-            .notify(Event::NeighborLost { interface: partner.interface, address: partner.address });
+        turn.out.notify(Event::NeighborLost { interface: peer.interface, address: peer.address });
     }
 
     /// Sends a Hello; an answer leaves from where the request went to.
@@ -173,16 +172,16 @@ impl Rsvp {
         kind: HelloKind,
         answered: Option<&Datagram<'_>>,
     ) {
-        let instance = self.exchange.instances.next_u64() as u32 | 1;
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        let (interface, address) = (partner.interface, partner.address);
-        if partner.hello.mine == 0 {
-            partner.hello.mine = instance;
+        let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        let (interface, address) = (peer.interface, peer.address);
+        if peer.hello.mine == 0 {
+            peer.hello.mine = instance;
         }
         let body = Body::Hello(Hello {
             kind,
-            source_instance: partner.hello.mine,
-            destination_instance: partner.hello.theirs,
+            source_instance: peer.hello.mine,
+            destination_instance: peer.hello.theirs,
         });
         let link = turn.context.interfaces.by_id(interface);
         let source = answered.map(|request| request.destination);
@@ -190,7 +189,7 @@ impl Rsvp {
         let Some(source) = source else { return };
         let how =
             Outgoing { ttl: HELLO_TTL, interface: Some(interface), ..to_neighbor(source, address) };
-        self.exchange.send(&mut self.counters, turn.out, Letter::new(how), &body);
+        self.refresh_reduction.send(&mut self.counters, turn.out, OutgoingMessage::new(how), &body);
     }
 }
 

@@ -6,10 +6,10 @@ use core::net::IpAddr;
 use earmark_core::{Datagram, Time};
 use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind, Body, Bundle, Message, MessageId};
 
-use super::book::{Standing, Subject};
-use super::names::{MessageIdKey, Named};
-use super::partner::LinkEnd;
-use super::send::Letter;
+use super::message_id_key::{MessageIdKey, NamedBlock};
+use super::peer::LinkEnd;
+use super::send::OutgoingMessage;
+use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
 use crate::instance::{Rsvp, Turn};
 use crate::path::is_neighbor;
@@ -19,20 +19,20 @@ use crate::state::{Index, NONE, Timer, TimerKind};
 impl Rsvp {
     /// Treats what is about the hop. Messages whose maker takes no part have nothing of the kind, unless it did before.
     #[inline]
-    pub(crate) fn front_arrives<E: From<Event>>(
+    pub(crate) fn receive_leading_objects<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
         message: &Message<'_>,
     ) {
         let takes_part = message.flags & Message::REFRESH_REDUCTION != 0;
-        let silent = !takes_part && self.exchange.is_alone();
+        let silent = !takes_part && self.refresh_reduction.is_alone();
         if self.config.reduction.enabled && !silent {
-            self.hop_arrives(turn, datagram, message, takes_part);
+            self.receive_from_peer(turn, datagram, message, takes_part);
         }
     }
 
-    fn hop_arrives<E: From<Event>>(
+    fn receive_from_peer<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -43,30 +43,30 @@ impl Rsvp {
         if far && message.message_id.is_none() {
             return; // whoever made it may be many hops away
         }
-        let (maker, refresh_ms) = maker(datagram, &message.body);
+        let (maker, refresh_ms) = message_source(datagram, &message.body);
         if !is_neighbor(turn.context, maker) {
             return;
         }
         let interface = datagram.interface;
-        let partner = if takes_part {
+        let peer = if takes_part {
             let most = self.config.reduction.max_partners as usize;
-            self.exchange.partners.meet(interface, maker, most)
+            self.refresh_reduction.peers.find_or_insert(interface, maker, most)
         } else {
-            self.exchange.partners.find(interface, maker)
+            self.refresh_reduction.peers.find(interface, maker)
         };
-        let Some(index) = partner else { return };
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        partner.heard = turn.now;
-        let before = core::mem::replace(&mut partner.capable, takes_part);
+        let Some(index) = peer else { return };
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        peer.heard = turn.now;
+        let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
-            if partner.epoch != Some(id.epoch) {
+            if peer.epoch != Some(id.epoch) {
                 // Its numbers begin anew: it has restarted, and knows nothing of what it was told.
-                again |= partner.epoch.is_some();
-                partner.epoch = Some(id.epoch);
-                partner.refresh_ms = 0;
+                again |= peer.epoch.is_some();
+                peer.epoch = Some(id.epoch);
+                peer.refresh_ms = 0;
             }
-            partner.refresh_ms = partner.refresh_ms.max(refresh_ms);
+            peer.refresh_ms = peer.refresh_ms.max(refresh_ms);
             turn.name = MessageIdKey::from(id);
             if id.flags & MessageId::ACK_DESIRED != 0 {
                 self.acknowledge(turn.now, index, AcknowledgementKind::Ack, turn.name);
@@ -74,17 +74,17 @@ impl Rsvp {
             }
         }
         if again {
-            self.tell_again(turn.now, index);
+            self.resend_all(turn.now, index);
         }
         if takes_part && !before {
             self.greet(turn.now, index);
         }
         for acknowledgement in message.acknowledgements {
-            self.acknowledgement_arrives(turn, index, acknowledgement);
+            self.receive_acknowledgement(turn, index, acknowledgement);
         }
     }
 
-    /// Notes that a partner is to be told that a message of its has arrived, or means nothing. It is told with the next
+    /// Notes that a peer is to be told that a message of its has arrived, or means nothing. It is told with the next
     /// message to it, or a little later in a message of its own.
     pub(super) fn acknowledge(
         &mut self,
@@ -93,114 +93,120 @@ impl Rsvp {
         kind: AcknowledgementKind,
         name: MessageIdKey,
     ) {
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        if !partner.note(kind, name.epoch, name.id) {
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        if !peer.note(kind, name.epoch, name.id) {
             return;
         }
-        self.exchange.unanswered.push(index);
-        if self.exchange.answer_timer.is_none() {
+        self.refresh_reduction.peers_to_acknowledge.push(index);
+        if self.refresh_reduction.answer_timer.is_none() {
             // At a random time, so that those who got the same message do not answer at once (section 4.7).
             let longest = self.config.reduction.acknowledge_within;
-            let delay = self.exchange.jitter.uniform(longest / 2, longest);
+            let delay = self.refresh_reduction.jitter.uniform(longest / 2, longest);
             let timer = Timer { kind: TimerKind::Acknowledgement, block: NONE };
-            self.exchange.answer_timer = Some(self.store.timers.arm(now + delay, timer));
+            self.refresh_reduction.answer_timer = Some(self.store.timers.arm(now + delay, timer));
         }
     }
 
     /// The Path or Resv that is treated was not taken up, so it is not acknowledged: its maker would name it in summaries
     /// that nobody here understands. Where it gets an error instead, that ends its retransmission (section 4.5).
     #[cold]
-    pub(crate) fn not_taken<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn withhold_acknowledgement<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
         let Some((index, name)) = turn.owed.take() else { return };
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        let nothing_left = partner.take_back(AcknowledgementKind::Ack, name.epoch, name.id);
-        if nothing_left && self.exchange.unanswered.last() == Some(&index) {
-            self.exchange.unanswered.pop();
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        let nothing_left = peer.retract(AcknowledgementKind::Ack, name.epoch, name.id);
+        if nothing_left && self.refresh_reduction.peers_to_acknowledge.last() == Some(&index) {
+            self.refresh_reduction.peers_to_acknowledge.pop();
         }
     }
 
     /// The next hop has refused the Path of a sender by an error, which is as good as an acknowledgement that it arrived:
     /// it is not sent again, but refreshed by itself, for whatever the trouble is may pass (section 4.5).
     #[cold]
-    pub(crate) fn path_is_refused<E>(
+    pub(crate) fn refuse_path<E>(
         &mut self,
         turn: &Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
         sender: Index,
     ) {
-        let told = self.store.psb(sender).path_told;
-        let partner = self.exchange.partner(datagram.interface, datagram.source);
-        if told != NONE && partner.is_some_and(|partner| self.is_told(turn, told, partner)) {
-            self.store.psb_mut(sender).path_told = NONE;
-            self.exchange.forget(told);
+        let told = self.store.psb(sender).path_message_id;
+        let peer = self.refresh_reduction.peer(datagram.interface, datagram.source);
+        if told != NONE && peer.is_some_and(|peer| self.is_listed_for(turn, told, peer)) {
+            self.store.psb_mut(sender).path_message_id = NONE;
+            self.refresh_reduction.forget(told);
             self.refresh_by_itself(turn.now, Subject::Path(sender));
         }
     }
 
     /// Sends the acknowledgements that no message took along.
-    pub(crate) fn answers_are_due<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
-        self.exchange.answer_timer = None;
-        while let Some(index) = self.exchange.unanswered.pop() {
-            let Some(partner) = self.exchange.partners.get_mut(index) else { continue };
-            let (interface, address) = (partner.interface, partner.address);
+    pub(crate) fn acknowledgements_due<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
+        self.refresh_reduction.answer_timer = None;
+        while let Some(index) = self.refresh_reduction.peers_to_acknowledge.pop() {
+            let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
+            let (interface, address) = (peer.interface, peer.address);
             let link = turn.context.interfaces.by_id(interface);
             let Some(source) = link.and_then(|link| link.address_like(address)) else {
-                partner.pending.clear();
+                peer.pending.clear();
                 continue;
             };
-            let letter = Letter::new(to_neighbor(source, address)).to(Some(index));
-            while self.exchange.is_owed(index) {
-                self.exchange.send(&mut self.counters, turn.out, letter, &Body::Ack);
+            let message = OutgoingMessage::new(to_neighbor(source, address)).to(Some(index));
+            while self.refresh_reduction.is_owed(index) {
+                self.refresh_reduction.send(&mut self.counters, turn.out, message, &Body::Ack);
             }
         }
     }
 
     /// A neighbour got a message of ours, or does not know one that a summary named.
-    fn acknowledgement_arrives<E: From<Event>>(
+    fn receive_acknowledgement<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
-        partner: Index,
+        peer: Index,
         acknowledgement: Acknowledgement,
     ) {
         let Acknowledgement { kind, epoch, id } = acknowledgement;
-        if epoch != self.exchange.book.epoch() {
+        if epoch != self.refresh_reduction.sent.epoch() {
             return; // of an earlier life of this node
         }
-        let Some(entry) = self.exchange.book.find(id) else {
-            if kind == AcknowledgementKind::Ack && self.exchange.copies.remove(&id).is_some() {
+        let Some(entry) = self.refresh_reduction.sent.find(id) else {
+            if kind == AcknowledgementKind::Ack
+                && self.refresh_reduction.copies.remove(&id).is_some()
+            {
                 self.counters.reduction.acknowledged += 1;
             }
             return;
         };
-        if !self.is_told(turn, entry, partner) {
+        if !self.is_listed_for(turn, entry, peer) {
             return;
         }
-        match (kind, self.exchange.book.standing(entry)) {
-            (AcknowledgementKind::Ack, Standing::Open) => self.enlist(turn, entry, partner),
-            (AcknowledgementKind::Nack, Standing::Listed { partner: listed, .. })
-                if listed == partner =>
+        match (kind, self.refresh_reduction.sent.delivery_state(entry)) {
+            (AcknowledgementKind::Ack, DeliveryState::Open) => {
+                self.add_to_summary(turn, entry, peer)
+            }
+            (AcknowledgementKind::Nack, DeliveryState::Listed { peer: listed, .. })
+                if listed == peer =>
             {
                 self.counters.reduction.forgotten += 1;
-                self.told_in_vain(turn.now, entry);
+                self.retransmit_exhausted(turn.now, entry);
             }
             _ => {}
         }
     }
 
-    /// A partner has got what an entry says: it is reminded of it in summaries from now on.
-    fn enlist<E>(&mut self, turn: &Turn<'_, '_, E>, entry: Index, index: Index) {
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        if !partner.capable {
+    /// A peer has got what an entry says: it is reminded of it in summaries from now on.
+    fn add_to_summary<E>(&mut self, turn: &Turn<'_, '_, E>, entry: Index, index: Index) {
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        if !peer.capable {
             return;
         }
-        if partner.roster.is_empty() {
-            let link = turn.context.interfaces.by_id(partner.interface);
-            partner.end = link.map(|link| LinkEnd::towards(partner.address, link));
+        if peer.summary_list.is_empty() {
+            let link = turn.context.interfaces.by_id(peer.interface);
+            peer.end = link.map(|link| LinkEnd::towards(peer.address, link));
         }
-        let place = partner.roster.push(self.exchange.book.id(entry));
-        self.exchange.book.set_standing(entry, Standing::Listed { partner: index, place });
+        let place = peer.summary_list.push(self.refresh_reduction.sent.id(entry));
+        self.refresh_reduction
+            .sent
+            .set_delivery_state(entry, DeliveryState::Listed { peer: index, place });
         self.counters.reduction.acknowledged += 1;
-        match self.exchange.book.subject(entry) {
+        match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.store.psb_mut(sender).path_refresh_at = Time::MAX,
             Subject::Resv(sender) => self.store.psb_mut(sender).resv_refresh_at = Time::MAX,
             // Its timer finds that there is nothing to do, once all its hops have acknowledged.
@@ -209,12 +215,12 @@ impl Rsvp {
         self.arm_summary(turn.now, index);
     }
 
-    /// Whether a partner is who was told what an entry says.
-    fn is_told<E>(&self, turn: &Turn<'_, '_, E>, entry: Index, partner: Index) -> bool {
-        let hop = match self.exchange.book.subject(entry) {
+    /// Whether a peer is who was told what an entry says.
+    fn is_listed_for<E>(&self, turn: &Turn<'_, '_, E>, entry: Index, peer: Index) -> bool {
+        let hop = match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => {
                 let outgoing = self.store.psb(sender).outgoing.as_slice().first().copied();
-                return self.partner_for_path(turn, sender, outgoing) == Some(partner);
+                return self.peer_for_path(turn, sender, outgoing) == Some(peer);
             }
             Subject::Resv(sender) => self.store.psb(sender).hop,
             Subject::Shared(pool) => {
@@ -226,7 +232,7 @@ impl Rsvp {
             }
         };
         self.store.neighbor_of(hop).is_some_and(|(interface, hop)| {
-            self.exchange.partner(interface, hop.address) == Some(partner)
+            self.refresh_reduction.peer(interface, hop.address) == Some(peer)
         })
     }
 
@@ -238,13 +244,13 @@ impl Rsvp {
 
     /// A block says what the message being treated says; by that name it can be refreshed from now on.
     #[inline]
-    pub(crate) fn remember<E>(&mut self, turn: &Turn<'_, '_, E>, named: Named) {
+    pub(crate) fn remember<E>(&mut self, turn: &Turn<'_, '_, E>, named: NamedBlock) {
         self.store.set_name(named, turn.name);
     }
 
     /// The messages of a Bundle, each as if it had come alone, but for the TTL that the Bundle was sent with
     /// (section 3.4).
-    pub(crate) fn bundle_arrives<E: From<Event>>(
+    pub(crate) fn receive_bundle<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -259,10 +265,10 @@ impl Rsvp {
     }
 }
 
-impl super::Exchange {
+impl super::RefreshReduction {
     /// Whether acknowledgements wait to be sent.
-    fn is_owed(&self, partner: Index) -> bool {
-        self.partners.get(partner).is_some_and(|partner| !partner.pending.is_empty())
+    fn is_owed(&self, peer: Index) -> bool {
+        self.peers.get(peer).is_some_and(|peer| !peer.pending.is_empty())
     }
 }
 
@@ -279,7 +285,7 @@ pub(crate) fn unbundled<'d>(datagram: &Datagram<'d>, body: &Body<'_>) -> Datagra
 }
 
 /// The node that made what is in front of a message (section 4.5), and the R that it says to keep, or 0.
-fn maker(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
+fn message_source(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
     match body {
         Body::Path(path) => (path.hop.address, path.refresh_ms),
         Body::Resv(resv) => (resv.hop.address, resv.refresh_ms),

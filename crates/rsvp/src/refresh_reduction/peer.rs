@@ -1,4 +1,4 @@
-//! A partner: a neighbour that takes part in refresh reduction, or says Hello; what is known of it, and what waits to be
+//! A peer: a neighbour that takes part in refresh reduction, or says Hello; what is known of it, and what waits to be
 //! told to it.
 
 use alloc::collections::BTreeMap;
@@ -11,11 +11,11 @@ use earmark_wire::rsvp::{Acknowledgement, AcknowledgementKind};
 use slab::Slab;
 
 use super::hello::HelloState;
-use super::roster::Roster;
+use super::summary_refresh_list::SummaryRefreshList;
 use crate::state::Index;
 
 #[derive(Debug)]
-pub(crate) struct Partner {
+pub(crate) struct Peer {
     pub(crate) interface: InterfaceId,
     pub(crate) address: IpAddr,
     /// When it was heard last.
@@ -30,11 +30,11 @@ pub(crate) struct Partner {
     /// Acknowledgements that wait to be sent.
     pub(crate) pending: Vec<Acknowledgement>,
     /// What it has acknowledged, and is to be reminded of.
-    pub(crate) roster: Roster,
-    /// Our end of the link, as what stands in the roster says it.
+    pub(crate) summary_list: SummaryRefreshList,
+    /// Our end of the link, as the messages of the listed state say it.
     pub(crate) end: Option<LinkEnd>,
     /// Numbers that it has acknowledged and then forgotten; they are told anew, the last first.
-    pub(crate) forgotten: Vec<u32>,
+    pub(crate) to_resend: Vec<u32>,
     /// When the next summary refresh is due; `None` while there is nothing to tell.
     pub(crate) summary: Option<TimerId>,
     pub(crate) hello: HelloState,
@@ -72,14 +72,14 @@ impl LinkEnd {
 
     /// Whether messages that were written for one are good for the other. Linux announces that a link is up some time
     /// after it has begun to carry packets.
-    pub(crate) fn says_as_much_as(&self, other: &LinkEnd) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &LinkEnd) -> bool {
         *self == LinkEnd { up: self.up, ..*other }
     }
 }
 
-impl Partner {
-    fn new(interface: InterfaceId, address: IpAddr) -> Partner {
-        Partner {
+impl Peer {
+    fn new(interface: InterfaceId, address: IpAddr) -> Peer {
+        Peer {
             interface,
             address,
             heard: Time::ZERO,
@@ -87,9 +87,9 @@ impl Partner {
             epoch: None,
             refresh_ms: 0,
             pending: Vec::new(),
-            roster: Roster::default(),
+            summary_list: SummaryRefreshList::default(),
             end: None,
-            forgotten: Vec::new(),
+            to_resend: Vec::new(),
             summary: None,
             hello: HelloState::default(),
             summaries: (0, 0),
@@ -106,33 +106,33 @@ impl Partner {
     }
 
     /// Takes back an acknowledgement that has just been noted, if it still waits. Gives whether none waits now.
-    pub(crate) fn take_back(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
+    pub(crate) fn retract(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
         self.pending.pop_if(|last| *last == Acknowledgement { kind, epoch, id }).is_some()
             && self.pending.is_empty()
     }
 
     /// Nothing would be lost with it but what it can do.
     fn is_idle(&self) -> bool {
-        self.roster.is_empty()
+        self.summary_list.is_empty()
             && self.pending.is_empty()
-            && self.forgotten.is_empty()
+            && self.to_resend.is_empty()
             && self.summary.is_none()
             && self.hello.is_idle()
     }
 }
 
-/// Acknowledgements that wait for one partner at most. An Srefresh that fills a datagram could ask for four times as
+/// Acknowledgements that wait for one peer at most. An Srefresh that fills a datagram could ask for four times as
 /// many.
 const MOST_PENDING: usize = 4_096;
 
-/// All partners, by number and by where they are.
+/// All peers, by number and by where they are.
 #[derive(Debug, Default)]
-pub(crate) struct Partners {
-    slab: Slab<Partner>,
+pub(crate) struct Peers {
+    slab: Slab<Peer>,
     by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
 }
 
-impl Partners {
+impl Peers {
     pub(crate) fn is_empty(&self) -> bool {
         self.slab.is_empty()
     }
@@ -145,9 +145,9 @@ impl Partners {
         self.by_address.get(&(interface, address)).copied()
     }
 
-    /// The partner at an address, a new one if need be. Where there are `most` already, the first idle one makes room;
+    /// The peer at an address, a new one if need be. Where there are `most` already, the first idle one makes room;
     /// `None` where there is none.
-    pub(crate) fn meet(
+    pub(crate) fn find_or_insert(
         &mut self,
         interface: InterfaceId,
         address: IpAddr,
@@ -157,11 +157,11 @@ impl Partners {
             return Some(index);
         }
         if self.slab.len() >= most {
-            let idle = self.slab.iter().find(|(_, partner)| partner.is_idle()).map(|(i, _)| i)?;
+            let idle = self.slab.iter().find(|(_, peer)| peer.is_idle()).map(|(i, _)| i)?;
             let gone = self.slab.remove(idle);
             self.by_address.remove(&(gone.interface, gone.address));
         }
-        let index = self.slab.insert(Partner::new(interface, address)) as Index;
+        let index = self.slab.insert(Peer::new(interface, address)) as Index;
         self.by_address.insert((interface, address), index);
         Some(index)
     }
@@ -175,18 +175,18 @@ impl Partners {
         self.by_address.values().copied().collect()
     }
 
-    /// The partners behind an interface.
+    /// The peers behind an interface.
     pub(crate) fn behind(&self, interface: InterfaceId) -> Vec<Index> {
         let first = (interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let all = self.by_address.range(first..);
         all.take_while(|(key, _)| key.0 == interface).map(|(_, &index)| index).collect()
     }
 
-    pub(crate) fn get(&self, index: Index) -> Option<&Partner> {
+    pub(crate) fn get(&self, index: Index) -> Option<&Peer> {
         self.slab.get(index as usize)
     }
 
-    pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Partner> {
+    pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Peer> {
         self.slab.get_mut(index as usize)
     }
 }

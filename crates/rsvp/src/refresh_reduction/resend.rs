@@ -7,11 +7,11 @@ use core::time::Duration;
 
 use earmark_core::{InterfaceId, Time};
 
-use super::book::Subject;
-use super::partner::LinkEnd;
-use super::retries::Stage;
+use super::peer::LinkEnd;
+use super::retransmission::Stage;
 use super::send::Sending;
-use super::{Copy, Exchange};
+use super::sent_message_ids::Subject;
+use super::{Copy, RefreshReduction};
 use crate::api::Event;
 use crate::instance::{Rsvp, Turn};
 use crate::state::Index;
@@ -23,77 +23,78 @@ const MOST_MISSED: u32 = 15;
 
 impl Rsvp {
     /// A neighbour does not know what it was told under this entry.
-    pub(super) fn told_in_vain(&mut self, now: Time, entry: Index) {
-        self.exchange.open(entry);
-        self.exchange.retries.urge(now, self.exchange.book.id(entry));
-        self.exchange.arm_retries(&mut self.store.timers);
-        self.refresh_by_itself(now, self.exchange.book.subject(entry));
+    pub(super) fn retransmit_exhausted(&mut self, now: Time, entry: Index) {
+        self.refresh_reduction.open(entry);
+        self.refresh_reduction.retries.send_now(now, self.refresh_reduction.sent.id(entry));
+        self.refresh_reduction.arm_retries(&mut self.store.timers);
+        self.refresh_by_itself(now, self.refresh_reduction.sent.subject(entry));
     }
 
     /// A neighbour has forgotten all that it was told, or can no longer be told in short.
-    pub(super) fn tell_again(&mut self, now: Time, partner: Index) {
-        self.exchange.tell_again(partner);
-        self.exchange.next_burst = self.exchange.next_burst.max(now);
-        if !self.exchange.forgetful.is_empty() {
-            self.exchange.arm_retries(&mut self.store.timers);
+    pub(super) fn resend_all(&mut self, now: Time, peer: Index) {
+        self.refresh_reduction.mark_to_resend(peer);
+        self.refresh_reduction.next_burst = self.refresh_reduction.next_burst.max(now);
+        if !self.refresh_reduction.peers_to_resend.is_empty() {
+            self.refresh_reduction.arm_retries(&mut self.store.timers);
         }
     }
 
     /// Messages say something else from now on, R perhaps: everybody is told, and rounds of summaries begin anew.
-    pub(crate) fn tell_everybody(&mut self, now: Time) {
-        for index in self.exchange.partners.all() {
-            let summary = self.exchange.partners.get_mut(index).and_then(|p| p.summary.take());
+    pub(crate) fn resend_all_to_all_peers(&mut self, now: Time) {
+        for index in self.refresh_reduction.peers.all() {
+            let summary =
+                self.refresh_reduction.peers.get_mut(index).and_then(|p| p.summary.take());
             if let Some(timer) = summary {
                 self.store.timers.cancel(timer);
             }
-            self.tell_again(now, index);
+            self.resend_all(now, index);
         }
     }
 
     /// Of an interface much goes into messages: address, MTU, bandwidth. What has been told through it is told anew, as a
-    /// refresh would, but for partners to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour, and
+    /// refresh would, but for peers to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour, and
     /// an interface that is announced to be up says nothing if messages got through before. After it was down it does.
     pub(crate) fn interface_changes<E>(&mut self, turn: &Turn<'_, '_, E>, interface: InterfaceId) {
         let link = turn.context.interfaces.by_id(interface);
-        for index in self.exchange.partners.behind(interface) {
-            let Some(partner) = self.exchange.partners.get_mut(index) else { continue };
-            let seen = link.map(|link| LinkEnd::towards(partner.address, link));
-            let is_news = match (partner.end, seen.filter(LinkEnd::is_up)) {
+        for index in self.refresh_reduction.peers.behind(interface) {
+            let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
+            let seen = link.map(|link| LinkEnd::towards(peer.address, link));
+            let is_news = match (peer.end, seen.filter(LinkEnd::is_up)) {
                 // Nothing can be told now, and whatever comes back is another link.
                 (told, None) => {
-                    partner.end = told.filter(|told| seen.is_some() && !told.is_up());
+                    peer.end = told.filter(|told| seen.is_some() && !told.is_up());
                     continue;
                 }
-                (Some(told), Some(seen)) => !told.says_as_much_as(&seen),
+                (Some(told), Some(seen)) => !told.is_equivalent(&seen),
                 (None, Some(_)) => true,
             };
-            partner.end = seen;
+            peer.end = seen;
             if is_news {
-                self.tell_again(turn.now, index);
+                self.resend_all(turn.now, index);
             }
         }
     }
 
     /// Sends again what was not acknowledged in time, or was asked for.
-    pub(crate) fn retries_are_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn retransmissions_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
         let now = turn.now;
-        let due = self.exchange.retry_timer.take().map_or(now, |(_, due)| due);
+        let due = self.refresh_reduction.retry_timer.take().map_or(now, |(_, due)| due);
         let mut left = self.bursts(now.since(due));
-        self.exchange.next_burst = now + self.config.reduction.burst_interval;
+        self.refresh_reduction.next_burst = now + self.config.reduction.burst_interval;
         for _ in 0..LOOKS_PER_TURN {
             if left == 0 {
                 break;
             }
-            let sent = match self.exchange.retries.pop(now) {
-                Some((stage, waiting)) => self.repeat(turn, stage, waiting.id, waiting.confirm),
-                None => match self.exchange.next_forgotten() {
+            let sent = match self.refresh_reduction.retries.pop(now) {
+                Some((stage, waiting)) => self.retransmit(turn, stage, waiting.id, waiting.confirm),
+                None => match self.refresh_reduction.next_to_resend() {
                     Some(entry) => self.send_again(turn, entry, None, Sending::News),
                     None => break,
                 },
             };
             left -= u32::from(sent);
         }
-        self.exchange.arm_retries(&mut self.store.timers);
+        self.refresh_reduction.arm_retries(&mut self.store.timers);
     }
 
     /// Messages that may be sent again in a turn that comes so late. A driver that serves timers less often than bursts are
@@ -105,7 +106,7 @@ impl Rsvp {
     }
 
     /// A message is due again. Gives whether it was sent.
-    fn repeat<E: From<Event>>(
+    fn retransmit<E: From<Event>>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         stage: Stage,
@@ -114,12 +115,12 @@ impl Rsvp {
     ) -> bool {
         let (next, last) = match stage {
             Stage::Urgent => (0, false),
-            Stage::Sent(stage) => (stage + 1, self.exchange.retries.is_last(stage)),
+            Stage::Sent(stage) => (stage + 1, self.refresh_reduction.retries.is_last(stage)),
         };
-        let Some(entry) = self.exchange.book.find(id) else {
-            return self.repeat_copy(turn, next, id, last);
+        let Some(entry) = self.refresh_reduction.sent.find(id) else {
+            return self.retransmit_copy(turn, next, id, last);
         };
-        if self.exchange.is_listed(entry) {
+        if self.refresh_reduction.is_listed(entry) {
             return false; // it was acknowledged
         }
         if last {
@@ -138,7 +139,7 @@ impl Rsvp {
         sending: Sending,
     ) -> bool {
         self.counters.reduction.repeated += 1;
-        match self.exchange.book.subject(entry) {
+        match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.path_messages(turn, sender, sending),
             Subject::Resv(sender) => self.resv_message(turn, sender, confirm, sending),
             Subject::Shared(pool) => self.repeat_shared(turn, pool, entry, confirm, sending),
@@ -146,7 +147,7 @@ impl Rsvp {
         true
     }
 
-    fn repeat_copy<E>(
+    fn retransmit_copy<E>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         next: u8,
@@ -154,14 +155,16 @@ impl Rsvp {
         last: bool,
     ) -> bool {
         if last {
-            let gone = self.exchange.copies.remove(&id).is_some();
+            let gone = self.refresh_reduction.copies.remove(&id).is_some();
             self.counters.reduction.given_up += u64::from(gone);
             return false;
         }
-        let Some(Copy { how, octets }) = self.exchange.copies.get(&id) else { return false };
+        let Some(Copy { how, octets }) = self.refresh_reduction.copies.get(&id) else {
+            return false;
+        };
         turn.out.send(*how, octets.len()).copy_from_slice(octets);
         self.counters.reduction.repeated += 1;
-        self.exchange.retries.wait(turn.now, next, id, None);
+        self.refresh_reduction.retries.wait(turn.now, next, id, None);
         true
     }
 
@@ -181,28 +184,28 @@ impl Rsvp {
     }
 }
 
-impl Exchange {
-    /// Everything that a partner has acknowledged is to be told again.
-    fn tell_again(&mut self, partner: Index) {
-        let Some(block) = self.partners.get_mut(partner) else { return };
-        if block.roster.is_empty() {
+impl RefreshReduction {
+    /// Everything that a peer has acknowledged is to be told again.
+    fn mark_to_resend(&mut self, peer: Index) {
+        let Some(block) = self.peers.get_mut(peer) else { return };
+        if block.summary_list.is_empty() {
             return;
         }
-        let ids = block.roster.take();
-        if block.forgotten.is_empty() {
-            block.forgotten = ids;
-            self.forgetful.push(partner);
+        let ids = block.summary_list.take();
+        if block.to_resend.is_empty() {
+            block.to_resend = ids;
+            self.peers_to_resend.push(peer);
         } else {
-            block.forgotten.extend_from_slice(&ids);
+            block.to_resend.extend_from_slice(&ids);
         }
     }
 
-    /// The next entry that a partner has to be told again, unless there was news about it since.
-    fn next_forgotten(&mut self) -> Option<Index> {
-        while let Some(&partner) = self.forgetful.last() {
-            match self.partners.get_mut(partner).and_then(|partner| partner.forgotten.pop()) {
-                None => drop(self.forgetful.pop()),
-                Some(id) => match self.book.find(id) {
+    /// The next entry that a peer has to be told again, unless there was news about it since.
+    fn next_to_resend(&mut self) -> Option<Index> {
+        while let Some(&peer) = self.peers_to_resend.last() {
+            match self.peers.get_mut(peer).and_then(|peer| peer.to_resend.pop()) {
+                None => drop(self.peers_to_resend.pop()),
+                Some(id) => match self.sent.find(id) {
                     Some(entry) if self.is_listed(entry) => return Some(entry),
                     _ => {}
                 },

@@ -6,8 +6,8 @@ use core::time::Duration;
 use earmark_core::{Datagram, InterfaceId, Time};
 use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshList, RefreshNames, Srefresh};
 
-use super::names::{MessageIdKey, Named};
-use super::send::Letter;
+use super::message_id_key::{MessageIdKey, NamedBlock};
+use super::send::OutgoingMessage;
 use crate::instance::{Rsvp, Turn};
 use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Timer, TimerKind};
@@ -16,61 +16,61 @@ use crate::state::{Block, Index, Timer, TimerKind};
 const OVERHEAD: u32 = 256;
 
 impl Rsvp {
-    /// A partner has acknowledged something: it will be reminded of it, in the rounds that it is reminded in anyhow.
+    /// A peer has acknowledged something: it will be reminded of it, in the rounds that it is reminded in anyhow.
     pub(super) fn arm_summary(&mut self, now: Time, index: Index) {
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        if partner.summary.is_some() {
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        if peer.summary.is_some() {
             return;
         }
-        let refresh = self.config.timing(partner.interface).refresh_ms();
-        partner.roster.begin_round(now, Duration::from_millis(refresh.into()));
+        let refresh = self.config.timing(peer.interface).refresh_ms();
+        peer.summary_list.begin_round(now, Duration::from_millis(refresh.into()));
         let timer = Timer { kind: TimerKind::Summary, block: index };
-        partner.summary = Some(self.store.timers.arm(partner.roster.due(now, usize::MAX), timer));
+        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
     }
 
-    /// The next summary refresh to a partner is due.
-    pub(crate) fn summary_is_due<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    /// The next summary refresh to a peer is due.
+    pub(crate) fn summary_due<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
         let now = turn.now;
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        partner.summary = None;
-        if partner.roster.is_empty() {
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        peer.summary = None;
+        if peer.summary_list.is_empty() {
             return;
         }
-        let (interface, address) = (partner.interface, partner.address);
+        let (interface, address) = (peer.interface, peer.address);
         let link = turn.context.interfaces.by_id(interface);
-        if partner.roster.round_is_over(now) {
+        if peer.summary_list.round_is_over(now) {
             let refresh = self.config.timing(interface).refresh_ms();
             let refresh = Duration::from_millis(refresh.into());
             // Never later than R after the last one, and not in step with others.
-            let length = self.exchange.jitter.uniform(refresh - refresh / 8, refresh);
-            partner.roster.begin_round(now, length);
+            let length = self.refresh_reduction.jitter.uniform(refresh - refresh / 8, refresh);
+            peer.summary_list.begin_round(now, length);
         }
         let most = link.map_or(1, |link| (link.mtu.saturating_sub(OVERHEAD) / 4).max(1)) as usize;
         if let Some(source) = link.and_then(|link| link.address_like(address)) {
             // Taken out for as long as the message is written, which needs the rest of the exchange.
-            let mut roster = core::mem::take(&mut partner.roster);
-            let ids = roster.tell(most);
+            let mut list = core::mem::take(&mut peer.summary_list);
+            let ids = list.next_chunk(most);
             if !ids.is_empty() {
-                partner.summaries.0 += 1;
+                peer.summaries.0 += 1;
                 self.counters.reduction.named += ids.len() as u64;
                 let names = RefreshNames::Messages(List::Items(ids));
-                let lists = [RefreshList { epoch: self.exchange.book.epoch(), names }];
+                let lists = [RefreshList { epoch: self.refresh_reduction.sent.epoch(), names }];
                 let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
                 let how = to_neighbor(source, address);
-                let letter = Letter::new(how).to(Some(index));
-                self.exchange.send(&mut self.counters, turn.out, letter, &body);
+                let message = OutgoingMessage::new(how).to(Some(index));
+                self.refresh_reduction.send(&mut self.counters, turn.out, message, &body);
             }
-            if let Some(partner) = self.exchange.partners.get_mut(index) {
-                partner.roster = roster;
+            if let Some(peer) = self.refresh_reduction.peers.get_mut(index) {
+                peer.summary_list = list;
             }
         }
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let timer = Timer { kind: TimerKind::Summary, block: index };
-        partner.summary = Some(self.store.timers.arm(partner.roster.due(now, most), timer));
+        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, most), timer));
     }
 
-    /// A partner says that what it told still holds.
-    pub(crate) fn srefresh_arrives<E>(
+    /// A peer says that what it told still holds.
+    pub(crate) fn receive_srefresh<E>(
         &mut self,
         turn: &mut Turn<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -78,11 +78,14 @@ impl Rsvp {
     ) {
         let most = self.config.reduction.max_partners as usize;
         let (interface, address) = (datagram.interface, datagram.source);
-        let Some(index) = self.exchange.partners.meet(interface, address, most) else { return };
-        let Some(partner) = self.exchange.partners.get_mut(index) else { return };
-        partner.summaries.1 += 1;
+        let Some(index) = self.refresh_reduction.peers.find_or_insert(interface, address, most)
+        else {
+            return;
+        };
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        peer.summaries.1 += 1;
         let timing = self.config.timing(interface);
-        let announced = Some(partner.refresh_ms).filter(|&refresh_ms| refresh_ms > 0);
+        let announced = Some(peer.refresh_ms).filter(|&refresh_ms| refresh_ms > 0);
         let expires_at =
             turn.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
         let neighbor = self.store.find_neighbor(interface, address);
@@ -93,7 +96,7 @@ impl Rsvp {
                 RefreshNames::Messages(ids) => {
                     for id in ids {
                         if !self.refresh_named(&mut reminder, name(id)) {
-                            self.does_not_know(turn, index, name(id));
+                            self.nack(turn, index, name(id));
                         }
                     }
                 }
@@ -102,7 +105,7 @@ impl Rsvp {
                         if !self.refresh_named(&mut reminder, name(item.id))
                             && forwards(turn, interface, item.source, datagram.destination)
                         {
-                            self.does_not_know(turn, index, name(item.id));
+                            self.nack(turn, index, name(item.id));
                         }
                     }
                 }
@@ -111,7 +114,7 @@ impl Rsvp {
                         if !self.refresh_named(&mut reminder, name(item.id))
                             && forwards(turn, interface, item.source, item.destination)
                         {
-                            self.does_not_know(turn, index, name(item.id));
+                            self.nack(turn, index, name(item.id));
                         }
                     }
                 }
@@ -151,8 +154,8 @@ impl Rsvp {
     }
 
     #[cold]
-    fn does_not_know<E>(&mut self, turn: &Turn<'_, '_, E>, partner: Index, name: MessageIdKey) {
-        self.acknowledge(turn.now, partner, AcknowledgementKind::Nack, name);
+    fn nack<E>(&mut self, turn: &Turn<'_, '_, E>, peer: Index, name: MessageIdKey) {
+        self.acknowledge(turn.now, peer, AcknowledgementKind::Nack, name);
     }
 }
 
@@ -162,7 +165,7 @@ struct Reminder {
     neighbor: Option<Index>,
     expires_at: Time,
     /// The block that was refreshed last.
-    last: Option<Named>,
+    last: Option<NamedBlock>,
 }
 
 /// Whether this node would pass on what that source sends to that group, if it came in there (RFC 2961 section 5.3).

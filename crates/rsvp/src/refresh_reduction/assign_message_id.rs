@@ -5,87 +5,89 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::{MessageId, Style};
 
-use super::book::{Standing, Subject};
 use super::send::Sending;
+use super::sent_message_ids::{DeliveryState, Subject};
 use crate::instance::{Rsvp, Turn};
 use crate::pool::FILTERS_PER_MESSAGE;
 use crate::state::{Asked, Blocked, Holder, Index, NONE};
 
 impl Rsvp {
-    /// The partner that takes up the Path of a sender that is about to leave through an interface, and the MESSAGE_ID
+    /// The peer that takes up the Path of a sender that is about to leave through an interface, and the MESSAGE_ID
     /// for it.
     #[inline]
-    pub(crate) fn name_path<E>(
+    pub(crate) fn assign_path_message_id<E>(
         &mut self,
         turn: &Turn<'_, '_, E>,
         sender: Index,
         outgoing: InterfaceId,
         sending: Sending,
     ) -> (Option<Index>, Option<MessageId>) {
-        if self.exchange.is_alone() {
+        if self.refresh_reduction.is_alone() {
             return (None, None);
         }
-        let partner = self.partner_for_path(turn, sender, Some(outgoing));
+        let peer = self.peer_for_path(turn, sender, Some(outgoing));
         // Where this node answers for receivers, it tries again what was refused whenever it refreshes the Path.
-        let partner = partner.filter(|_| self.config.proxies.receivers.is_empty());
-        let mut told = self.store.psb(sender).path_told;
-        let was_listed = self.exchange.is_listed(told);
+        let peer = peer.filter(|_| self.config.proxies.receivers.is_empty());
+        let mut told = self.store.psb(sender).path_message_id;
+        let was_listed = self.refresh_reduction.is_listed(told);
         let (timers, subject) = (&mut self.store.timers, Subject::Path(sender));
-        let id = self.exchange.name(timers, turn.now, &mut told, subject, partner, None, sending);
-        self.store.psb_mut(sender).path_told = told;
-        if was_listed && !self.exchange.is_listed(told) {
+        let id =
+            self.refresh_reduction.name(timers, turn.now, &mut told, subject, peer, None, sending);
+        self.store.psb_mut(sender).path_message_id = told;
+        if was_listed && !self.refresh_reduction.is_listed(told) {
             self.refresh_by_itself(turn.now, subject);
         }
-        (partner, id)
+        (peer, id)
     }
 
-    /// The MESSAGE_ID of the Resv for a sender that is about to leave to `partner`.
+    /// The MESSAGE_ID of the Resv for a sender that is about to leave to `peer`.
     #[inline]
-    pub(crate) fn name_resv(
+    pub(crate) fn assign_resv_message_id(
         &mut self,
         now: Time,
         sender: Index,
-        partner: Option<Index>,
+        peer: Option<Index>,
         confirm: Option<IpAddr>,
         sending: Sending,
     ) -> Option<MessageId> {
-        if self.exchange.is_alone() {
+        if self.refresh_reduction.is_alone() {
             return None;
         }
         // What is held back because it failed upstream is asked for again some day, by a refresh.
         let is_free = self.store.blockade(Blocked::Sender(sender), now).is_none();
-        let mut told = self.store.psb(sender).resv_told;
-        let was_listed = self.exchange.is_listed(told);
+        let mut told = self.store.psb(sender).resv_message_id;
+        let was_listed = self.refresh_reduction.is_listed(told);
         let (timers, subject) = (&mut self.store.timers, Subject::Resv(sender));
-        let partner = partner.filter(|_| is_free);
-        let id = self.exchange.name(timers, now, &mut told, subject, partner, confirm, sending);
-        self.store.psb_mut(sender).resv_told = told;
-        if was_listed && !self.exchange.is_listed(told) {
+        let peer = peer.filter(|_| is_free);
+        let id =
+            self.refresh_reduction.name(timers, now, &mut told, subject, peer, confirm, sending);
+        self.store.psb_mut(sender).resv_message_id = told;
+        if was_listed && !self.refresh_reduction.is_listed(told) {
             self.refresh_by_itself(now, subject);
         }
         id
     }
 
     /// The MESSAGE_ID of the Resv with which a pool is about to ask one previous hop.
-    pub(crate) fn name_shared(
+    pub(crate) fn assign_shared_message_id(
         &mut self,
         now: Time,
         pool: Index,
         asked: &mut Asked,
-        partner: Option<Index>,
+        peer: Option<Index>,
         confirm: Option<IpAddr>,
         sending: Sending,
     ) -> Option<MessageId> {
-        if self.exchange.is_alone() {
+        if self.refresh_reduction.is_alone() {
             return None;
         }
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
         // One number cannot stand for several messages.
         let is_whole = wildcard || asked.filters.len() <= FILTERS_PER_MESSAGE;
         let is_free = !self.is_held_back(now, pool, asked);
-        let partner = partner.filter(|_| is_whole && is_free);
+        let peer = peer.filter(|_| is_whole && is_free);
         let (timers, subject) = (&mut self.store.timers, Subject::Shared(pool));
-        self.exchange.name(timers, now, &mut asked.told, subject, partner, confirm, sending)
+        self.refresh_reduction.name(timers, now, &mut asked.told, subject, peer, confirm, sending)
     }
 
     /// Whether a hop may be asked for less than a pool would like to have, because that failed upstream.
@@ -100,32 +102,38 @@ impl Rsvp {
 
     /// What was told of the Resv for a sender holds no more.
     pub(crate) fn forget_resv(&mut self, sender: Index) {
-        let told = core::mem::replace(&mut self.store.psb_mut(sender).resv_told, NONE);
-        self.exchange.forget(told);
+        let told = core::mem::replace(&mut self.store.psb_mut(sender).resv_message_id, NONE);
+        self.refresh_reduction.forget(told);
     }
 
     /// The Resv for a sender is refreshed by itself from now on.
     pub(crate) fn refresh_resv_by_itself(&mut self, now: Time, sender: Index) {
-        if self.store.psb(sender).resv_told != NONE {
+        if self.store.psb(sender).resv_message_id != NONE {
             self.forget_resv(sender);
             self.refresh_by_itself(now, Subject::Resv(sender));
         }
     }
 
     /// Whether another neighbour has acknowledged the Path of a sender than the one that gets its data.
-    pub(crate) fn is_told_to_another<E>(&self, turn: &Turn<'_, '_, E>, sender: Index) -> bool {
+    pub(crate) fn is_listed_for_another_peer<E>(
+        &self,
+        turn: &Turn<'_, '_, E>,
+        sender: Index,
+    ) -> bool {
         let psb = self.store.psb(sender);
-        if psb.path_told == NONE {
+        if psb.path_message_id == NONE {
             return false;
         }
-        let Standing::Listed { partner, .. } = self.exchange.book.standing(psb.path_told) else {
+        let DeliveryState::Listed { peer, .. } =
+            self.refresh_reduction.sent.delivery_state(psb.path_message_id)
+        else {
             return false;
         };
-        self.partner_for_path(turn, sender, None) != Some(partner)
+        self.peer_for_path(turn, sender, None) != Some(peer)
     }
 
-    /// The partner that takes up the Path of a sender, behind this interface, if one is given.
-    pub(super) fn partner_for_path<E>(
+    /// The peer that takes up the Path of a sender, behind this interface, if one is given.
+    pub(super) fn peer_for_path<E>(
         &self,
         turn: &Turn<'_, '_, E>,
         sender: Index,
@@ -133,6 +141,7 @@ impl Rsvp {
     ) -> Option<Index> {
         let data = self.data_of(sender);
         let destination = data.session.destination;
-        self.exchange.partner_towards(turn, outgoing, destination, |context| data.hop(context))
+        self.refresh_reduction
+            .peer_towards(turn, outgoing, destination, |context| data.hop(context))
     }
 }
