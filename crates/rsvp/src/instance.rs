@@ -68,7 +68,7 @@ pub struct Rsvp {
 }
 
 /// The surroundings of one input: when it is, what may be looked at, where consequences go.
-pub(crate) struct Turn<'t, 'c, E> {
+pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
@@ -127,29 +127,29 @@ impl Rsvp {
     /// Passes a message on as a router would that does not speak RSVP.
     pub(crate) fn relay<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        self.relay_to(turn, datagram, datagram.destination);
+        self.relay_to(cx, datagram, datagram.destination);
     }
 
     /// Likewise, but to another node than the one that it is addressed to.
     pub(crate) fn relay_to<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         destination: IpAddr,
     ) {
-        if turn.context.interfaces.is_local(destination) {
-            return self.drop(turn, datagram, DropReason::UnknownInterface);
+        if cx.context.interfaces.is_local(destination) {
+            return self.drop(cx, datagram, DropReason::UnknownInterface);
         }
         if datagram.ttl <= 1 {
-            return self.drop(turn, datagram, DropReason::TtlExpired);
+            return self.drop(cx, datagram, DropReason::TtlExpired);
         }
         self.counters.relayed += 1;
         if let Some(integrity) = &mut self.integrity {
             // It speaks for another node.
-            integrity.leave_as_it_is(turn.out.len());
+            integrity.leave_as_it_is(cx.out.len());
         }
         let how = Outgoing {
             protocol: PROTOCOL,
@@ -162,13 +162,13 @@ impl Rsvp {
             neighbor: None,
             next_hop: None,
         };
-        turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
+        cx.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }
 
     /// Sends a message that no state stands behind, which would be lost for good if it were lost.
     pub(crate) fn send_once<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         outgoing_message: OutgoingMessage,
         body: &Body<'_>,
     ) {
@@ -176,7 +176,7 @@ impl Rsvp {
         self.refresh_reduction.send_reliably(
             timers,
             &mut self.counters,
-            turn,
+            cx,
             outgoing_message,
             body,
         );
@@ -186,25 +186,25 @@ impl Rsvp {
     #[cold]
     pub(crate) fn turn_away<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         reason: DropReason,
     ) {
         if reason != DropReason::Overtaken {
-            self.withhold_acknowledgement(turn);
+            self.withhold_acknowledgement(cx);
         }
-        self.drop(turn, datagram, reason);
+        self.drop(cx, datagram, reason);
     }
 
     /// Throws a message away and says so.
     pub(crate) fn drop<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         reason: DropReason,
     ) {
         self.counters.drop(reason);
-        turn.out.notify(Event::Dropped {
+        cx.out.notify(Event::Dropped {
             reason,
             interface: datagram.interface,
             source: datagram.source,

@@ -258,7 +258,7 @@ pub(crate) struct Pool {
     /// Empty lists for WF.
     pub(crate) filters: BTreeMap<Index, Vec<FilterSpec>>,
     /// What each previous hop was asked for last.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<SentResv>,
     /// When that is to be said again; never, where nobody was asked.
     pub(crate) refresh_at: Time,
     pub(crate) timer: Option<TimerId>,
@@ -266,7 +266,7 @@ pub(crate) struct Pool {
 
 /// What one previous hop, or one application that sends, was told that it should reserve for a pool.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SentResv {
     pub(crate) hop: Peer,
     pub(crate) flowspec: FlowSpec,
     /// Its senders that have a part in it, in ascending order; for WF too, where no message names them.
@@ -279,9 +279,9 @@ pub(crate) struct Asked {
     pub(crate) told: Index,
 }
 
-impl Asked {
+impl SentResv {
     /// Whether another asks the same hop for the same, whatever goes with it.
-    pub(crate) fn is_same(&self, other: &Asked) -> bool {
+    pub(crate) fn is_same(&self, other: &SentResv) -> bool {
         self.hop == other.hop
             && self.flowspec == other.flowspec
             && self.filters == other.filters

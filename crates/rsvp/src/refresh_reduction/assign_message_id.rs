@@ -7,9 +7,9 @@ use earmark_wire::rsvp::{MessageId, Style};
 
 use super::send::Sending;
 use super::sent_message_ids::{DeliveryState, Subject};
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::pool::FILTERS_PER_MESSAGE;
-use crate::state::{Asked, Blocked, Holder, Index, NONE};
+use crate::state::{Blocked, Holder, Index, NONE, SentResv};
 
 impl Rsvp {
     /// The peer that takes up the Path of a sender that is about to leave through an interface, and the MESSAGE_ID
@@ -17,7 +17,7 @@ impl Rsvp {
     #[inline]
     pub(crate) fn assign_path_message_id<E>(
         &mut self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         sender: Index,
         outgoing: InterfaceId,
         sending: Sending,
@@ -25,17 +25,17 @@ impl Rsvp {
         if self.refresh_reduction.is_alone() {
             return (None, None);
         }
-        let peer = self.peer_for_path(turn, sender, Some(outgoing));
+        let peer = self.peer_for_path(cx, sender, Some(outgoing));
         // Where this node answers for receivers, it tries again what was refused whenever it refreshes the Path.
         let peer = peer.filter(|_| self.config.proxies.receivers.is_empty());
         let mut told = self.store.psb(sender).path_message_id;
         let was_listed = self.refresh_reduction.is_listed(told);
         let (timers, subject) = (&mut self.store.timers, Subject::Path(sender));
         let id =
-            self.refresh_reduction.name(timers, turn.now, &mut told, subject, peer, None, sending);
+            self.refresh_reduction.name(timers, cx.now, &mut told, subject, peer, None, sending);
         self.store.psb_mut(sender).path_message_id = told;
         if was_listed && !self.refresh_reduction.is_listed(told) {
-            self.refresh_by_itself(turn.now, subject);
+            self.refresh_by_itself(cx.now, subject);
         }
         (peer, id)
     }
@@ -73,7 +73,7 @@ impl Rsvp {
         &mut self,
         now: Time,
         pool: Index,
-        asked: &mut Asked,
+        asked: &mut SentResv,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
         sending: Sending,
@@ -91,7 +91,7 @@ impl Rsvp {
     }
 
     /// Whether a hop may be asked for less than a pool would like to have, because that failed upstream.
-    fn is_held_back(&self, now: Time, pool: Index, asked: &Asked) -> bool {
+    fn is_held_back(&self, now: Time, pool: Index, asked: &SentResv) -> bool {
         let holder = Holder::Pool(pool);
         let session = self.store.session_key(holder);
         asked.filters.iter().any(|template| {
@@ -117,7 +117,7 @@ impl Rsvp {
     /// Whether another neighbour has acknowledged the Path of a sender than the one that gets its data.
     pub(crate) fn is_listed_for_another_peer<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         sender: Index,
     ) -> bool {
         let psb = self.store.psb(sender);
@@ -129,19 +129,18 @@ impl Rsvp {
         else {
             return false;
         };
-        self.peer_for_path(turn, sender, None) != Some(peer)
+        self.peer_for_path(cx, sender, None) != Some(peer)
     }
 
     /// The peer that takes up the Path of a sender, behind this interface, if one is given.
     pub(super) fn peer_for_path<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         sender: Index,
         outgoing: Option<InterfaceId>,
     ) -> Option<Index> {
         let data = self.data_of(sender);
         let destination = data.session.destination;
-        self.refresh_reduction
-            .peer_towards(turn, outgoing, destination, |context| data.hop(context))
+        self.refresh_reduction.peer_towards(cx, outgoing, destination, |context| data.hop(context))
     }
 }

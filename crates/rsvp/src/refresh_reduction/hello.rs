@@ -16,7 +16,7 @@ use earmark_wire::rsvp::{Body, Hello, HelloKind};
 use super::send::OutgoingMessage;
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
 use crate::state::{Index, Timer, TimerKind};
 
@@ -84,10 +84,10 @@ impl Rsvp {
     /// It is time to ask a neighbour, or to find that it is lost.
     pub(crate) fn hello_is_due<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let now = turn.now;
+        let now = cx.now;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.hello.timer = None;
         let Some(interval) = self.config.hello.interval else { return };
@@ -101,30 +101,30 @@ impl Rsvp {
         let timer = Timer { kind: TimerKind::Hello, block: index };
         hello.timer = Some(self.store.timers.arm(now + interval, timer));
         if silent {
-            self.lose_neighbor(turn, index);
+            self.lose_neighbor(cx, index);
         }
         if !asked {
-            self.send_hello(turn, index, HelloKind::Request, None);
+            self.send_hello(cx, index, HelloKind::Request, None);
         }
     }
 
     pub(crate) fn hello_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         hello: &Hello,
     ) {
         let most = self.config.reduction.max_partners as usize;
         let peers = &mut self.refresh_reduction.peers;
         let Some(index) = peers.find_or_insert(datagram.interface, datagram.source, most) else {
-            return self.drop(turn, datagram, DropReason::Limit);
+            return self.drop(cx, datagram, DropReason::Limit);
         };
         let Some(peer) = peers.get_mut(index) else { return };
-        peer.heard = turn.now;
+        peer.heard = cx.now;
         let state = &mut peer.hello;
         let request = hello.kind == HelloKind::Request;
         if request {
-            state.asked = Some(turn.now);
+            state.asked = Some(cx.now);
         }
         let (mine, theirs) = (state.mine, state.theirs);
         let restarted =
@@ -135,25 +135,25 @@ impl Rsvp {
         // In an answer a wrong number is final; in a request it may be one that has crossed ours.
         let mistaken = wrong && mine != 0 && (!request || state.wrong > WRONG_ALLOWED);
         if restarted || mistaken {
-            self.lose_neighbor(turn, index);
+            self.lose_neighbor(cx, index);
         }
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let state = &mut peer.hello;
         let first = state.theirs == 0 && state.heard != Time::ZERO;
         state.theirs = hello.source_instance;
-        state.heard = turn.now;
+        state.heard = cx.now;
         if first {
             // It is back, and may have lost what it was told.
-            self.resend_all(turn.now, index);
+            self.resend_all(cx.now, index);
         }
         if request {
-            self.send_hello(turn, index, HelloKind::Ack, Some(datagram));
+            self.send_hello(cx, index, HelloKind::Ack, Some(datagram));
         }
-        self.greet(turn.now, index);
+        self.greet(cx.now, index);
     }
 
     /// Communication with a neighbour is lost: what it says next is a new beginning.
-    fn lose_neighbor<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn lose_neighbor<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let hello = &mut peer.hello;
@@ -161,13 +161,13 @@ impl Rsvp {
         hello.mine = if instance == hello.mine { instance ^ 2 } else { instance };
         hello.theirs = 0;
         hello.wrong = 0;
-        turn.out.notify(Event::NeighborLost { interface: peer.interface, address: peer.address });
+        cx.out.notify(Event::NeighborLost { interface: peer.interface, address: peer.address });
     }
 
     /// Sends a Hello; an answer leaves from where the request went to.
     fn send_hello<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         kind: HelloKind,
         answered: Option<&Datagram<'_>>,
@@ -183,13 +183,13 @@ impl Rsvp {
             source_instance: peer.hello.mine,
             destination_instance: peer.hello.theirs,
         });
-        let link = turn.context.interfaces.by_id(interface);
+        let link = cx.context.interfaces.by_id(interface);
         let source = answered.map(|request| request.destination);
         let source = source.or_else(|| link.and_then(|link| link.address_like(address)));
         let Some(source) = source else { return };
         let how =
             Outgoing { ttl: HELLO_TTL, interface: Some(interface), ..to_neighbor(source, address) };
-        self.refresh_reduction.send(&mut self.counters, turn.out, OutgoingMessage::new(how), &body);
+        self.refresh_reduction.send(&mut self.counters, cx.out, OutgoingMessage::new(how), &body);
     }
 }
 

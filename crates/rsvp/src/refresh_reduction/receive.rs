@@ -11,7 +11,7 @@ use super::peer::LinkEnd;
 use super::send::OutgoingMessage;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::api::Event;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_neighbor;
 use crate::refresh::to_neighbor;
 use crate::state::{Index, NONE, Timer, TimerKind};
@@ -21,20 +21,20 @@ impl Rsvp {
     #[inline]
     pub(crate) fn receive_leading_objects<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         message: &Message<'_>,
     ) {
         let takes_part = message.flags & Message::REFRESH_REDUCTION != 0;
         let silent = !takes_part && self.refresh_reduction.is_alone();
         if self.config.reduction.enabled && !silent {
-            self.receive_from_peer(turn, datagram, message, takes_part);
+            self.receive_from_peer(cx, datagram, message, takes_part);
         }
     }
 
     fn receive_from_peer<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         message: &Message<'_>,
         takes_part: bool,
@@ -44,7 +44,7 @@ impl Rsvp {
             return; // whoever made it may be many hops away
         }
         let (maker, refresh_ms) = message_source(datagram, &message.body);
-        if !is_neighbor(turn.context, maker) {
+        if !is_neighbor(cx.context, maker) {
             return;
         }
         let interface = datagram.interface;
@@ -56,7 +56,7 @@ impl Rsvp {
         };
         let Some(index) = peer else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.heard = turn.now;
+        peer.heard = cx.now;
         let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
@@ -67,20 +67,20 @@ impl Rsvp {
                 peer.refresh_ms = 0;
             }
             peer.refresh_ms = peer.refresh_ms.max(refresh_ms);
-            turn.name = MessageIdKey::from(id);
+            cx.name = MessageIdKey::from(id);
             if id.flags & MessageId::ACK_DESIRED != 0 {
-                self.acknowledge(turn.now, index, AcknowledgementKind::Ack, turn.name);
-                turn.owed = Some((index, turn.name));
+                self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.name);
+                cx.owed = Some((index, cx.name));
             }
         }
         if again {
-            self.resend_all(turn.now, index);
+            self.resend_all(cx.now, index);
         }
         if takes_part && !before {
-            self.greet(turn.now, index);
+            self.greet(cx.now, index);
         }
         for acknowledgement in message.acknowledgements {
-            self.receive_acknowledgement(turn, index, acknowledgement);
+            self.receive_acknowledgement(cx, index, acknowledgement);
         }
     }
 
@@ -110,8 +110,8 @@ impl Rsvp {
     /// The Path or Resv that is treated was not taken up, so it is not acknowledged: its maker would name it in summaries
     /// that nobody here understands. Where it gets an error instead, that ends its retransmission (section 4.5).
     #[cold]
-    pub(crate) fn withhold_acknowledgement<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
-        let Some((index, name)) = turn.owed.take() else { return };
+    pub(crate) fn withhold_acknowledgement<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
+        let Some((index, name)) = cx.owed.take() else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let nothing_left = peer.retract(AcknowledgementKind::Ack, name.epoch, name.id);
         if nothing_left && self.refresh_reduction.peers_to_acknowledge.last() == Some(&index) {
@@ -124,33 +124,33 @@ impl Rsvp {
     #[cold]
     pub(crate) fn refuse_path<E>(
         &mut self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         sender: Index,
     ) {
         let told = self.store.psb(sender).path_message_id;
         let peer = self.refresh_reduction.peer(datagram.interface, datagram.source);
-        if told != NONE && peer.is_some_and(|peer| self.is_listed_for(turn, told, peer)) {
+        if told != NONE && peer.is_some_and(|peer| self.is_listed_for(cx, told, peer)) {
             self.store.psb_mut(sender).path_message_id = NONE;
             self.refresh_reduction.forget(told);
-            self.refresh_by_itself(turn.now, Subject::Path(sender));
+            self.refresh_by_itself(cx.now, Subject::Path(sender));
         }
     }
 
     /// Sends the acknowledgements that no message took along.
-    pub(crate) fn acknowledgements_due<E>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn acknowledgements_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         self.refresh_reduction.answer_timer = None;
         while let Some(index) = self.refresh_reduction.peers_to_acknowledge.pop() {
             let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
             let (interface, address) = (peer.interface, peer.address);
-            let link = turn.context.interfaces.by_id(interface);
+            let link = cx.context.interfaces.by_id(interface);
             let Some(source) = link.and_then(|link| link.address_like(address)) else {
                 peer.pending.clear();
                 continue;
             };
             let message = OutgoingMessage::new(to_neighbor(source, address)).to(Some(index));
             while self.refresh_reduction.is_owed(index) {
-                self.refresh_reduction.send(&mut self.counters, turn.out, message, &Body::Ack);
+                self.refresh_reduction.send(&mut self.counters, cx.out, message, &Body::Ack);
             }
         }
     }
@@ -158,7 +158,7 @@ impl Rsvp {
     /// A neighbour got a message of ours, or does not know one that a summary named.
     fn receive_acknowledgement<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         peer: Index,
         acknowledgement: Acknowledgement,
     ) {
@@ -174,31 +174,29 @@ impl Rsvp {
             }
             return;
         };
-        if !self.is_listed_for(turn, entry, peer) {
+        if !self.is_listed_for(cx, entry, peer) {
             return;
         }
         match (kind, self.refresh_reduction.sent.delivery_state(entry)) {
-            (AcknowledgementKind::Ack, DeliveryState::Open) => {
-                self.add_to_summary(turn, entry, peer)
-            }
+            (AcknowledgementKind::Ack, DeliveryState::Open) => self.add_to_summary(cx, entry, peer),
             (AcknowledgementKind::Nack, DeliveryState::Listed { peer: listed, .. })
                 if listed == peer =>
             {
                 self.counters.reduction.forgotten += 1;
-                self.retransmit_exhausted(turn.now, entry);
+                self.retransmit_exhausted(cx.now, entry);
             }
             _ => {}
         }
     }
 
     /// A peer has got what an entry says: it is reminded of it in summaries from now on.
-    fn add_to_summary<E>(&mut self, turn: &Turn<'_, '_, E>, entry: Index, index: Index) {
+    fn add_to_summary<E>(&mut self, cx: &HandlerContext<'_, '_, E>, entry: Index, index: Index) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         if !peer.capable {
             return;
         }
         if peer.summary_list.is_empty() {
-            let link = turn.context.interfaces.by_id(peer.interface);
+            let link = cx.context.interfaces.by_id(peer.interface);
             peer.end = link.map(|link| LinkEnd::towards(peer.address, link));
         }
         let place = peer.summary_list.push(self.refresh_reduction.sent.id(entry));
@@ -212,15 +210,15 @@ impl Rsvp {
             // Its timer finds that there is nothing to do, once all its hops have acknowledged.
             Subject::Shared(_) => {}
         }
-        self.arm_summary(turn.now, index);
+        self.arm_summary(cx.now, index);
     }
 
     /// Whether a peer is who was told what an entry says.
-    fn is_listed_for<E>(&self, turn: &Turn<'_, '_, E>, entry: Index, peer: Index) -> bool {
+    fn is_listed_for<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index, peer: Index) -> bool {
         let hop = match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => {
                 let outgoing = self.store.psb(sender).outgoing.as_slice().first().copied();
-                return self.peer_for_path(turn, sender, outgoing) == Some(peer);
+                return self.peer_for_path(cx, sender, outgoing) == Some(peer);
             }
             Subject::Resv(sender) => self.store.psb(sender).hop,
             Subject::Shared(pool) => {
@@ -238,29 +236,33 @@ impl Rsvp {
 
     /// Whether the message being treated was made before the one that named this block.
     #[inline]
-    pub(crate) fn is_overtaken<E>(&self, turn: &Turn<'_, '_, E>, block: MessageIdKey) -> bool {
-        turn.name.is_some() && turn.name.is_before(block)
+    pub(crate) fn is_overtaken<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        block: MessageIdKey,
+    ) -> bool {
+        cx.name.is_some() && cx.name.is_before(block)
     }
 
     /// A block says what the message being treated says; by that name it can be refreshed from now on.
     #[inline]
-    pub(crate) fn remember<E>(&mut self, turn: &Turn<'_, '_, E>, named: NamedBlock) {
-        self.store.set_name(named, turn.name);
+    pub(crate) fn remember<E>(&mut self, cx: &HandlerContext<'_, '_, E>, named: NamedBlock) {
+        self.store.set_name(named, cx.name);
     }
 
     /// The messages of a Bundle, each as if it had come alone, but for the TTL that the Bundle was sent with
     /// (section 3.4).
     pub(crate) fn receive_bundle<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         send_ttl: u8,
         bundle: &Bundle<'_>,
     ) {
         for payload in bundle.iter() {
-            (turn.name, turn.owed) = (MessageIdKey::NONE, None);
+            (cx.name, cx.owed) = (MessageIdKey::NONE, None);
             self.counters.reduction.unbundled += 1;
-            self.message_arrives(turn, &Datagram { payload, ..*datagram }, Some(send_ttl));
+            self.message_arrives(cx, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }
     }
 }

@@ -13,7 +13,7 @@ use super::send::Sending;
 use super::sent_message_ids::Subject;
 use super::{Copy, RefreshReduction};
 use crate::api::Event;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::state::Index;
 
 /// Waiting messages that one turn looks at, at most; most of them wait no longer.
@@ -54,8 +54,12 @@ impl Rsvp {
     /// Of an interface much goes into messages: address, MTU, bandwidth. What has been told through it is told anew, as a
     /// refresh would, but for peers to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour, and
     /// an interface that is announced to be up says nothing if messages got through before. After it was down it does.
-    pub(crate) fn interface_changes<E>(&mut self, turn: &Turn<'_, '_, E>, interface: InterfaceId) {
-        let link = turn.context.interfaces.by_id(interface);
+    pub(crate) fn interface_changes<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        interface: InterfaceId,
+    ) {
+        let link = cx.context.interfaces.by_id(interface);
         for index in self.refresh_reduction.peers.behind(interface) {
             let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
             let seen = link.map(|link| LinkEnd::towards(peer.address, link));
@@ -70,14 +74,17 @@ impl Rsvp {
             };
             peer.end = seen;
             if is_news {
-                self.resend_all(turn.now, index);
+                self.resend_all(cx.now, index);
             }
         }
     }
 
     /// Sends again what was not acknowledged in time, or was asked for.
-    pub(crate) fn retransmissions_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
-        let now = turn.now;
+    pub(crate) fn retransmissions_due<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+    ) {
+        let now = cx.now;
         let due = self.refresh_reduction.retry_timer.take().map_or(now, |(_, due)| due);
         let mut left = self.bursts(now.since(due));
         self.refresh_reduction.next_burst = now + self.config.reduction.burst_interval;
@@ -86,9 +93,9 @@ impl Rsvp {
                 break;
             }
             let sent = match self.refresh_reduction.retries.pop(now) {
-                Some((stage, waiting)) => self.retransmit(turn, stage, waiting.id, waiting.confirm),
+                Some((stage, waiting)) => self.retransmit(cx, stage, waiting.id, waiting.confirm),
                 None => match self.refresh_reduction.next_to_resend() {
-                    Some(entry) => self.send_again(turn, entry, None, Sending::News),
+                    Some(entry) => self.send_again(cx, entry, None, Sending::News),
                     None => break,
                 },
             };
@@ -108,7 +115,7 @@ impl Rsvp {
     /// A message is due again. Gives whether it was sent.
     fn retransmit<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         stage: Stage,
         id: u32,
         confirm: Option<IpAddr>,
@@ -118,7 +125,7 @@ impl Rsvp {
             Stage::Sent(stage) => (stage + 1, self.refresh_reduction.retries.is_last(stage)),
         };
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
-            return self.retransmit_copy(turn, next, id, last);
+            return self.retransmit_copy(cx, next, id, last);
         };
         if self.refresh_reduction.is_listed(entry) {
             return false; // it was acknowledged
@@ -127,29 +134,29 @@ impl Rsvp {
             self.counters.reduction.given_up += 1;
             return false;
         }
-        self.send_again(turn, entry, confirm, Sending::Again(next))
+        self.send_again(cx, entry, confirm, Sending::Again(next))
     }
 
     /// What stands in the book leaves once more.
     fn send_again<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         entry: Index,
         confirm: Option<IpAddr>,
         sending: Sending,
     ) -> bool {
         self.counters.reduction.repeated += 1;
         match self.refresh_reduction.sent.subject(entry) {
-            Subject::Path(sender) => self.path_messages(turn, sender, sending),
-            Subject::Resv(sender) => self.resv_message(turn, sender, confirm, sending),
-            Subject::Shared(pool) => self.repeat_shared(turn, pool, entry, confirm, sending),
+            Subject::Path(sender) => self.path_messages(cx, sender, sending),
+            Subject::Resv(sender) => self.resv_message(cx, sender, confirm, sending),
+            Subject::Shared(pool) => self.repeat_shared(cx, pool, entry, confirm, sending),
         }
         true
     }
 
     fn retransmit_copy<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         next: u8,
         id: u32,
         last: bool,
@@ -162,9 +169,9 @@ impl Rsvp {
         let Some(Copy { how, octets }) = self.refresh_reduction.copies.get(&id) else {
             return false;
         };
-        turn.out.send(*how, octets.len()).copy_from_slice(octets);
+        cx.out.send(*how, octets.len()).copy_from_slice(octets);
         self.counters.reduction.repeated += 1;
-        self.refresh_reduction.retries.wait(turn.now, next, id, None);
+        self.refresh_reduction.retries.wait(cx.now, next, id, None);
         true
     }
 

@@ -9,7 +9,7 @@ use earmark_wire::rsvp::{Body, List, Message, MessageId};
 use super::sent_message_ids::Subject;
 use super::{Copy, RefreshReduction};
 use crate::counters::Counters;
-use crate::instance::Turn;
+use crate::instance::HandlerContext;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 /// Timers whose block is of no use have this one.
@@ -88,7 +88,7 @@ impl RefreshReduction {
     /// finds the way.
     pub(crate) fn peer_towards<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         outgoing: Option<InterfaceId>,
         destination: IpAddr,
         hop: impl FnOnce(&Context<'_>) -> Option<Hop>,
@@ -97,7 +97,7 @@ impl RefreshReduction {
         if self.is_alone() || destination.is_multicast() {
             return None;
         }
-        let hop = hop(turn.context)?;
+        let hop = hop(cx.context)?;
         if outgoing.is_some_and(|outgoing| outgoing != hop.interface) {
             return None;
         }
@@ -205,24 +205,24 @@ impl RefreshReduction {
         &mut self,
         timers: &mut TimingWheel<Timer>,
         counters: &mut Counters,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         message: OutgoingMessage,
         body: &Body<'_>,
     ) {
         let peer = message.receiver();
         if peer.is_none() || self.copies.len() >= self.settings.max_copies as usize {
-            return self.send(counters, turn.out, message, body);
+            return self.send(counters, cx.out, message, body);
         }
         let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.number());
         let message_id = Some(MessageId { flags, epoch, id });
-        self.send(counters, turn.out, OutgoingMessage { message_id, ..message }, body);
+        self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
         let how = Outgoing { neighbor: self.bundle_neighbor(&message), ..message.how };
         let flags = self.settings.flags();
         let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
         if message.emit(&mut octets).is_ok() {
             self.copies.insert(id, Copy { how, octets });
-            self.wait(timers, turn.now, 0, id, None);
+            self.wait(timers, cx.now, 0, id, None);
         }
     }
 

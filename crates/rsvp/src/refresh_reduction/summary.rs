@@ -8,7 +8,7 @@ use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshList, RefreshNa
 
 use super::message_id_key::{MessageIdKey, NamedBlock};
 use super::send::OutgoingMessage;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Timer, TimerKind};
 
@@ -29,15 +29,15 @@ impl Rsvp {
     }
 
     /// The next summary refresh to a peer is due.
-    pub(crate) fn summary_due<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
-        let now = turn.now;
+    pub(crate) fn summary_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+        let now = cx.now;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.summary = None;
         if peer.summary_list.is_empty() {
             return;
         }
         let (interface, address) = (peer.interface, peer.address);
-        let link = turn.context.interfaces.by_id(interface);
+        let link = cx.context.interfaces.by_id(interface);
         if peer.summary_list.round_is_over(now) {
             let refresh = self.config.timing(interface).refresh_ms();
             let refresh = Duration::from_millis(refresh.into());
@@ -58,7 +58,7 @@ impl Rsvp {
                 let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
                 let how = to_neighbor(source, address);
                 let message = OutgoingMessage::new(how).to(Some(index));
-                self.refresh_reduction.send(&mut self.counters, turn.out, message, &body);
+                self.refresh_reduction.send(&mut self.counters, cx.out, message, &body);
             }
             if let Some(peer) = self.refresh_reduction.peers.get_mut(index) {
                 peer.summary_list = list;
@@ -72,7 +72,7 @@ impl Rsvp {
     /// A peer says that what it told still holds.
     pub(crate) fn receive_srefresh<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         srefresh: &Srefresh<'_>,
     ) {
@@ -86,8 +86,7 @@ impl Rsvp {
         peer.summaries.1 += 1;
         let timing = self.config.timing(interface);
         let announced = Some(peer.refresh_ms).filter(|&refresh_ms| refresh_ms > 0);
-        let expires_at =
-            turn.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
+        let expires_at = cx.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
         let neighbor = self.store.find_neighbor(interface, address);
         let mut reminder = Reminder { neighbor, expires_at, last: None };
         for list in srefresh.lists {
@@ -96,32 +95,32 @@ impl Rsvp {
                 RefreshNames::Messages(ids) => {
                     for id in ids {
                         if !self.refresh_named(&mut reminder, name(id)) {
-                            self.nack(turn, index, name(id));
+                            self.nack(cx, index, name(id));
                         }
                     }
                 }
                 RefreshNames::Sources(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
-                            && forwards(turn, interface, item.source, datagram.destination)
+                            && forwards(cx, interface, item.source, datagram.destination)
                         {
-                            self.nack(turn, index, name(item.id));
+                            self.nack(cx, index, name(item.id));
                         }
                     }
                 }
                 RefreshNames::Multicast(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
-                            && forwards(turn, interface, item.source, item.destination)
+                            && forwards(cx, interface, item.source, item.destination)
                         {
-                            self.nack(turn, index, name(item.id));
+                            self.nack(cx, index, name(item.id));
                         }
                     }
                 }
             }
         }
         if let Some(neighbor) = neighbor.filter(|_| reminder.last.is_some()) {
-            self.store.neighbors[neighbor as usize].heard = turn.now;
+            self.store.neighbors[neighbor as usize].heard = cx.now;
         }
     }
 
@@ -154,8 +153,8 @@ impl Rsvp {
     }
 
     #[cold]
-    fn nack<E>(&mut self, turn: &Turn<'_, '_, E>, peer: Index, name: MessageIdKey) {
-        self.acknowledge(turn.now, peer, AcknowledgementKind::Nack, name);
+    fn nack<E>(&mut self, cx: &HandlerContext<'_, '_, E>, peer: Index, name: MessageIdKey) {
+        self.acknowledge(cx.now, peer, AcknowledgementKind::Nack, name);
     }
 }
 
@@ -170,11 +169,11 @@ struct Reminder {
 
 /// Whether this node would pass on what that source sends to that group, if it came in there (RFC 2961 section 5.3).
 fn forwards<E>(
-    turn: &Turn<'_, '_, E>,
+    cx: &HandlerContext<'_, '_, E>,
     interface: InterfaceId,
     source: IpAddr,
     group: IpAddr,
 ) -> bool {
-    let branches = turn.context.routes.multicast(source, group);
+    let branches = cx.context.routes.multicast(source, group);
     branches.is_some_and(|branches| branches.incoming == Some(interface))
 }

@@ -1,4 +1,4 @@
-//! The shortcut: a message that says what it said before, of a stream that has all it asks for.
+//! Refreshes: messages that repeat the last one, of a stream that has all it asks for.
 //!
 //! That is what nearly all messages are. It is recognised by its octets (see [`Usual`]), so that neither what it asks for
 //! nor its way is worked out again. Whatever is not as usual takes the long way, which comes to the same.
@@ -12,7 +12,7 @@ use earmark_wire::yessir::{Usual, amend};
 
 use crate::api::Event;
 use crate::forward::a_hop_further;
-use crate::instance::{Hint, PROTOCOL, Turn, Yessir, stream_of};
+use crate::instance::{HandlerContext, Hint, PROTOCOL, Yessir, stream_of};
 use crate::state::{Index, NONE};
 
 impl Yessir {
@@ -20,26 +20,26 @@ impl Yessir {
     #[inline]
     pub(crate) fn refreshed<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         packet: &udp::Packet<'_>,
         usual: &Usual<'_>,
         hint: &mut Hint,
     ) -> bool {
-        let recognised = self.recognise(turn.context, datagram, packet, usual, hint);
+        let recognised = self.recognise(cx.context, datagram, packet, usual, hint);
         let Some((index, interface)) = recognised else {
             // Few take this way. Without being told, a compiler holds what comes behind so many conditions for rare.
             cold_path();
             return false;
         };
         let session = self.store.session_mut(index);
-        session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
+        session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
         self.counters.active += 1;
         self.counters.refreshed += 1;
         self.counters.forwarded += 1;
         mark(Checkpoint::Refresh);
         let next_hop = hint.stream.and_then(|stream| {
-            turn.context.next_hop(datagram.destination, interface.id, || {
+            cx.context.next_hop(datagram.destination, interface.id, || {
                 (stream.flow(), Some(datagram.interface))
             })
         });
@@ -54,9 +54,9 @@ impl Yessir {
             neighbor: None,
             next_hop,
         };
-        let target = turn.out.send_copy(how, packet.octets());
+        let target = cx.out.send_copy(how, packet.octets());
         if let Some(at) = usual.places().link_info() {
-            let further = |info: &_| a_hop_further(info, datagram.ttl, turn.context, interface);
+            let further = |info: &_| a_hop_further(info, datagram.ttl, cx.context, interface);
             let done = amend(target, at, further);
             debug_assert!(done.is_ok(), "its place was read of this packet");
         }

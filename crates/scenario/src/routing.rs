@@ -10,7 +10,7 @@ use crate::topology::{Paths, Topology};
 
 /// See the module's text.
 #[derive(Debug)]
-pub(crate) struct Ways {
+pub(crate) struct Routing {
     /// By node, what it is joined to.
     ports: Vec<Vec<Port>>,
     /// By node, the routes that it has besides those of its own links, in ascending order.
@@ -31,14 +31,14 @@ struct Port {
     peer: usize,
 }
 
-impl Ways {
+impl Routing {
     /// Enters the routes of a topology in its network, which has called the ends of the links, in their order, so.
     pub(crate) fn enter(
         topology: &Topology,
         interfaces: &[[InterfaceId; 2]],
         network: &mut Network,
         nodes: &[NodeId],
-    ) -> Ways {
+    ) -> Routing {
         let mut ports: Vec<Vec<Port>> = nodes.iter().map(|_| Vec::new()).collect();
         for (number, (link, ids)) in topology.links.iter().zip(interfaces).enumerate() {
             for (side, (end, &interface)) in link.ends.iter().zip(ids).enumerate() {
@@ -51,7 +51,7 @@ impl Ways {
                 });
             }
         }
-        let mut ways = Ways { ports, routes: vec![Vec::new(); nodes.len()] };
+        let mut ways = Routing { ports, routes: vec![Vec::new(); nodes.len()] };
         ways.lead_round(&BTreeSet::new(), network, nodes, topology);
         ways
     }

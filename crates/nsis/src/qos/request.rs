@@ -1,4 +1,4 @@
-//! What an application wishes, in the terms of messages: a flow as message routing information, a rate as a QSPEC.
+//! Requests of applications as messages have them: a flow as message routing information, a rate as a QSPEC.
 
 use alloc::vec::Vec;
 
@@ -7,19 +7,19 @@ use earmark_wire::gist::{Direction, PathCoupled};
 
 use super::QosNslp;
 use super::admission::flow_of;
-use super::api::{Rejection, Wish};
+use super::api::{Rejection, ReservationRequest};
 use super::rmf::{self, Purpose};
-use crate::nslp::Turn;
+use crate::nslp::HandlerContext;
 
 impl QosNslp {
     /// The message routing information of a flow that begins here.
     pub(super) fn mri_of(
         &self,
-        turn: &Turn<'_, '_>,
+        cx: &HandlerContext<'_, '_>,
         flow: &Flow,
     ) -> Result<PathCoupled, Rejection> {
-        let interfaces = turn.context.interfaces;
-        let hop = turn.context.routes.lookup(flow.destination);
+        let interfaces = cx.context.interfaces;
+        let hop = cx.context.routes.lookup(flow.destination);
         let source = match flow.source.filter(|source| !source.is_unspecified()) {
             Some(source) => source,
             None => {
@@ -54,7 +54,7 @@ impl QosNslp {
 }
 
 /// The QSPEC of a wish that makes sense.
-pub(super) fn qspec_of(wish: &Wish, purpose: Purpose) -> Result<Vec<u8>, Rejection> {
+pub(super) fn qspec_of(wish: &ReservationRequest, purpose: Purpose) -> Result<Vec<u8>, Rejection> {
     let smallest = Rate::from_bps(8);
     let sound = wish.rate >= smallest
         && wish.burst > 0

@@ -10,14 +10,14 @@ use earmark_wire::qos_nslp::{BoundSessionId, Query};
 
 use super::QosNslp;
 use super::admission::flow_of;
-use super::api::{Application, Event, Listen, Rejection, Request, Scope, Wish};
+use super::api::{Application, Event, Listen, Rejection, Request, ReservationRequest, Scope};
 use super::application::{Initiation, Role, tell};
-use super::reach;
+use super::path_extent;
+use super::request::qspec_of;
 use super::rmf::{self, Purpose};
 use super::send::Saying;
 use super::state::{Flags, Index};
-use super::wish::qspec_of;
-use crate::nslp::{Received, Turn};
+use crate::nslp::{HandlerContext, Received};
 
 impl QosNslp {
     pub(super) fn listen(
@@ -42,10 +42,10 @@ impl QosNslp {
     }
 
     /// A RESERVE that ends here has made or changed a session.
-    pub(super) fn arrived(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn arrived(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, mri, breaks) = (session.id, session.mri, session.flags.has(Flags::BREAK));
-        if session.interface.is_none() && !turn.context.interfaces.is_local(mri.destination) {
+        if session.interface.is_none() && !cx.context.interfaces.is_local(mri.destination) {
             // An aggregate ends here, and nobody waits for that.
             return;
         }
@@ -69,13 +69,13 @@ impl QosNslp {
             Some(Role::Listener(_, sessions)) if !sessions.contains(&id) => sessions.push(id),
             _ => {}
         }
-        let reach = Box::new(reach::arrived(&mri, breaks));
-        tell(turn, Event::Incoming { application, session: id, flow, rate, reach });
-        self.answer_in_reverse(turn, index, application);
+        let reach = Box::new(path_extent::arrived(&mri, breaks));
+        tell(cx, Event::Incoming { application, session: id, flow, rate, reach });
+        self.answer_in_reverse(cx, index, application);
     }
 
     /// A session that had come has ended.
-    pub(super) fn gone(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, reverse) = (session.id, session.extra.as_ref().and_then(|extra| extra.reverse));
         let Some(application) = session.application() else { return };
@@ -84,16 +84,16 @@ impl QosNslp {
             Some(Role::Asker(_)) => self.drop_question(application),
             _ => {}
         }
-        tell(turn, Event::Gone { application, session: id });
+        tell(cx, Event::Gone { application, session: id });
         if let Some(reverse) = reverse.and_then(|reverse| self.store.find(reverse)) {
-            self.release(turn, reverse);
+            self.release(cx, reverse);
         }
     }
 
     /// Makes the session of the way back, bound to the one that has come (section 4.4).
     fn answer_in_reverse(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         application: Application,
     ) {
@@ -138,7 +138,7 @@ impl QosNslp {
         let application = Some(application);
         let initiation =
             Initiation { application, session, mri: back, place, qspec, classifier, breaks };
-        if self.initiate(turn, &initiation, &request).is_ok() {
+        if self.initiate(cx, &initiation, &request).is_ok() {
             self.store.session_mut(index).extra().reverse = Some(session);
         }
     }
@@ -146,7 +146,7 @@ impl QosNslp {
     /// Answers a QUERY for a RESERVE; whether that could be done.
     pub(super) fn reserve_back(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         mri: &PathCoupled,
         query: &Query<'_>,
@@ -158,7 +158,7 @@ impl QosNslp {
             Ok(index) => {
                 if self.store.session(index).is_initiator() {
                     let saying = Saying { full: true, ..Saying::default() };
-                    self.send_reserve(turn, index, &saying);
+                    self.send_reserve(cx, index, &saying);
                 }
                 return true;
             }
@@ -171,7 +171,7 @@ impl QosNslp {
             bound: query.bound.iter().collect(),
             attributes: Some(message.attributes),
             scope: if query.flags.proxy { Scope::Proxy } else { Scope::Path },
-            ..Request::new(flow, Wish::of(Rate::ZERO))
+            ..Request::new(flow, ReservationRequest::of(Rate::ZERO))
         };
         let session = message.session;
         let (qspec, classifier, breaks) = (&qspec[..], query.classifier, query.flags.breaks);
@@ -185,7 +185,7 @@ impl QosNslp {
             classifier,
             breaks,
         };
-        if self.initiate(turn, &initiation, &request).is_err() {
+        if self.initiate(cx, &initiation, &request).is_err() {
             return false;
         }
         if let Some(Role::Listener(_, sessions)) = self.applications.get_mut(&application) {

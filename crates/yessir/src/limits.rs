@@ -1,4 +1,4 @@
-//! How much each source address has and asks for, so that nobody can use up what there is for all.
+//! Limits of each source address, so that none can use up what is there for all.
 
 use core::net::IpAddr;
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Application, Event};
 use crate::config::{Config, Timing};
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::policy::Policy;
 use crate::proxy::SenderProxy;
 use crate::{limits, policy, proxy};
@@ -59,7 +59,11 @@ impl From<Config> for Renewal {
 
 impl Rsvp {
     /// Takes other settings.
-    pub(crate) fn renew<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, new: Renewal) {
+    pub(crate) fn renew<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        new: Renewal,
+    ) {
         let Renewal { timing, interfaces, max_sessions, diagnostics, limits, .. } = new;
         let Renewal { policy, dclass, proxies, .. } = new;
         let said = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
@@ -77,18 +81,22 @@ impl Rsvp {
         }
         self.config.policy = policy;
         self.config.proxies.receivers = proxies.receivers;
-        self.speak_for(turn, &proxies.senders);
+        self.speak_for(cx, &proxies.senders);
         if says_otherwise {
-            self.resend_all_to_all_peers(turn.now);
+            self.resend_all_to_all_peers(cx.now);
         }
         if answers_otherwise {
-            self.answers_change(turn.now);
+            self.answers_change(cx.now);
         }
     }
 
     /// Announces these senders, and no others, for hosts that do not speak RSVP. A place in the list is what an application
     /// is called by, so who stays keeps its place, and who comes takes one that is free.
-    fn speak_for<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, wanted: &[SenderProxy]) {
+    fn speak_for<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        wanted: &[SenderProxy],
+    ) {
         let mut wanted = wanted.to_vec();
         for place in 0..self.announced.len() {
             let Some(old) = self.announced[place] else { continue };
@@ -96,9 +104,9 @@ impl Rsvp {
             let new = stays.map(|found| wanted.remove(found));
             self.announced[place] = new;
             match new {
-                Some(new) if new != old => self.change_proxy(turn, place, &new),
+                Some(new) if new != old => self.change_proxy(cx, place, &new),
                 Some(_) => {}
-                None => self.end_proxy(turn, Application::proxy(place)),
+                None => self.end_proxy(cx, Application::proxy(place)),
             }
         }
         for new in wanted {
@@ -107,6 +115,6 @@ impl Rsvp {
                 None => self.announced.push(Some(new)),
             }
         }
-        self.start_proxies(turn);
+        self.start_proxies(cx);
     }
 }

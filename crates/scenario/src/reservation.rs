@@ -21,7 +21,7 @@ const UDP: u8 = 17;
 
 /// A flow that is to have a reservation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ReservationRequest {
     /// Its number.
     pub(crate) number: u64,
     /// For the how many-th time it asks, from 0.
@@ -42,7 +42,7 @@ pub(crate) struct Wish {
     pub(crate) priority: Option<u16>,
 }
 
-impl Wish {
+impl ReservationRequest {
     /// The application at each end: another one each time, since the end of the last may still be under way.
     fn application(&self) -> u64 {
         self.number | self.time << 40
@@ -68,7 +68,8 @@ impl Wish {
         match by {
             Protocol::Rsvp => self.ask_by_rsvp(network),
             Protocol::Boomerang => {
-                let wish = boomerang::Wish { forward: self.rate, reverse: Rate::ZERO };
+                let wish =
+                    boomerang::ReservationRequest { forward: self.rate, reverse: Rate::ZERO };
                 let selector = boomerang::Selector::of_flow(&self.flow());
                 let request = boomerang::Request::new(self.addresses[1], selector, wish);
                 let application = boomerang::Application(self.application());
@@ -78,7 +79,11 @@ impl Wish {
             Protocol::Yessir => self.ask_by_yessir(network),
             Protocol::Nsis => {
                 let (burst, max_packet) = (self.bucket_octets, self.packet_octets);
-                let wish = qos::Wish { burst, max_packet, ..qos::Wish::of(self.rate) };
+                let wish = qos::ReservationRequest {
+                    burst,
+                    max_packet,
+                    ..qos::ReservationRequest::of(self.rate)
+                };
                 let request = qos::Request::new(self.flow(), wish);
                 let application = qos::Application(self.application());
                 let reserve = qos::Command::Reserve { application, request };

@@ -11,8 +11,8 @@ use alloc::boxed::Box;
 
 use crate::api::{Change, Direction, Event, Selector};
 use crate::counters::RefusalReason;
-use crate::instance::{Boomerang, Turn};
-use crate::passing::{Origin, Passing, Refused};
+use crate::instance::{Boomerang, HandlerContext};
+use crate::message::{Origin, Passing, Refused};
 use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
 use crate::store::{Asker, Key, Place, Store};
 
@@ -32,7 +32,7 @@ pub(crate) enum Grant {
 
 /// Whether it was looked at who asks for a change; once a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum AccessDecision {
     /// Not yet.
     NotYet,
     /// And this came out: what is known of the initiating node, or why it may not.
@@ -41,14 +41,14 @@ pub(crate) enum Asked {
 
 impl Boomerang {
     /// Gives half a session a rate on a link, of which it may have another now: all of it, or nothing changes.
-    pub(crate) fn grant<E: From<Event>>(
+    pub(crate) fn admit<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
         wanted: u32,
-        asked: &mut Asked,
+        asked: &mut AccessDecision,
     ) -> Result<(), Refused> {
         let direction = Direction::of_slot(slot);
         let held = match *grant {
@@ -69,33 +69,33 @@ impl Boomerang {
             return Ok(());
         }
         let verdict = match *asked {
-            Asked::Already(verdict) => verdict,
-            Asked::NotYet => self.may_change(turn.now, passing, grant),
+            AccessDecision::Already(verdict) => verdict,
+            AccessDecision::NotYet => self.may_change(cx.now, passing, grant),
         };
-        *asked = Asked::Already(verdict);
+        *asked = AccessDecision::Already(verdict);
         let asker = verdict?;
         match *grant {
             Grant::Known(index) if wanted == 0 => {
-                self.release_half(turn, index, slot, Change::Released);
+                self.release_half(cx, index, slot, Change::Released);
                 Ok(())
             }
             Grant::Known(index) if held.is_there() => {
-                let granted = turn.context.ledger.change(held.claim, self.demand(wanted));
+                let granted = cx.context.ledger.change(held.claim, self.demand(wanted));
                 mark(Checkpoint::Admission);
                 granted.map_err(Refused::by_ledger)?;
                 self.store.session_mut(index).half_at_mut(slot).rate = wanted;
-                self.install(turn, index, slot);
-                self.tell(turn, index, slot, Change::Changed);
+                self.install(cx, index, slot);
+                self.tell(cx, index, slot, Change::Changed);
                 Ok(())
             }
-            _ => self.claim(turn, passing, (slot, interface), grant, (wanted, asker)),
+            _ => self.claim(cx, passing, (slot, interface), grant, (wanted, asker)),
         }
     }
 
     /// Claims a rate for a half that has nothing.
     fn claim<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
@@ -115,14 +115,14 @@ impl Boomerang {
         };
         let owner = Owner { protocol: Protocol::Boomerang, block };
         let demand = self.demand(wanted);
-        let granted = turn.context.ledger.claim(interface, owner, &flow, demand);
+        let granted = cx.context.ledger.claim(interface, owner, &flow, demand);
         mark(Checkpoint::Admission);
         let claim = granted.map_err(Refused::by_ledger)?;
         let index = match *grant {
             Grant::Known(index) => index,
             Grant::New { key, place, prime } => {
                 if self.config.offload && passing.origin != Origin::Settled {
-                    turn.out.notify(Event::Withhold { selector });
+                    cx.out.notify(Event::Withhold { selector });
                 }
                 self.create(passing, key, place, prime, asker)
             }
@@ -134,9 +134,9 @@ impl Boomerang {
         *session.half_at_mut(slot) = half;
         self.counters.created += 1;
         if session.flags & flag::LOCKED == 0 {
-            turn.out.install(Installation { claim, interface, flow, demand });
+            cx.out.install(Installation { claim, interface, flow, demand });
         }
-        turn.out.notify(event(selector, slot, &half, Change::Created));
+        cx.out.notify(event(selector, slot, &half, Change::Created));
         mark(Checkpoint::ReservationManagement);
         Ok(())
     }
@@ -205,7 +205,7 @@ impl Boomerang {
     }
 
     /// Puts what half a session has into traffic control, unless it is locked.
-    pub(crate) fn install<E>(&self, turn: &mut Turn<'_, '_, E>, index: Index, slot: usize) {
+    pub(crate) fn install<E>(&self, cx: &mut HandlerContext<'_, '_, E>, index: Index, slot: usize) {
         let session = self.store.session(index);
         let half = session.half_at(slot);
         if session.flags & flag::LOCKED != 0 || !half.is_there() {
@@ -213,28 +213,28 @@ impl Boomerang {
         }
         let Some(flow) = self.flow(index, Direction::of_slot(slot)) else { return };
         let Half { claim, interface, rate, .. } = half;
-        turn.out.install(Installation { claim, interface, flow, demand: self.demand(rate) });
+        cx.out.install(Installation { claim, interface, flow, demand: self.demand(rate) });
     }
 
     /// Gives back what half a session has. The session stays, even if it is empty now.
     pub(crate) fn release_half<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         slot: usize,
         change: Change,
     ) {
         if self.store.session(index).half_at(slot).is_there() {
-            self.withhold(turn, index);
+            self.withhold(cx, index);
         }
         let selector = self.selector(index);
-        self.give_back(turn, index, slot, selector.as_ref(), change);
+        self.give_back(cx, index, slot, selector.as_ref(), change);
     }
 
     /// Gives back what a session of these packets has in a slot, if it has anything there.
     fn give_back<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         slot: usize,
         selector: Option<&Selector>,
@@ -244,18 +244,18 @@ impl Boomerang {
         let installed = session.flags & flag::LOCKED == 0;
         let Some(half) = session.take_half(slot).filter(Half::is_there) else { return };
         if let Some(selector) = selector {
-            turn.out.notify(event(*selector, slot, &half, change));
+            cx.out.notify(event(*selector, slot, &half, change));
         }
-        turn.context.ledger.release(half.claim);
+        cx.context.ledger.release(half.claim);
         if installed {
-            turn.out.remove(half.claim);
+            cx.out.remove(half.claim);
         }
     }
 
     /// Ends a session.
     pub(crate) fn release_session<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         change: Change,
     ) {
@@ -263,26 +263,26 @@ impl Boomerang {
         self.store.session_mut(index).flags &= !flag::OFFLOAD;
         let selector = self.selector(index);
         for slot in 0..self.store.session(index).slots() {
-            self.give_back(turn, index, slot, selector.as_ref(), change);
+            self.give_back(cx, index, slot, selector.as_ref(), change);
         }
         mark(Checkpoint::ReservationManagement);
-        self.remove(turn, index);
+        self.remove(cx, index);
     }
 
     /// Takes a session out that has nothing and nothing to say.
     pub(crate) fn remove_if_empty<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if self.store.session(index).is_empty() {
-            self.remove(turn, index);
+            self.remove(cx, index);
         }
     }
 
-    fn remove<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn remove<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         if self.config.offload {
-            self.recall(turn, index);
+            self.recall(cx, index);
         }
         self.leave_aggregate(index);
         self.store.remove(index);
@@ -326,24 +326,24 @@ impl Boomerang {
     /// The timer of a session has gone off: what was not refreshed ends.
     pub(crate) fn session_is_due<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         self.store.session_mut(index).timer = None;
-        if self.ask_before_end(turn, index) {
+        if self.ask_before_end(cx, index) {
             return;
         }
         for slot in 0..self.store.session(index).slots() {
             let half = self.store.session(index).half_at(slot);
-            if half.expires_at > turn.now {
+            if half.expires_at > cx.now {
                 continue;
             }
             self.counters.expired += u64::from(half.is_there());
-            self.release_half(turn, index, slot, Change::Expired);
+            self.release_half(cx, index, slot, Change::Expired);
             self.store.session_mut(index).flags &= !Direction::of_slot(slot).fault();
         }
         if self.store.session(index).is_empty() {
-            self.remove(turn, index);
+            self.remove(cx, index);
         } else {
             self.rearm(index);
         }
@@ -352,16 +352,16 @@ impl Boomerang {
     /// The packets of half a session leave through `interface` now. What it has elsewhere is given back.
     pub(crate) fn check_route<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         slot: usize,
         interface: InterfaceId,
     ) {
         let half = self.store.session(index).half_at(slot);
         // A link that has gone has taken its claims with it.
-        let gone = half.is_there() && turn.context.ledger.owner(half.claim).is_none();
+        let gone = half.is_there() && cx.context.ledger.owner(half.claim).is_none();
         if half.is_there() && (half.interface != interface || gone) {
-            self.release_half(turn, index, slot, Change::Moved);
+            self.release_half(cx, index, slot, Change::Moved);
         }
         self.store.session_mut(index).flags &= !Direction::of_slot(slot).stale();
     }
@@ -370,13 +370,13 @@ impl Boomerang {
     /// message that comes by.
     pub(crate) fn traffic_control_refuses<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
         owner: Owner,
     ) {
         let Some((index, slot)) = self.half_of(claim, owner) else { return };
         let expires_at = self.store.session(index).half_at(slot).expires_at;
-        self.release_half(turn, index, slot, Change::Orphaned);
+        self.release_half(cx, index, slot, Change::Orphaned);
         let session = self.store.session_mut(index);
         session.flags |= Direction::of_slot(slot).fault();
         session.half_at_mut(slot).expires_at = expires_at;
@@ -386,21 +386,21 @@ impl Boomerang {
     /// is refused.
     pub(crate) fn give_way<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         displaced: &Displaced,
     ) {
         let Some((index, slot)) = self.half_of(displaced.claim, displaced.owner) else { return };
         self.counters.preempted += 1;
         match u32::try_from(displaced.kept.as_bps()) {
             Ok(kept @ 1..) => {
-                self.withhold(turn, index);
+                self.withhold(cx, index);
                 self.store.session_mut(index).half_at_mut(slot).rate = kept;
-                self.install(turn, index, slot);
-                self.tell(turn, index, slot, Change::Preempted);
+                self.install(cx, index, slot);
+                self.tell(cx, index, slot, Change::Preempted);
             }
             _ => {
-                self.release_half(turn, index, slot, Change::Preempted);
-                self.remove_if_empty(turn, index);
+                self.release_half(cx, index, slot, Change::Preempted);
+                self.remove_if_empty(cx, index);
             }
         }
     }
@@ -419,14 +419,14 @@ impl Boomerang {
     /// Tells watchers of half a session.
     pub(crate) fn tell<E: From<Event>>(
         &self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         slot: usize,
         change: Change,
     ) {
         let Some(selector) = self.selector(index) else { return };
         let half = self.store.session(index).half_at(slot);
-        turn.out.notify(event(selector, slot, &half, change));
+        cx.out.notify(event(selector, slot, &half, change));
     }
 }
 

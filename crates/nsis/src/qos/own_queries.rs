@@ -16,13 +16,13 @@ use super::QosNslp;
 use super::admission::way_out;
 use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Source};
 use super::application::{Role, tell};
-use super::reach;
+use super::path_extent;
 use super::refresh::next_try;
+use super::request::qspec_of;
 use super::response::is_error;
 use super::rmf::{self, Purpose};
-use super::send::Way;
-use super::wish::qspec_of;
-use crate::nslp::Turn;
+use super::send::Addressing;
+use crate::nslp::HandlerContext;
 
 /// A QUERY of this node, until it is answered.
 #[derive(Debug)]
@@ -51,19 +51,18 @@ pub(super) enum Wait {
 impl QosNslp {
     pub(super) fn ask(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         application: Application,
         request: Request,
         purpose: Purpose,
     ) -> Result<(), Rejection> {
         self.is_free(application)?;
-        let mri = self.mri_of(turn, &request.flow)?;
+        let mri = self.mri_of(cx, &request.flow)?;
         let mut qspec = qspec_of(&request.wish, purpose)?;
-        let interface = way_out(turn, &mri).map_err(|_| Rejection::NoRoute)?;
+        let interface = way_out(cx, &mri).map_err(|_| Rejection::NoRoute)?;
         if let Some(interface) = interface {
-            let left = turn.context.ledger.left(interface);
-            let latency =
-                turn.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
+            let left = cx.context.ledger.left(interface);
+            let latency = cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
             rmf::compose(&mut qspec, MessageType::Query, left, latency);
         }
         let session = match request.session {
@@ -71,16 +70,16 @@ impl QosNslp {
             None => self.ids.draw(),
         };
         let rii = (purpose == Purpose::Query).then(|| self.draw_rii());
-        let (at, wait_ms, until) = self.first_try(turn.now);
+        let (at, wait_ms, until) = self.first_try(cx.now);
         let timer = Some(self.waits.arm(at, Wait::Question(application)));
         let question = Question { session, mri, request, qspec, rii, until, wait_ms, timer };
         self.questions.insert(session, application);
-        self.send_question(turn, &question);
+        self.send_question(cx, &question);
         self.applications.insert(application, Role::Asker(Box::new(question)));
         Ok(())
     }
 
-    fn send_question(&mut self, turn: &mut Turn<'_, '_>, question: &Question) {
+    fn send_question(&mut self, cx: &mut HandlerContext<'_, '_>, question: &Question) {
         let request = &question.request;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let (session, mri) = (question.session, Mri::PathCoupled(question.mri));
@@ -100,7 +99,7 @@ impl QosNslp {
             second_qspec: None,
             extra: Objects::NONE,
         };
-        self.send_query(turn, Way { session, mri, to: None, attributes, nslpid: None }, query);
+        self.send_query(cx, Addressing { session, mri, to: None, attributes, nslpid: None }, query);
     }
 
     pub(super) fn asker_of(&self, session: SessionId) -> Option<(Application, &Question)> {
@@ -124,7 +123,7 @@ impl QosNslp {
     /// Whether a RESPONSE answers a QUERY of this node.
     pub(super) fn query_is_answered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
         rii: u32,
         response: &Response<'_>,
@@ -141,7 +140,7 @@ impl QosNslp {
             Some(rate) if !is_error(outcome) => {
                 let (latency_us, breaks) = (told.latency_us, response.flags.breaks);
                 let source = response.info.source.and_then(Source::of);
-                let reach = Outcome { offer: true, ..reach::answered(&mri, breaks, source) };
+                let reach = Outcome { offer: true, ..path_extent::answered(&mri, breaks, source) };
                 let reach = Box::new(reach);
                 Event::Offered { application, rate, latency_us, breaks, reach }
             }
@@ -151,14 +150,14 @@ impl QosNslp {
                 Event::Refused { application, outcome, source, available, reaction }
             }
         };
-        tell(turn, event);
+        tell(cx, event);
         true
     }
 
     /// Whether it was a QUERY of this node that nobody further on can answer: then this node does.
     pub(super) fn own_query_ends(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
         rii: u32,
         query: &Query<'_>,
@@ -172,27 +171,27 @@ impl QosNslp {
         let told = rmf::told(Some(query.qspec));
         let (rate, latency_us) = (told.available.unwrap_or(Rate::ZERO), told.latency_us);
         let breaks = query.flags.breaks;
-        let reach = Box::new(Outcome { offer: true, ..reach::alone(turn, &mri) });
-        tell(turn, Event::Offered { application, rate, latency_us, breaks, reach });
+        let reach = Box::new(Outcome { offer: true, ..path_extent::alone(cx, &mri) });
+        tell(cx, Event::Offered { application, rate, latency_us, breaks, reach });
         true
     }
 
     /// Whether it was a request of this node for a RESERVE that goes no further.
     pub(super) fn own_invitation_ends(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
     ) -> bool {
         let Some((application, _)) = self.asker_of(session) else { return false };
         self.drop_question(application);
-        tell(turn, Event::TimedOut { application });
+        tell(cx, Event::TimedOut { application });
         true
     }
 
     /// Whether a NOTIFY is about a request of this node for a RESERVE.
     pub(super) fn invitation_fails(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
         notify: &Notify<'_>,
     ) -> bool {
@@ -202,35 +201,35 @@ impl QosNslp {
         let source = notify.info.source.and_then(Source::of);
         let available = rmf::told(notify.qspec).available;
         let reaction = OnRefusal::Release;
-        tell(turn, Event::Refused { application, outcome, source, available, reaction });
+        tell(cx, Event::Refused { application, outcome, source, available, reaction });
         true
     }
 
     /// Repeats what waits for an answer, and gives up what has waited too long.
-    pub(super) fn waiting_expire(&mut self, turn: &mut Turn<'_, '_>) {
-        while let Some((_, wait)) = self.waits.pop_due(turn.now) {
+    pub(super) fn waiting_expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        while let Some((_, wait)) = self.waits.pop_due(cx.now) {
             match wait {
-                Wait::Message(id) => self.binding_expires(turn, id),
-                Wait::Question(application) => self.question_is_due(turn, application),
-                Wait::Aggregate(number) => self.aggregate_shrinks(turn, number),
+                Wait::Message(id) => self.binding_expires(cx, id),
+                Wait::Question(application) => self.question_is_due(cx, application),
+                Wait::Aggregate(number) => self.aggregate_shrinks(cx, number),
             }
         }
     }
 
-    fn question_is_due(&mut self, turn: &mut Turn<'_, '_>, application: Application) {
+    fn question_is_due(&mut self, cx: &mut HandlerContext<'_, '_>, application: Application) {
         let Some(Role::Asker(mut question)) = self.applications.remove(&application) else {
             return;
         };
         question.timer = None;
-        if turn.now >= question.until {
+        if cx.now >= question.until {
             self.questions.remove(&question.session);
-            return tell(turn, Event::TimedOut { application });
+            return tell(cx, Event::TimedOut { application });
         }
-        let (at, wait_ms) = next_try(turn.now, question.wait_ms, question.until);
+        let (at, wait_ms) = next_try(cx.now, question.wait_ms, question.until);
         question.wait_ms = wait_ms;
         question.timer = Some(self.waits.arm(at, Wait::Question(application)));
         self.counters.repeated += 1;
-        self.send_question(turn, &question);
+        self.send_question(cx, &question);
         self.applications.insert(application, Role::Asker(question));
     }
 }

@@ -1,4 +1,4 @@
-//! What an initiating node makes of a message that has come back.
+//! A message that has come back to its initiating node.
 
 use alloc::boxed::Box;
 
@@ -7,7 +7,7 @@ use earmark_core::outcome::Outcome;
 use earmark_wire::boomerang::{QosView, Rates, View};
 
 use crate::api::{Event, OnRefusal};
-use crate::instance::{Boomerang, Turn};
+use crate::instance::{Boomerang, HandlerContext};
 use crate::participation::reach;
 use crate::state::Index;
 
@@ -16,13 +16,13 @@ use super::{Loop, Phase};
 impl Boomerang {
     pub(super) fn judge<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         datagram: &Datagram<'_>,
         view: &View<'_>,
     ) {
         let state = self.loops.get_mut(index);
-        state.heard_at = turn.now;
+        state.heard_at = cx.now;
         let was_lost = core::mem::take(&mut state.lost);
         state.attempts = 0;
         let wanted_by_nodes = view.refresh_interval().max(1);
@@ -44,30 +44,30 @@ impl Boomerang {
         match state.phase {
             Phase::Release => {
                 self.end(index);
-                turn.out.notify(Event::Released { application });
+                cx.out.notify(Event::Released { application });
             }
             Phase::Query => {
                 self.end(index);
                 let reach = Box::new(Outcome { offer: true, ..reach.unwrap_or_default() });
-                turn.out.notify(Event::Offered { application, offer: said.1, reach });
+                cx.out.notify(Event::Offered { application, offer: said.1, reach });
             }
             Phase::Reserve if view.flags().is_nack() || said.1 == Rates::ZERO => {
-                self.refused(turn, index, said.1);
+                self.refused(cx, index, said.1);
             }
             Phase::Reserve if view.key() > 1 && view.key() != state.key => {
                 // Reserved, but locked: whoever did that wants to see the key.
                 state.key = view.key();
-                self.ask(turn, index);
+                self.ask(cx, index);
             }
             Phase::Reserve => {
                 if was_lost {
                     // Whoever was told of the loss is to know of its end, too.
                     state.granted = None;
                 }
-                self.granted(turn, index, said);
+                self.granted(cx, index, said);
                 if let Some(reach) = reach {
                     let reach = Box::new(reach);
-                    turn.out.notify(Event::Reached { application, reach });
+                    cx.out.notify(Event::Reached { application, reach });
                 }
             }
         }
@@ -76,7 +76,7 @@ impl Boomerang {
     /// Everybody has granted the pair of rates of this number.
     fn granted<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         (number, rates): (usize, Rates),
     ) {
@@ -85,10 +85,10 @@ impl Boomerang {
         let (application, interval) = (state.application, state.interval);
         match before {
             Some(before) if before == rates => {}
-            Some(_) => turn.out.notify(Event::Changed { application, rates }),
+            Some(_) => cx.out.notify(Event::Changed { application, rates }),
             None => {
                 let confirmed = true;
-                turn.out.notify(Event::Established { application, rates, interval, confirmed });
+                cx.out.notify(Event::Established { application, rates, interval, confirmed });
             }
         }
         let is_news = before != Some(rates) && state.counts_nodes;
@@ -96,37 +96,42 @@ impl Boomerang {
         if number > 0 && number < state.wishes.len() {
             // Nodes before the one that could not grant the better pairs hold them still; they are told at once.
             state.wishes.drain(..number);
-            return self.ask(turn, index);
+            return self.ask(cx, index);
         }
         if is_news {
             // Which of them take part is another question, and the first message asks as little as it can.
-            return self.ask(turn, index);
+            return self.ask(cx, index);
         }
-        self.arm_loop(turn.now, index);
+        self.arm_loop(cx.now, index);
     }
 
     /// Somebody has refused.
-    fn refused<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index, offer: Rates) {
+    fn refused<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        offer: Rates,
+    ) {
         let state = self.loops.get_mut(index);
         let reaction = state.reaction(offer);
         let wanted = state.wishes.first().copied().unwrap_or_default();
         let application = state.application;
-        turn.out.notify(Event::Refused { application, offer, reaction });
+        cx.out.notify(Event::Refused { application, offer, reaction });
         let back_to = state.granted.filter(|granted| *granted != wanted);
         match (reaction, back_to) {
-            (OnRefusal::Retry, _) => self.arm_loop(turn.now, index),
+            (OnRefusal::Retry, _) => self.arm_loop(cx.now, index),
             (OnRefusal::TakeOffer, _) => {
                 state.wishes = [lesser(wanted, offer)].into();
                 state.is_vector = false;
-                self.ask(turn, index);
+                self.ask(cx, index);
             }
             // What was granted before was not at issue; nodes that granted the change give it back.
             (OnRefusal::Release, Some(granted)) => {
                 state.wishes = [granted].into();
                 state.is_vector = false;
-                self.ask(turn, index);
+                self.ask(cx, index);
             }
-            (OnRefusal::Release, None) => self.begin_release(turn, index),
+            (OnRefusal::Release, None) => self.begin_release(cx, index),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How far a reservation reaches: what the last node of its path has answered, and what this node knows of its own links.
+//! The part of the path that a reservation covers: what the last node of its path has answered, and what this node knows of its own links.
 //!
 //! BREAK says that routers on the path provide no QoS (RFC 5974 section 4.6.1). Nodes that see a gap between themselves set
 //! it; the last node sets it as well where more routers follow behind it, which nobody else can know.
@@ -17,12 +17,12 @@ use super::api::{Event, Source};
 use super::application::tell;
 use super::rmf;
 use super::state::{Flags, Index};
-use crate::nslp::Turn;
+use crate::nslp::HandlerContext;
 
 /// Whether the path ends at this node or on a link of it, so that no router follows.
-pub(super) fn ends_near(turn: &Turn<'_, '_>, mri: &Mri) -> bool {
+pub(super) fn ends_near(cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
     let (source, destination) = mri.addresses();
-    turn.context.is_adjacent(match mri.direction() {
+    cx.context.is_adjacent(match mri.direction() {
         Direction::Downstream => destination,
         Direction::Upstream => source,
     })
@@ -50,8 +50,8 @@ pub(super) fn arrived(mri: &PathCoupled, breaks: bool) -> Outcome {
 }
 
 /// What this node knows where nobody else takes part.
-pub(super) fn alone(turn: &Turn<'_, '_>, mri: &PathCoupled) -> Outcome {
-    let kind = if ends_near(turn, &Mri::PathCoupled(*mri)) { Kind::Whole } else { Kind::OnlyHere };
+pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
+    let kind = if ends_near(cx, &Mri::PathCoupled(*mri)) { Kind::Whole } else { Kind::OnlyHere };
     let outcome = Outcome { nodes: Some(0), ..Outcome::known_here(kind) };
     let own = match mri.direction {
         Direction::Downstream => mri.source,
@@ -74,7 +74,7 @@ impl QosNslp {
     /// that the message names, although another one would arrive.
     pub(super) fn tell_of_translation(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         (session, mri): (SessionId, Mri),
         translation: Translation,
     ) {
@@ -86,17 +86,17 @@ impl QosNslp {
             Mri::LooseEnd(_) => None,
         };
         let application = own.or_else(asker).or_else(listener);
-        tell(turn, Event::Translated { application, session, translation });
+        tell(cx, Event::Translated { application, session, translation });
     }
 
     /// Nobody comes any more after this node, where somebody did: the QNI hears how little is left of the path
     /// (RFC 5974 section 3.2.12.1), and so does its application.
-    pub(super) fn tell_of_truncation(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn tell_of_truncation(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let block = self.store.session(index);
         if !block.is_initiator() {
-            if !ends_near(turn, &block.towards_qnr()) {
+            if !ends_near(cx, &block.towards_qnr()) {
                 let truncated = QosOutcome::TransientFailure(TransientFailure::PathTruncated);
-                self.notify_qni(turn, index, truncated);
+                self.notify_qni(cx, index, truncated);
             }
             return;
         }
@@ -109,7 +109,7 @@ impl QosNslp {
         let (session, mri) = (block.id, block.mri);
         let wanted = rmf::judge(&block.qspec, MessageType::Reserve);
         let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
-        let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(alone(turn, &mri)));
-        tell(turn, Event::Reserved { application, session, rate, breaks, reach });
+        let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(alone(cx, &mri)));
+        tell(cx, Event::Reserved { application, session, rate, breaks, reach });
     }
 }

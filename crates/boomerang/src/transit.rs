@@ -12,13 +12,13 @@ use earmark_wire::icmp::{Kind, PROTOCOL_V4};
 
 use core::net::Ipv4Addr;
 
+use crate::admission::{AccessDecision, Grant};
 use crate::api::{Change, Direction, Event};
 use crate::counters::{DropReason, RefusalReason};
-use crate::grant::{Asked, Grant};
-use crate::instance::{Boomerang, Turn};
-use crate::look::Looked;
+use crate::instance::{Boomerang, HandlerContext};
+use crate::lookup::Looked;
+use crate::message::{Edits, Origin, Outcome, Passing, Refused};
 use crate::participation::counted;
-use crate::passing::{Edits, Origin, Outcome, Passing, Refused};
 use crate::route::{follow, route};
 use crate::state::{Half, Index, flag};
 use crate::store::{Key, Place};
@@ -27,13 +27,13 @@ impl Boomerang {
     /// A message of others, on its way through this node.
     pub(crate) fn pass_by<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         kind: Kind,
         view: &View<'_>,
     ) {
         if datagram.ttl <= 1 {
-            return self.drop(turn, datagram, DropReason::TtlExpired);
+            return self.drop(cx, datagram, DropReason::TtlExpired);
         }
         let (direction, initiator) = self.count_pass(kind, datagram.source, datagram.destination);
         let passing = Passing {
@@ -45,25 +45,25 @@ impl Boomerang {
             origin: Origin::Others,
         };
         if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
-            return self.pass_by_with_aggregates(turn, datagram, &passing);
+            return self.pass_by_with_aggregates(cx, datagram, &passing);
         }
-        let looked = self.look(turn.now, view, direction, initiator);
-        self.pass_on(turn, datagram, &passing, looked);
+        let looked = self.look(cx.now, view, direction, initiator);
+        self.pass_on(cx, datagram, &passing, looked);
     }
 
     /// A plain message of others, on its way through this node. Nearly all are that, and nearly all of them refreshes.
     pub(crate) fn plain_passes_by<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         (source, destination): (Ipv4Addr, Ipv4Addr),
         plain: &Plain<'_>,
     ) {
         if datagram.ttl <= 1 || !self.aggregates.is_empty() {
-            return self.pass_by(turn, datagram, plain.kind, &plain.view());
+            return self.pass_by(cx, datagram, plain.kind, &plain.view());
         }
         let (direction, initiator) = self.count_pass(plain.kind, source, destination);
-        let looked = self.look_plain(turn.now, plain, direction, initiator);
+        let looked = self.look_plain(cx.now, plain, direction, initiator);
         let passing = || Passing {
             view: plain.view(),
             direction,
@@ -73,10 +73,10 @@ impl Boomerang {
             origin: Origin::Others,
         };
         let Looked::Refreshed(interface) = looked else {
-            return self.pass_on(turn, datagram, &passing(), looked);
+            return self.pass_on(cx, datagram, &passing(), looked);
         };
-        if turn.context.routes.differs_by_flow(datagram.destination) {
-            return self.pass_on(turn, datagram, &passing(), looked);
+        if cx.context.routes.differs_by_flow(datagram.destination) {
+            return self.pass_on(cx, datagram, &passing(), looked);
         }
         let how = Outgoing {
             protocol: PROTOCOL_V4,
@@ -89,24 +89,24 @@ impl Boomerang {
             neighbor: None,
             next_hop: None,
         };
-        turn.out.send_copy(how, datagram.payload);
+        cx.out.send_copy(how, datagram.payload);
         mark(Checkpoint::Forward);
     }
 
     /// What a message brings about that is more than a refresh, and on it goes.
     fn pass_on<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         passing: &Passing<'_>,
         looked: Looked,
     ) {
-        let outcome = self.treat_looked(turn, passing, looked);
+        let outcome = self.treat_looked(cx, passing, looked);
         let Outcome { interface, edits } = outcome;
-        let Some(mut how) = self.onward(turn, datagram, interface) else { return };
-        follow(turn, passing, &mut how);
-        let record = counted(turn.context, datagram, &passing.view, passing.direction, &outcome);
-        let message = turn.out.send_copy(how, datagram.payload);
+        let Some(mut how) = self.onward(cx, datagram, interface) else { return };
+        follow(cx, passing, &mut how);
+        let record = counted(cx.context, datagram, &passing.view, passing.direction, &outcome);
+        let message = cx.out.send_copy(how, datagram.payload);
         if edits != Edits::NONE {
             edits.apply(message, &passing.view);
         }
@@ -139,24 +139,24 @@ impl Boomerang {
     /// The rules for one pass of a message through this node.
     pub(crate) fn treat<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
     ) -> Outcome {
-        let looked = self.look(turn.now, &passing.view, passing.direction, passing.initiator);
-        self.treat_looked(turn, passing, looked)
+        let looked = self.look(cx.now, &passing.view, passing.direction, passing.initiator);
+        self.treat_looked(cx, passing, looked)
     }
 
     fn treat_looked<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         looked: Looked,
     ) -> Outcome {
         match looked {
             Looked::Refreshed(interface) => Outcome { interface, edits: Edits::NONE },
-            Looked::Found(index) => self.treat_known(turn, passing, index),
-            Looked::Missing(key, place) => self.treat_new(turn, passing, key, place),
-            Looked::NewMask => self.treat_new_mask(turn, passing),
+            Looked::Found(index) => self.treat_known(cx, passing, index),
+            Looked::Missing(key, place) => self.treat_new(cx, passing, key, place),
+            Looked::NewMask => self.treat_new_mask(cx, passing),
         }
     }
 
@@ -164,7 +164,7 @@ impl Boomerang {
     #[cold]
     fn treat_new_mask<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
     ) -> Outcome {
         let view = &passing.view;
@@ -181,8 +181,8 @@ impl Boomerang {
         };
         let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());
         match self.store.look_up(&key) {
-            Ok(index) => self.treat_known(turn, passing, index),
-            Err(place) => self.treat_new(turn, passing, key, place),
+            Ok(index) => self.treat_known(cx, passing, index),
+            Err(place) => self.treat_new(cx, passing, key, place),
         }
     }
 
@@ -198,7 +198,7 @@ impl Boomerang {
     /// A message about a flow that has nothing here yet.
     fn treat_new<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         key: Key,
         place: Place,
@@ -206,18 +206,12 @@ impl Boomerang {
         if passing.is_release() {
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        let interface = route(turn, passing).map(|hop| hop.interface);
+        let interface = route(cx, passing).map(|hop| hop.interface);
         mark(Checkpoint::Route);
         let edits = match interface {
-            Some(interface) if takes_part(turn, interface) => {
+            Some(interface) if takes_part(cx, interface) => {
                 let slot = passing.direction as usize;
-                self.settle(
-                    turn,
-                    passing,
-                    slot,
-                    interface,
-                    &mut Grant::New { key, place, prime: 0 },
-                )
+                self.settle(cx, passing, slot, interface, &mut Grant::New { key, place, prime: 0 })
             }
             // As if this node did not speak Boomerang; without a route the driver will know what to do.
             _ => Edits::NONE,
@@ -228,7 +222,7 @@ impl Boomerang {
     /// A message about a flow that has something here, and that is more than a refresh.
     fn treat_known<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         index: Index,
     ) -> Outcome {
@@ -241,7 +235,7 @@ impl Boomerang {
             if let Err(refused) = self.is_credible(passing) {
                 return Outcome { interface: None, edits: self.refuse(passing, refused) };
             }
-            self.release_session(turn, index, Change::Released);
+            self.release_session(cx, index, Change::Released);
             return Outcome { interface: None, edits: Edits::NONE };
         }
         let slot = passing.direction as usize;
@@ -249,20 +243,20 @@ impl Boomerang {
         let interface = if half.is_there() && self.is_fresh(index, passing.direction) {
             half.interface
         } else {
-            let hop = route(turn, passing);
+            let hop = route(cx, passing);
             mark(Checkpoint::Route);
             let interface = hop.map(|hop| hop.interface);
-            let Some(outgoing) = interface.filter(|&interface| takes_part(turn, interface)) else {
+            let Some(outgoing) = interface.filter(|&interface| takes_part(cx, interface)) else {
                 // The packets go where nothing is reserved, if they go anywhere.
-                self.release_half(turn, index, slot, Change::Moved);
-                self.remove_if_empty(turn, index);
+                self.release_half(cx, index, slot, Change::Moved);
+                self.remove_if_empty(cx, index);
                 return Outcome { interface, edits: Edits::NONE };
             };
-            self.check_route(turn, index, slot, outgoing);
+            self.check_route(cx, index, slot, outgoing);
             outgoing
         };
-        let edits = self.settle(turn, passing, slot, interface, &mut Grant::Known(index));
-        self.remove_if_empty(turn, index);
+        let edits = self.settle(cx, passing, slot, interface, &mut Grant::Known(index));
+        self.remove_if_empty(cx, index);
         Outcome { interface: Some(interface), edits }
     }
 
@@ -298,7 +292,7 @@ impl Boomerang {
     /// place of the half in question.
     pub(crate) fn settle<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         slot: usize,
         interface: InterfaceId,
@@ -310,16 +304,16 @@ impl Boomerang {
             _ => Half::NONE,
         };
         let mut edits = if passing.view.flags().is_nack() {
-            self.answer_query(turn, passing, slot, interface, grant)
+            self.answer_query(cx, passing, slot, interface, grant)
         } else {
-            match self.reserve(turn, passing, slot, interface, grant) {
+            match self.reserve(cx, passing, slot, interface, grant) {
                 Ok(edits) => edits,
                 Err(refused) => self.refuse(passing, refused),
             }
         };
         // What is there lives on while its initiating node does, even if that does not get what it asks for now.
         if let Grant::Known(index) = *grant {
-            self.prolong(turn.now, index, slot, interval);
+            self.prolong(cx.now, index, slot, interval);
         }
         if interval < passing.view.refresh_interval() {
             edits.interval = Some(interval);
@@ -328,7 +322,7 @@ impl Boomerang {
             && self.config.offload
             && passing.origin == Origin::Others
         {
-            self.offload(turn, passing, &edits, index, before);
+            self.offload(cx, passing, &edits, index, before);
         }
         edits
     }
@@ -336,18 +330,18 @@ impl Boomerang {
     /// Reserves what a message asks for, and says how the message changes by that.
     fn reserve<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         slot: usize,
         interface: InterfaceId,
         grant: &mut Grant,
     ) -> Result<Edits, Refused> {
         let mut edits = Edits { key: self.turn_key(passing, grant)?, ..Edits::NONE };
-        let mut asked = Asked::NotYet;
+        let mut asked = AccessDecision::NotYet;
         match passing.view.qos() {
             QosView::Bitrate(rates) => {
                 let wanted = passing.part_of(rates);
-                self.grant(turn, passing, (slot, interface), grant, wanted, &mut asked)?;
+                self.admit(cx, passing, (slot, interface), grant, wanted, &mut asked)?;
             }
             // The first pair that can be granted counts; those before it are taken out.
             QosView::Downgrade(vector) => {
@@ -355,7 +349,7 @@ impl Boomerang {
                 let mut granted = None;
                 for (number, octets) in vector.iter().enumerate().filter(|(_, o)| **o != [0; 8]) {
                     let wanted = passing.part_of(Rates::from_octets(*octets));
-                    match self.grant(turn, passing, (slot, interface), grant, wanted, &mut asked) {
+                    match self.admit(cx, passing, (slot, interface), grant, wanted, &mut asked) {
                         Ok(()) => {
                             granted = Some(number);
                             break;
@@ -371,7 +365,7 @@ impl Boomerang {
         if let Grant::Known(index) = *grant
             && edits.key.is_none()
         {
-            self.unlock(turn, passing, index);
+            self.unlock(cx, passing, index);
         }
         Ok(edits)
     }
@@ -379,7 +373,7 @@ impl Boomerang {
     /// A message that was refused already finds out what could be had here.
     fn answer_query<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         slot: usize,
         interface: InterfaceId,
@@ -390,7 +384,7 @@ impl Boomerang {
             Grant::New { .. } => Half::NONE,
         };
         let held = if held.is_there() && held.interface == interface { held.rate } else { 0 };
-        let free = turn.context.ledger.left(interface).as_bps();
+        let free = cx.context.ledger.left(interface).as_bps();
         let offer = u32::try_from(free.saturating_add(held.into())).unwrap_or(u32::MAX);
         self.lowered(passing, offer)
     }
@@ -426,6 +420,6 @@ impl Boomerang {
 }
 
 /// Whether this node speaks its protocols through an interface.
-pub(crate) fn takes_part<E>(turn: &Turn<'_, '_, E>, interface: InterfaceId) -> bool {
-    turn.context.interfaces.by_id(interface).is_some_and(earmark_core::Interface::takes_part)
+pub(crate) fn takes_part<E>(cx: &HandlerContext<'_, '_, E>, interface: InterfaceId) -> bool {
+    cx.context.interfaces.by_id(interface).is_some_and(earmark_core::Interface::takes_part)
 }

@@ -16,7 +16,7 @@ use earmark_wire::yessir::{
 
 use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
 use crate::forward::own_address;
-use crate::instance::{Hint, Passing, Turn, Yessir};
+use crate::instance::{HandlerContext, Hint, Passing, Yessir};
 use crate::roles::{Role, Sender};
 use crate::state::{Index, Timer, TimerKind};
 
@@ -29,11 +29,11 @@ impl Yessir {
     /// Announces a stream of this host, from now on.
     pub(crate) fn attach<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         attachment: Attachment,
     ) -> Result<(), Rejection> {
-        let stream = self.check(turn, &attachment)?;
+        let stream = self.check(cx, &attachment)?;
         let port = (stream.source, report_port(stream.source_port, attachment.multiplexed));
         let known = match self.roles.by_application.get(&application) {
             Some(Role::Listener(_)) => return Err(Rejection::Busy),
@@ -49,10 +49,10 @@ impl Yessir {
                 let ssrc = attachment.ssrc.unwrap_or(old.ssrc);
                 let sender = &mut self.roles.senders[index as usize];
                 (sender.attachment, sender.ssrc) = (attachment, ssrc);
-                self.announce(turn, index, Announcement::Now);
+                self.announce(cx, index, Announcement::Now);
                 return Ok(());
             }
-            self.leave(turn, application)?;
+            self.leave(cx, application)?;
         } else if self.roles.by_application.len() >= self.config.limits.applications as usize {
             return Err(Rejection::Limit);
         }
@@ -69,14 +69,14 @@ impl Yessir {
         }) as Index;
         self.roles.by_application.insert(application, Role::Sender(index));
         self.roles.by_port.insert(port, index);
-        self.announce(turn, index, Announcement::Now);
+        self.announce(cx, index, Announcement::Now);
         Ok(())
     }
 
     /// The stream that an application means.
     fn check<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         attachment: &Attachment,
     ) -> Result<Stream, Rejection> {
         let mut stream = attachment.stream;
@@ -90,15 +90,15 @@ impl Yessir {
         }
         if stream.source.is_unspecified() {
             stream.source =
-                own_address(turn.context, stream.destination).ok_or(Rejection::NoRoute)?;
+                own_address(cx.context, stream.destination).ok_or(Rejection::NoRoute)?;
         }
-        if !turn.context.interfaces.is_local(stream.source) {
+        if !cx.context.interfaces.is_local(stream.source) {
             return Err(Rejection::NotOurAddress);
         }
         if stream.source.is_ipv4() != stream.destination.is_ipv4() {
             return Err(Rejection::NoRoute);
         }
-        let asked = self.config.asked(Some(&attachment.flowspec), stream.source.is_ipv6());
+        let asked = self.config.requested_rate(Some(&attachment.flowspec), stream.source.is_ipv6());
         if asked.is_err() || matches!(attachment.style, Style::Unknown(_)) {
             return Err(Rejection::Flowspec);
         }
@@ -122,8 +122,12 @@ impl Yessir {
     }
 
     /// A stream of this host ends: routers are told by a BYE.
-    pub(crate) fn detach<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
-        self.announce(turn, index, Announcement::Last);
+    pub(crate) fn detach<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
+        self.announce(cx, index, Announcement::Last);
         let sender = self.roles.senders.remove(index as usize);
         let port = report_port(sender.stream.source_port, sender.attachment.multiplexed);
         self.roles.by_port.remove(&(sender.stream.source, port));
@@ -132,23 +136,23 @@ impl Yessir {
     /// It is time for the next report.
     pub(crate) fn report_is_due<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         self.roles.senders[index as usize].timer = None;
-        self.announce(turn, index, Announcement::Now);
+        self.announce(cx, index, Announcement::Now);
     }
 
     /// The way to some destinations may have changed: streams that go there are announced again.
     pub(crate) fn announce_anew<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         concerned: impl Fn(IpAddr) -> bool,
     ) {
         for index in 0..self.roles.senders.capacity() {
             let sender = self.roles.senders.get(index);
             if sender.is_some_and(|sender| concerned(sender.stream.destination)) {
-                self.announce(turn, index as Index, Announcement::Now);
+                self.announce(cx, index as Index, Announcement::Now);
             }
         }
     }
@@ -156,7 +160,7 @@ impl Yessir {
     /// Sends a report, which this host treats first as the routers on the way do, and arms the timer for the next one.
     fn announce<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         announcement: Announcement,
     ) {
@@ -169,16 +173,16 @@ impl Yessir {
             let interval = self.interval_of(index);
             let wait = self.jitter.uniform(interval * 7 / 10, interval * 13 / 10);
             let timer = Timer { kind: TimerKind::Report, block: index };
-            let timer = self.store.timers.arm(turn.now + wait, timer);
+            let timer = self.store.timers.arm(cx.now + wait, timer);
             self.roles.senders[index as usize].timer = Some(timer);
         }
         let mut octets = core::mem::take(&mut self.scratch);
         octets.clear();
         octets.resize(LONGEST, 0);
-        let written = self.compose(turn.now, index, last, &mut octets);
+        let written = self.compose(cx.now, index, last, &mut octets);
         if let Some(length) = written {
             octets.truncate(length);
-            self.pass_own(turn, index, &octets);
+            self.pass_own(cx, index, &octets);
         }
         self.scratch = octets;
     }
@@ -186,7 +190,7 @@ impl Yessir {
     /// Treats a report of this host as if it came in from somewhere.
     fn pass_own<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         octets: &[u8],
     ) {
@@ -210,7 +214,7 @@ impl Yessir {
             checksum: udp::Checksum::Right,
             hint: &Hint::default(),
         };
-        let done = self.act(turn, &passing, &stream, &report, message, places, None);
+        let done = self.act(cx, &passing, &stream, &report, message, places, None);
         if let Err(reason) = done {
             *self.counters.ignored.entry(reason).or_default() += 1;
         }
@@ -296,7 +300,7 @@ impl Yessir {
     /// A receiver has answered a stream of this host; `port` is where the answer went.
     pub(crate) fn answered<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         message: &Message<'_>,
     ) -> bool {
@@ -316,7 +320,7 @@ impl Yessir {
             let application = sender.application;
             let reach = answer.reach(&sender.stream, receiver, outcome::Message::ReceiverReport);
             let reach = Box::new(Outcome { offer: sender.attachment.passive, ..reach });
-            turn.out.notify(Event::Answered { application, receiver, answer, reach });
+            cx.out.notify(Event::Answered { application, receiver, answer, reach });
         }
         true
     }

@@ -16,7 +16,7 @@ use earmark_wire::yessir::{Command, LinkInfo, Message, NAME, Report, VERSION};
 use crate::api::{Answer, Application, Event, Rejection, Stream};
 use crate::counters::DropReason;
 use crate::forward::{own_address, skipped};
-use crate::instance::{PROTOCOL, Passing, Turn, Yessir};
+use crate::instance::{HandlerContext, PROTOCOL, Passing, Yessir};
 use crate::roles::{Heard, Listener, Role};
 use crate::state::{Index, Timer, TimerKind};
 
@@ -70,27 +70,27 @@ impl Yessir {
     /// A message for an address of this host: an answer to a sender, or an announcement to a receiver.
     pub(crate) fn message_for_us<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         passing: &Passing<'_>,
         report: &Report<'_>,
         message: &Message<'_>,
     ) {
         let known = if report.sender.is_some() {
-            self.announced(turn, passing, report, message)
+            self.announced(cx, passing, report, message)
         } else {
             self.counters.answers += 1;
-            self.answered(turn, passing, message)
+            self.answered(cx, passing, message)
         };
         if !known {
-            self.ignore(turn, datagram, DropReason::NotForUs);
+            self.ignore(cx, datagram, DropReason::NotForUs);
         }
     }
 
     /// A stream is announced: whether somebody listens to it.
     pub(crate) fn announced<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         report: &Report<'_>,
         message: &Message<'_>,
@@ -103,12 +103,12 @@ impl Yessir {
         });
         let answer = Answer { path, failures: message.failures.iter().collect() };
         let flowspec = message.flowspec;
-        let expires_at = turn.now + self.config.lifetime(message.generic.interval);
+        let expires_at = cx.now + self.config.lifetime(message.generic.interval);
         let listener = &mut self.roles.listeners[index as usize];
         let application = listener.application;
         if report.goodbye || message.generic.command == Command::Release {
             if listener.heard.remove(&stream).is_some() {
-                turn.out.notify(Event::AnnouncementGone { application, stream });
+                cx.out.notify(Event::AnnouncementGone { application, stream });
             }
             return true;
         }
@@ -132,14 +132,14 @@ impl Yessir {
         };
         // A group would drown its sender in answers that say the same each time.
         if news || !passing.datagram.destination.is_multicast() {
-            self.answer(turn, passing, message, index, path);
+            self.answer(cx, passing, message, index, path);
         }
         if news {
             let said = outcome::Message::SenderReport;
             let reach = answer.reach(&stream, stream.source, said);
             let offer = message.generic.command == Command::Passive;
             let reach = Box::new(Outcome { offer, ..reach });
-            turn.out.notify(Event::Announced { application, stream, flowspec, answer, reach });
+            cx.out.notify(Event::Announced { application, stream, flowspec, answer, reach });
         }
         true
     }
@@ -161,7 +161,7 @@ impl Yessir {
     /// Sends RR, SDES and what the announcement has gathered on its way back to where it came from.
     fn answer<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         message: &Message<'_>,
         index: Index,
@@ -170,7 +170,7 @@ impl Yessir {
         let listener = &self.roles.listeners[index as usize];
         let ssrc = listener.ssrc;
         let source = if passing.datagram.destination.is_multicast() {
-            own_address(turn.context, passing.datagram.source)
+            own_address(cx.context, passing.datagram.source)
         } else {
             Some(passing.datagram.destination)
         };
@@ -209,13 +209,13 @@ impl Yessir {
                 source_port: passing.packet.destination_port,
                 destination_port: passing.packet.source_port,
             };
-            let target = turn.out.send(how, udp::HEADER + buffer_len(&packets));
+            let target = cx.out.send(how, udp::HEADER + buffer_len(&packets));
             let done =
                 rtcp::emit(&packets, &mut target[udp::HEADER..]).and_then(|_| header.emit(target));
             if done.is_ok() {
                 self.counters.sent += 1;
             } else {
-                turn.out.take_back(); // longer than a UDP packet
+                cx.out.take_back(); // longer than a UDP packet
             }
         }
         self.scratch = app;
@@ -229,17 +229,17 @@ impl Yessir {
     /// Some of the streams that a listener has heard of may have ended.
     pub(crate) fn announcements_are_due<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let now = turn.now;
+        let now = cx.now;
         let listener = &mut self.roles.listeners[index as usize];
         listener.timer = None;
         let application = listener.application;
         listener.heard.retain(|&stream, heard| {
             let stays = heard.expires_at > now;
             if !stays {
-                turn.out.notify(Event::AnnouncementGone { application, stream });
+                cx.out.notify(Event::AnnouncementGone { application, stream });
             }
             stays
         });

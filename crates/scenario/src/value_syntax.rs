@@ -1,4 +1,4 @@
-//! How times, rates and distributions are written in a scenario.
+//! The syntax of times, rates and distributions in a scenario.
 
 use std::str::FromStr;
 use std::time::Duration;

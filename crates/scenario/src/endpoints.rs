@@ -1,4 +1,4 @@
-//! Between which nodes flows go: pairs that are named, by turns, or hosts at random.
+//! Endpoints of flows: pairs that are named, by turns, or hosts at random.
 
 use earmark_core::random::Stream;
 use earmark_sim::dice;

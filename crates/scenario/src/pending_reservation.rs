@@ -1,4 +1,4 @@
-//! What flows hold and have tried, as the log of the simulator tells it, whatever protocol they speak.
+//! Reservations that flows hold or try to get, as the log of the simulator shows them, for all protocols.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

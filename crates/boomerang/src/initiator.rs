@@ -5,8 +5,8 @@
 //! ever longer pauses, or at rest until the next refresh is due. What comes back is judged in [`judge`](self::judge).
 //! Each message is also treated by the rules of a node that it passes by, because it leaves through a link of this host.
 
-mod judge;
-mod wish;
+mod request;
+mod returned;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -27,8 +27,8 @@ use slab::Slab;
 use crate::api::{Application, Command, Direction, Event, OnRefusal, Rejection, Request, User};
 use crate::counters::DropReason;
 use crate::credential::credential;
-use crate::instance::{Boomerang, TTL, Turn, outgoing};
-use crate::passing::{Origin, Passing};
+use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
+use crate::message::{Origin, Passing};
 use crate::route::follow;
 use crate::state::{Index, Timer, TimerKind};
 
@@ -143,31 +143,35 @@ impl Loops {
 
 impl Boomerang {
     /// Carries a command out, or says why not.
-    pub(crate) fn command<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, command: Command) {
+    pub(crate) fn command<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        command: Command,
+    ) {
         let (application, done) = match command {
             Command::Reserve { application, request } => {
-                (application, self.begin(turn, application, request, Phase::Reserve))
+                (application, self.begin(cx, application, request, Phase::Reserve))
             }
             Command::Query { application, request } => {
-                (application, self.begin(turn, application, request, Phase::Query))
+                (application, self.begin(cx, application, request, Phase::Query))
             }
             Command::Modify { application, wishes } => {
-                (application, self.modify(turn, application, &wishes))
+                (application, self.modify(cx, application, &wishes))
             }
             Command::Release { application } => match self.loop_of(application) {
                 Some(index) => {
-                    self.begin_release(turn, index);
+                    self.begin_release(cx, index);
                     return;
                 }
                 None => (application, Err(Rejection::NoSession)),
             },
             Command::Aggregate { rules } => return self.aggregates.replace(&rules),
-            Command::Seen(seen) => return self.refreshes_seen(turn.now, &seen),
+            Command::Seen(seen) => return self.refreshes_seen(cx.now, &seen),
             Command::Passed(passed) => return self.counters.pass(passed),
-            Command::Settled(settled) => return self.settled(turn, &settled),
+            Command::Settled(settled) => return self.settled(cx, &settled),
         };
         if let Err(reason) = done {
-            turn.out.notify(Event::Rejected { application, reason });
+            cx.out.notify(Event::Rejected { application, reason });
         }
     }
 
@@ -177,7 +181,7 @@ impl Boomerang {
 
     fn begin<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         request: Request,
         phase: Phase,
@@ -192,9 +196,9 @@ impl Boomerang {
         if asked_interval == 0 {
             return Err(Rejection::BadInterval);
         }
-        let wishes = wish::rates(&request.wishes, request.destination.is_multicast())?;
-        let source = source_of(turn, &request)?;
-        let (keys, shape) = wish::keys(&request, source)?;
+        let wishes = request::rates(&request.wishes, request.destination.is_multicast())?;
+        let source = source_of(cx, &request)?;
+        let (keys, shape) = request::keys(&request, source)?;
         let transaction_id = self.loops.name();
         let index = self.loops.insert(Loop {
             application,
@@ -215,35 +219,35 @@ impl Boomerang {
             next_sequence: 0,
             first_sequence: 0,
             attempts: 0,
-            heard_at: turn.now,
+            heard_at: cx.now,
             lost: false,
             counts_nodes: request.count_nodes && !request.destination.is_multicast(),
             has_record: request.count_nodes && phase == Phase::Query,
             timer: None,
         });
-        self.ask(turn, index);
+        self.ask(cx, index);
         Ok(())
     }
 
     fn modify<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
-        wishes: &[crate::api::Wish],
+        wishes: &[crate::api::ReservationRequest],
     ) -> Result<(), Rejection> {
         let index = self.loop_of(application).ok_or(Rejection::NoSession)?;
         let state = self.loops.get_mut(index);
         if state.phase != Phase::Reserve {
             return Err(Rejection::NoSession);
         }
-        state.wishes = wish::rates(wishes, state.destination.is_multicast())?;
+        state.wishes = request::rates(wishes, state.destination.is_multicast())?;
         state.is_vector = wishes.len() > 1;
-        self.ask(turn, index);
+        self.ask(cx, index);
         Ok(())
     }
 
     /// Starts giving back what a session has.
-    fn begin_release<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn begin_release<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let state = self.loops.get_mut(index);
         let (application, query) = (state.application, state.phase == Phase::Query);
         state.phase = Phase::Release;
@@ -251,28 +255,28 @@ impl Boomerang {
         (state.is_vector, state.has_record) = (false, false);
         if query {
             self.end(index);
-            turn.out.notify(Event::Released { application });
+            cx.out.notify(Event::Released { application });
             return;
         }
-        self.ask(turn, index);
+        self.ask(cx, index);
         // Nobody answers for a group.
         if self.loops.list.get(index as usize).is_some_and(|state| state.destination.is_multicast())
         {
             self.end(index);
-            turn.out.notify(Event::Released { application });
+            cx.out.notify(Event::Released { application });
         }
     }
 
     /// Sends the loop with something new to ask for.
-    fn ask<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn ask<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let state = self.loops.get_mut(index);
         state.first_sequence = state.next_sequence;
         state.attempts = 0;
-        self.send_loop(turn, index);
+        self.send_loop(cx, index);
     }
 
     /// Sends the loop, and arms its timer for when that has to be done again.
-    fn send_loop<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn send_loop<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let state = self.loops.get_mut(index);
         let sequence = state.next_sequence;
         state.next_sequence = sequence.wrapping_add(1);
@@ -280,7 +284,7 @@ impl Boomerang {
         let (source, destination) = (state.source, state.destination);
         let Some(ends) = Ends::of(source, destination) else { return };
         let mut message = core::mem::take(&mut self.scratch);
-        let near = turn.context.is_adjacent(destination);
+        let near = cx.context.is_adjacent(destination);
         if self.compose(index, (ends, sequence, near), &mut message)
             && let Ok(view) = View::parse(&message[HEADER..])
         {
@@ -295,34 +299,34 @@ impl Boomerang {
             };
             self.counters.sent += 1;
             if destination.is_multicast() {
-                self.send_to_group(turn, index, &passing, &message);
+                self.send_to_group(cx, index, &passing, &message);
             } else {
-                let outcome = self.treat(turn, &passing);
+                let outcome = self.treat(cx, &passing);
                 let mut how = outgoing(source, destination);
                 how.interface = outcome.interface;
-                follow(turn, &passing, &mut how);
-                let sent = turn.out.send_copy(how, &message);
+                follow(cx, &passing, &mut how);
+                let sent = cx.out.send_copy(how, &message);
                 outcome.edits.apply(sent, &view);
             }
         }
         self.scratch = message;
-        self.arm_loop(turn.now, index);
+        self.arm_loop(cx.now, index);
     }
 
     /// A copy leaves on each branch. What this node says of the first refusal is all that the application will hear.
     fn send_to_group<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         passing: &Passing<'_>,
         message: &[u8],
     ) {
-        let branches = group_branches(turn, passing);
-        let edits = self.treat_branches(turn, passing, &branches);
+        let branches = group_branches(cx, passing);
+        let edits = self.treat_branches(cx, passing, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
             let mut how = outgoing(passing.initiator, passing.toward);
             how.interface = Some(branch);
-            let sent = turn.out.send_copy(how, message);
+            let sent = cx.out.send_copy(how, message);
             edits.apply(sent, &passing.view);
         }
         let refused = edits.iter().find(|edits| edits.nack);
@@ -335,13 +339,13 @@ impl Boomerang {
             Some(edits) => {
                 let offer = edits.rates.unwrap_or_default();
                 let reaction = OnRefusal::Retry;
-                turn.out.notify(Event::Refused { application, offer, reaction });
+                cx.out.notify(Event::Refused { application, offer, reaction });
             }
             None if state.granted != Some(wanted) => {
                 state.granted = Some(wanted);
                 let (rates, interval) = (wanted, state.interval);
                 let confirmed = false;
-                turn.out.notify(Event::Established { application, rates, interval, confirmed });
+                cx.out.notify(Event::Established { application, rates, interval, confirmed });
             }
             None => {}
         }
@@ -420,12 +424,16 @@ impl Boomerang {
     }
 
     /// The timer of a loop has gone off.
-    pub(crate) fn loop_is_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    pub(crate) fn loop_is_due<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
         let most = self.config.release_attempts;
         let state = self.loops.get_mut(index);
         state.timer = None;
         if state.attempts == 0 {
-            return self.ask(turn, index);
+            return self.ask(cx, index);
         }
         let (application, interval) = (state.application, state.interval);
         if state.phase != Phase::Reserve && state.attempts >= most {
@@ -434,22 +442,22 @@ impl Boomerang {
                 _ => Event::Lost { application },
             };
             self.end(index);
-            turn.out.notify(event);
+            cx.out.notify(event);
             return;
         }
         let state = self.loops.get_mut(index);
-        if !state.lost && turn.now >= self.config.end_of_life(state.heard_at, interval) {
+        if !state.lost && cx.now >= self.config.end_of_life(state.heard_at, interval) {
             state.lost = true;
-            turn.out.notify(Event::Lost { application });
+            cx.out.notify(Event::Lost { application });
         }
         self.counters.repeated += 1;
-        self.send_loop(turn, index);
+        self.send_loop(cx, index);
     }
 
     /// A message of this host's own has come back, or one that says so.
     pub(crate) fn loop_returns<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         echo: &Echo<'_>,
         view: &View<'_>,
@@ -467,9 +475,9 @@ impl Boomerang {
         match ours {
             Some(index) => {
                 self.counters.returned += 1;
-                self.judge(turn, index, datagram, view);
+                self.judge(cx, index, datagram, view);
             }
-            None => self.drop(turn, datagram, DropReason::NotForUs),
+            None => self.drop(cx, datagram, DropReason::NotForUs),
         }
     }
 
@@ -489,8 +497,8 @@ impl Loop {
 }
 
 /// From where this host sends a loop.
-fn source_of<E>(turn: &Turn<'_, '_, E>, request: &Request) -> Result<IpAddr, Rejection> {
-    let interfaces = turn.context.interfaces;
+fn source_of<E>(cx: &HandlerContext<'_, '_, E>, request: &Request) -> Result<IpAddr, Rejection> {
+    let interfaces = cx.context.interfaces;
     if interfaces.is_local(request.destination) {
         return Err(Rejection::NoRoute);
     }
@@ -498,20 +506,18 @@ fn source_of<E>(turn: &Turn<'_, '_, E>, request: &Request) -> Result<IpAddr, Rej
     if interfaces.is_local(named) && named.is_ipv4() == request.destination.is_ipv4() {
         return Ok(named);
     }
-    let hop = turn.context.routes.lookup(request.destination).ok_or(Rejection::NoRoute)?;
+    let hop = cx.context.routes.lookup(request.destination).ok_or(Rejection::NoRoute)?;
     let own = || interfaces.by_id(hop.interface)?.address_like(request.destination);
     hop.source.or_else(own).ok_or(Rejection::NoRoute)
 }
 
 /// Where this host's packets to a group leave: as its forwarding entries say, or else as its routes do.
 fn group_branches<E>(
-    turn: &Turn<'_, '_, E>,
+    cx: &HandlerContext<'_, '_, E>,
     passing: &Passing<'_>,
 ) -> Vec<earmark_core::InterfaceId> {
-    match turn.context.routes.multicast(passing.initiator, passing.toward) {
+    match cx.context.routes.multicast(passing.initiator, passing.toward) {
         Some(branches) => branches.outgoing.to_vec(),
-        None => {
-            turn.context.routes.lookup(passing.toward).map(|h| h.interface).into_iter().collect()
-        }
+        None => cx.context.routes.lookup(passing.toward).map(|h| h.interface).into_iter().collect(),
     }
 }

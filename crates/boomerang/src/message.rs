@@ -1,4 +1,4 @@
-//! A message on one of its passes, and what a node makes of it.
+//! A message on one of its passes, and what a node does with it.
 
 use core::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The lives of flows: when each starts, reserves and ends, drawn before anything is played.
+//! The schedule of flows: when each starts, reserves and ends, drawn before anything is played.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_sim::dice::exponential;
 
-use crate::ends::Ends;
+use crate::endpoints::Ends;
 use crate::scenario::{Arrivals, Flows, Scenario};
 use crate::topology::Topology;
 

@@ -1,4 +1,4 @@
-//! Where a message goes from here, and its stream with it, by the routes of the node.
+//! Next hops of a message and its stream, by the routes of the node.
 
 use core::net::IpAddr;
 use core::slice;
@@ -10,14 +10,14 @@ use crate::counters::DropReason;
 
 /// Links that a message leaves by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ways<'r> {
+pub(crate) enum NextHops<'r> {
     /// The one that its stream takes; and the router there, where that depends on the stream.
     One(InterfaceId, Option<IpAddr>),
     /// The branches of a group, in ascending order; not where it came in.
     Branches(&'r [InterfaceId], Option<InterfaceId>),
 }
 
-impl<'r> Ways<'r> {
+impl<'r> NextHops<'r> {
     /// The ways of a message that came in somewhere; `None`: from this host. `stream` is the one that it is about, where
     /// that is known.
     ///
@@ -30,19 +30,19 @@ impl<'r> Ways<'r> {
         source: IpAddr,
         destination: IpAddr,
         stream: Option<&Stream>,
-    ) -> Result<Ways<'r>, DropReason> {
+    ) -> Result<NextHops<'r>, DropReason> {
         if destination.is_multicast() {
-            return Ways::to_group(context, incoming, source, destination);
+            return NextHops::to_group(context, incoming, source, destination);
         }
         let routes = context.routes;
         if let Some(stream) = stream
             && routes.differs_by_flow(destination)
         {
             let hop = routes.lookup_flow(&stream.flow(), incoming).ok_or(DropReason::NoRoute)?;
-            return Ok(Ways::One(hop.interface, hop.gateway));
+            return Ok(NextHops::One(hop.interface, hop.gateway));
         }
         let hop = routes.lookup(destination).ok_or(DropReason::NoRoute)?;
-        Ok(Ways::One(hop.interface, None))
+        Ok(NextHops::One(hop.interface, None))
     }
 
     #[cold]
@@ -51,19 +51,19 @@ impl<'r> Ways<'r> {
         incoming: Option<InterfaceId>,
         source: IpAddr,
         group: IpAddr,
-    ) -> Result<Ways<'r>, DropReason> {
+    ) -> Result<NextHops<'r>, DropReason> {
         match (context.routes.multicast(source, group), incoming) {
             (Some(branches), Some(interface))
                 if branches.incoming.is_some_and(|expected| expected != interface) =>
             {
                 Err(DropReason::WrongInterface)
             }
-            (Some(branches), _) => Ok(Ways::Branches(branches.outgoing, incoming)),
-            (None, Some(_)) => Ok(Ways::Branches(&[], incoming)),
+            (Some(branches), _) => Ok(NextHops::Branches(branches.outgoing, incoming)),
+            (None, Some(_)) => Ok(NextHops::Branches(&[], incoming)),
             // A host that sends needs no forwarding entry: its data leaves as the routes for the group say.
             (None, None) => {
                 let hop = context.routes.lookup(group).ok_or(DropReason::NoRoute)?;
-                Ok(Ways::One(hop.interface, None))
+                Ok(NextHops::One(hop.interface, None))
             }
         }
     }
@@ -75,8 +75,8 @@ impl<'r> Ways<'r> {
         interfaces: &'r Interfaces,
     ) -> impl Iterator<Item = (InterfaceId, Option<&'r Interface>)> + use<'w, 'r> {
         let (all, incoming) = match self {
-            Ways::One(interface, _) => (slice::from_ref(interface), None),
-            Ways::Branches(all, incoming) => (*all, *incoming),
+            NextHops::One(interface, _) => (slice::from_ref(interface), None),
+            NextHops::Branches(all, incoming) => (*all, *incoming),
         };
         let all = all.iter().copied().filter(move |&interface| Some(interface) != incoming);
         all.map(|interface| {
@@ -89,8 +89,8 @@ impl<'r> Ways<'r> {
     #[inline]
     pub(crate) fn next_hop(self) -> Option<IpAddr> {
         match self {
-            Ways::One(_, next_hop) => next_hop,
-            Ways::Branches(..) => None,
+            NextHops::One(_, next_hop) => next_hop,
+            NextHops::Branches(..) => None,
         }
     }
 
@@ -98,8 +98,8 @@ impl<'r> Ways<'r> {
     #[inline]
     pub(crate) fn contains(self, interface: InterfaceId) -> bool {
         match self {
-            Ways::One(one, _) => one == interface,
-            Ways::Branches(all, incoming) => {
+            NextHops::One(one, _) => one == interface,
+            NextHops::Branches(all, incoming) => {
                 Some(interface) != incoming && all.contains(&interface)
             }
         }

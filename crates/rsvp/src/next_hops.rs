@@ -1,4 +1,4 @@
-//! Where the data of a sender goes from here, by the routes of the node.
+//! Next hops of a sender's data, by the routes of the node.
 //!
 //! Unicast data has one way: by its destination, or where several next hops share that or policy rules apply, by its
 //! flow. Multicast data has branches, by its source and its group, and must
@@ -16,7 +16,7 @@ use crate::traffic::flow;
 
 /// Where data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way<'r> {
+pub(crate) enum NextHops<'r> {
     /// To this host.
     Here,
     /// Through an interface that takes part.
@@ -65,10 +65,10 @@ impl SenderData {
     }
 }
 
-impl<'r> Way<'r> {
+impl<'r> NextHops<'r> {
     /// The way of data to one address.
-    pub(crate) fn of(context: &Context<'r>, destination: IpAddr) -> Way<'r> {
-        let way = Way::unicast(context, destination, || context.routes.lookup(destination));
+    pub(crate) fn of(context: &Context<'r>, destination: IpAddr) -> NextHops<'r> {
+        let way = NextHops::unicast(context, destination, || context.routes.lookup(destination));
         mark(Checkpoint::Route);
         way
     }
@@ -78,25 +78,25 @@ impl<'r> Way<'r> {
         context: &Context<'r>,
         destination: IpAddr,
         hop: impl FnOnce() -> Option<Hop>,
-    ) -> Way<'r> {
+    ) -> NextHops<'r> {
         if context.interfaces.is_local(destination) {
-            return Way::Here;
+            return NextHops::Here;
         }
         match hop() {
-            None => Way::None,
-            Some(hop) if takes_part(context, hop.interface) => Way::Out(hop.interface),
-            Some(_) => Way::Past,
+            None => NextHops::None,
+            Some(hop) if takes_part(context, hop.interface) => NextHops::Out(hop.interface),
+            Some(_) => NextHops::Past,
         }
     }
 
     /// The way of a sender's data.
     #[inline]
-    pub(crate) fn of_sender(context: &Context<'r>, data: &SenderData) -> Way<'r> {
+    pub(crate) fn of_sender(context: &Context<'r>, data: &SenderData) -> NextHops<'r> {
         let destination = data.session.destination;
         let way = if destination.is_multicast() {
-            Way::multicast(context, destination, data.template.source, data.incoming)
+            NextHops::multicast(context, destination, data.template.source, data.incoming)
         } else {
-            Way::unicast(context, destination, || data.hop(context))
+            NextHops::unicast(context, destination, || data.hop(context))
         };
         mark(Checkpoint::Route);
         way
@@ -108,19 +108,19 @@ impl<'r> Way<'r> {
         group: IpAddr,
         source: IpAddr,
         incoming: Option<InterfaceId>,
-    ) -> Way<'r> {
+    ) -> NextHops<'r> {
         match (context.routes.multicast(source, group), incoming) {
             (Some(branches), Some(interface))
                 if branches.incoming.is_some_and(|expected| expected != interface) =>
             {
-                Way::Astray
+                NextHops::Astray
             }
-            (Some(branches), _) => Way::Branches(branches.outgoing),
-            (None, Some(_)) => Way::Branches(&[]),
+            (Some(branches), _) => NextHops::Branches(branches.outgoing),
+            (None, Some(_)) => NextHops::Branches(&[]),
             // A host that sends needs no forwarding entry: its data leaves as the routes for the group say.
             (None, None) => match context.routes.lookup(group) {
-                Some(hop) if takes_part(context, hop.interface) => Way::Out(hop.interface),
-                _ => Way::Branches(&[]),
+                Some(hop) if takes_part(context, hop.interface) => NextHops::Out(hop.interface),
+                _ => NextHops::Branches(&[]),
             },
         }
     }
@@ -132,9 +132,11 @@ impl<'r> Way<'r> {
         incoming: Option<InterfaceId>,
     ) -> OutInterfaces {
         match self {
-            Way::Out(interface) => OutInterfaces::One(interface),
-            Way::Branches(all) => OutInterfaces::of(branches(context, all, incoming)),
-            Way::Here | Way::Past | Way::Astray | Way::None => OutInterfaces::None,
+            NextHops::Out(interface) => OutInterfaces::One(interface),
+            NextHops::Branches(all) => OutInterfaces::of(branches(context, all, incoming)),
+            NextHops::Here | NextHops::Past | NextHops::Astray | NextHops::None => {
+                OutInterfaces::None
+            }
         }
     }
 
@@ -147,11 +149,13 @@ impl<'r> Way<'r> {
         outgoing: &OutInterfaces,
     ) -> bool {
         match self {
-            Way::Out(interface) => *outgoing == OutInterfaces::One(interface),
-            Way::Branches(all) => {
+            NextHops::Out(interface) => *outgoing == OutInterfaces::One(interface),
+            NextHops::Branches(all) => {
                 branches(context, all, incoming).eq(outgoing.as_slice().iter().copied())
             }
-            Way::Here | Way::Past | Way::Astray | Way::None => *outgoing == OutInterfaces::None,
+            NextHops::Here | NextHops::Past | NextHops::Astray | NextHops::None => {
+                *outgoing == OutInterfaces::None
+            }
         }
     }
 }
